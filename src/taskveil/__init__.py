@@ -1,0 +1,43 @@
+"""Task-aware local differential privacy: private reports that keep what the task needs.
+
+The names below are the public interface. They are imported on first use, so that `taskveil.client`, which runs on
+people's devices, loads numpy and nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taskveil.designs import design as design
+    from taskveil.domain import Ball as Ball
+    from taskveil.domain import Box as Box
+    from taskveil.domain import Points as Points
+    from taskveil.errors import TaskveilError as TaskveilError
+    from taskveil.task import LinearTask as LinearTask
+    from taskveil.veil import Veil as Veil
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Ball": "taskveil.domain",
+    "Box": "taskveil.domain",
+    "LinearTask": "taskveil.task",
+    "Points": "taskveil.domain",
+    "TaskveilError": "taskveil.errors",
+    "Veil": "taskveil.veil",
+    "design": "taskveil.designs",
+}
+
+__all__ = ["Ball", "Box", "LinearTask", "Points", "TaskveilError", "Veil", "__version__", "design"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'taskveil' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,140 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from taskveil.errors import TaskveilError
+
+app = typer.Typer(help="Task-aware local differential privacy.", no_args_is_help=True, pretty_exceptions_enable=False)
+console = Console()
+
+Experiment = Enum("Experiment", {name: name for name in ("theory", "household", "all")}, type=str)  # type: ignore[misc]
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to put the picture.")] = Path("results/demo.png"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+) -> None:
+    """Design private reports for scikit-learn's breast cancer data and compare with what tools do today."""
+    from dataclasses import asdict
+
+    from taskveil.experiments import demo as experiment
+    from taskveil.experiments.report import table
+
+    with console.status("designing…") if not as_json else _silence():
+        rows, veil, nothing = experiment.run(picture)
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows]))
+        return
+    console.print(table("Expected task loss on 171 people who were not among the volunteers", rows))
+    console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
+    console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
+    console.print(f"The picture: {picture}")
+
+
+@app.command()
+def design(
+    data: Annotated[Path, typer.Argument(help="CSV of volunteers' records, one column per attribute.")],
+    folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
+    method: Annotated[str, typer.Option(help="auto, task_aware, task_agnostic, …")] = "auto",
+    weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Design a veil for weighted means of a table's columns and write the release."""
+    import numpy as np
+
+    from taskveil.designs import design as make
+    from taskveil.records import read_csv
+    from taskveil.task import LinearTask
+
+    with _friendly():
+        names, X = read_csv(data)
+        weights = np.ones(len(names))
+        for item in weight or []:
+            column, _, value = item.partition("=")
+            if column not in names or not value:
+                raise TaskveilError(f"--weight takes column=weight with a column of {data}; got {item!r}.")
+            weights[names.index(column)] = float(value)
+        task = LinearTask(np.diag(weights) / np.sqrt(len(names)))
+        veil = make(X, task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
+        veil.save(folder)
+        loss = veil.loss(X)
+    result = {
+        "folder": str(folder),
+        "epsilon": veil.guarantee.epsilon,
+        "loss": loss.mean,
+        "method": veil.method,
+    }
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss.mean:.6g}")
+        console.print(f"Release written to {folder}")
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,  # noqa: ARG001
+) -> None:
+    """The paper's figures, and ours beside them."""
+    from taskveil.experiments import household, theory
+    from taskveil.experiments.report import Row, table, write_json
+
+    chosen = {"theory": theory.run, "household": household.run}
+    names = list(chosen) if experiment.value == "all" else [experiment.value]
+    rows: list[Row] = []
+    with _friendly():
+        for name in names:
+            with console.status(f"{name}…"):
+                rows += chosen[name](plot)
+    for title in dict.fromkeys(row.experiment for row in rows):
+        console.print(table(title, [row for row in rows if row.experiment == title]))
+    if json_file:
+        write_json(json_file, rows)
+        console.print(f"rows: {json_file}")
+    if plot:
+        console.print(f"pictures: {plot}")
+
+
+@app.command()
+def data() -> None:
+    """Say where the experiments' data comes from, fetching what is missing."""
+    from taskveil.experiments.data import household
+
+    with _friendly(), console.status("household…"):
+        days = household()
+    console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
+
+
+class _friendly:
+    """Turns errors raised on purpose into one line and exit code 2."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, TaskveilError):
+            Console(stderr=True).print(f"[red]error:[/red] {error}")
+            raise typer.Exit(2) from error
+
+
+class _silence:
+    """A status display that displays nothing."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        return None

@@ -1,0 +1,60 @@
+"""The sample as the linear theory sees it: mean, covariance factor, and the task's principal directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.errors import DataError
+from taskveil.task import LinearTask
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """x = mean + factor h with h of identity covariance, and PᵀP = QΛQᵀ for P = K factor.
+
+    Shapes: mean (n,), factor (n, r), inverse (r, n), eigenvalues (r,) descending, directions Q (r, r). r is the rank of
+    the covariance: constant and dependent attributes are normal in real data and simply do not count.
+    """
+
+    mean: Floats
+    factor: Floats
+    inverse: Floats
+    eigenvalues: Floats
+    directions: Floats
+
+    @classmethod
+    def of(cls, X: Floats, task: LinearTask) -> Moments:
+        task.check_width(X.shape[1])
+        mean = X.mean(axis=0)
+        # The singular values of the centred sample are the square roots of the covariance's eigenvalues, without
+        # squaring the condition number.
+        _, singular, axes = np.linalg.svd((X - mean) / np.sqrt(len(X)), full_matrices=False)
+        kept = singular > max(X.shape) * np.finfo(float).eps * singular[0] if singular[0] > 0 else singular > 0
+        if not kept.any():
+            raise DataError("all volunteers' records are identical: there is nothing to learn or to report.")
+        singular, axes = singular[kept], axes[kept]
+        factor, inverse = axes.T * singular, axes / singular[:, None]
+        P = task.K @ factor
+        eigenvalues, directions = np.linalg.eigh(P.T @ P)
+        return cls(
+            mean=mean,
+            factor=factor,
+            inverse=inverse,
+            eigenvalues=np.maximum(eigenvalues[::-1], 0.0),
+            directions=directions[:, ::-1],
+        )
+
+    @property
+    def principal_map(self) -> Floats:
+        """(r, n): x − mean ↦ uncorrelated unit-variance coordinates, the most task-relevant first."""
+        return self.directions.T @ self.inverse
+
+    @property
+    def relevant(self) -> int:
+        """How many principal directions matter to the task at all."""
+        return max(1, int((self.eigenvalues > 1e-12 * self.eigenvalues[0]).sum()))

@@ -1,0 +1,47 @@
+"""Every error taskveil raises on purpose.
+
+Each says what was wrong, what was expected and what to do, and is raised by the call that received the bad
+value. They also derive from the built-in error a caller would naturally catch (`ValueError`, `OSError`).
+"""
+
+from __future__ import annotations
+
+
+class TaskveilError(Exception):
+    """Base of all errors raised on purpose; catch this to catch them all."""
+
+
+class DataError(TaskveilError, ValueError):
+    """Records that cannot be used: empty, NaN among the volunteers, text columns, wrong width."""
+
+
+class BudgetError(TaskveilError, ValueError):
+    """A privacy budget that is no budget: zero, negative, NaN, infinite."""
+
+
+class TaskError(TaskveilError, ValueError):
+    """A task that does not fit the data or the design."""
+
+
+class DomainError(TaskveilError, ValueError):
+    """A domain that is empty, unbounded or of the wrong dimension."""
+
+
+class MechanismError(TaskveilError, ValueError):
+    """Parameters under which a mechanism would not keep its promise; nothing is built."""
+
+
+class SensitivityError(TaskveilError, ValueError):
+    """An exact sensitivity that cannot be computed in reasonable time; the message names the way out."""
+
+
+class EntropyError(TaskveilError, OSError):
+    """The operating system gave no randomness; no report is made."""
+
+
+class ReleaseError(TaskveilError, ValueError):
+    """Release files that are missing, truncated, altered or malformed."""
+
+
+class VersionError(ReleaseError):
+    """Release files written by a newer taskveil than this one."""

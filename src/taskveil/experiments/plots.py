@@ -1,0 +1,61 @@
+"""The look shared by all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from taskveil.experiments.report import Row
+
+COLORS = {
+    "task_aware": "#1f5fbf",
+    "task_agnostic": "#c0392b",
+    "privacy_agnostic": "#2e8b57",
+    "matrix_factorization": "#8e6bbf",
+}
+LABELS = {
+    "task_aware": "task-aware (ours)",
+    "task_agnostic": "task-agnostic",
+    "privacy_agnostic": "privacy-agnostic",
+    "matrix_factorization": "matrix factorisation",
+}
+MARKERS = {"task_aware": "o", "task_agnostic": "x", "privacy_agnostic": "^", "matrix_factorization": "s"}
+
+
+def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
+    fig, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
+    for ax in axes[0]:
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+    return fig, list(axes[0])
+
+
+def curve(ax: Axes, rows: Iterable[Row], design: str, *, as_published: bool, inverse: bool = False) -> None:
+    """Loss against ε (or 1/ε) of one design; dashed when computed as published."""
+    points = sorted((r for r in rows if r.design == design and r.as_published == as_published), key=lambda r: r.epsilon)
+    if not points:
+        return
+    x = [1 / r.epsilon if inverse else r.epsilon for r in points]
+    ax.plot(
+        x,
+        [r.loss for r in points],
+        color=COLORS[design],
+        marker=None if as_published else MARKERS[design],
+        linestyle="--" if as_published else "-",
+        label=LABELS[design] + (" as published" if as_published else ""),
+    )
+
+
+def save(fig: Figure, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+    return path

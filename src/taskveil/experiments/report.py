@@ -1,0 +1,66 @@
+"""One row per measured point, the same for every experiment, as a table for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """`as_published`: computed the way the published numbers were, to prove that the implementation matches; otherwise
+    the honest figure at the true ε. `low` and `high` bound it with 95% confidence."""
+
+    experiment: str
+    design: str
+    as_published: bool
+    epsilon: float
+    loss: float
+    low: float
+    high: float
+    published: float | None = None
+
+
+@cache
+def published(experiment: str) -> dict[str, Any]:
+    """The published figure data of one experiment (ICML 2022, read off the paper's sources)."""
+    text = (files("taskveil.experiments") / "published.json").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads(text)[experiment]
+    return content
+
+
+def published_points(experiment: str, series: str) -> dict[float, tuple[float, float]]:
+    """{ε: (loss, half width of the 95% interval)} of one published curve."""
+    return {point["epsilon"]: (point["loss"], point["ci95"]) for point in published(experiment)[series]}
+
+
+def table(title: str, rows: Iterable[Row]) -> Table:
+    """Designs down, budgets across; the published value under ours where there is one."""
+    rows = list(rows)
+    budgets = sorted({row.epsilon for row in rows})
+    view = Table(title=title, title_justify="left", caption_justify="left")
+    view.add_column("design")
+    for epsilon in budgets:
+        view.add_column(f"ε = {epsilon:g}", justify="right")
+    for as_published in (True, False):
+        for design in dict.fromkeys(row.design for row in rows if row.as_published == as_published):
+            points = {r.epsilon: r for r in rows if r.design == design and r.as_published == as_published}
+            name = design.replace("_", " ") + (" (as published)" if as_published else "")
+            view.add_row(name, *(f"{points[e].loss:.4f}" if e in points else "" for e in budgets))
+            if as_published and any(p.published is not None for p in points.values()):
+                cells = ((points[e].published if e in points else None) for e in budgets)
+                view.add_row("  published", *("" if c is None else f"{c:.4f}" for c in cells), style="dim")
+        view.add_section()
+    return view
+
+
+def write_json(path: Path, rows: Iterable[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,97 @@
+"""The paper's theory figure: closed forms for records that fill a ball, and veils that really add the noise.
+
+n = 4, λ₁ = 4, λ₂ = λ₃ = λ₄ = 0, 1 or 2, covariance I. Loss depends on r/ε alone; the simulation uses
+the eight records ±2eᵢ, whose covariance is exactly I, in the ball of radius 2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.designs import baselines, linear
+from taskveil.domain import Ball
+from taskveil.experiments import plots
+from taskveil.experiments.report import Row
+from taskveil.task import LinearTask
+from taskveil.veil import Loss, Veil
+
+Floats = NDArray[np.float64]
+
+SETTINGS = (0.0, 1.0, 2.0)
+RADIUS = 2.0
+RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+DESIGNS = ("task_aware", "task_agnostic", "privacy_agnostic")
+Z = 2
+DRAWS = 25_000
+
+
+def run(plot_folder: Path | None = None) -> list[Row]:
+    """Closed forms (`as_published`) and simulations with real noise; writes theory.png into `plot_folder`."""
+    rows = []
+    for rest in SETTINGS:
+        eigenvalues = np.array([4.0, rest, rest, rest])
+        for name in DESIGNS:
+            for ratio in RATIOS:
+                epsilon = RADIUS / ratio
+                closed = closed_form(name, eigenvalues, ratio)
+                simulated = Loss.of(simulate(name, eigenvalues, epsilon), exact=False)
+                label = f"theory λ=4,{rest:g},{rest:g},{rest:g}"
+                rows += [
+                    Row(experiment=label, design=name, as_published=True, epsilon=epsilon, loss=closed, low=closed,
+                        high=closed),
+                    Row(experiment=label, design=name, as_published=False, epsilon=epsilon, loss=simulated.mean,
+                        low=simulated.low, high=simulated.high),
+                ]  # fmt: skip
+    if plot_folder is not None:
+        _plot(rows, plot_folder / "theory.png")
+    return rows
+
+
+def closed_form(name: str, eigenvalues: Floats, ratio: float) -> float:
+    """The loss at r/ε = `ratio` when L = I and the records fill a centred ball."""
+    v = 8 * ratio**2
+    match name:
+        case "task_aware":
+            return linear.ball_loss(eigenvalues, ratio, 1.0)
+        case "task_agnostic":
+            n = len(eigenvalues)
+            return float(n * v / (1 + n * v) * eigenvalues.sum())
+        case _:
+            return float(Z * v / (1 + Z * v) * eigenvalues[:Z].sum() + eigenvalues[Z:].sum())
+
+
+def simulate(name: str, eigenvalues: Floats, epsilon: float) -> Floats:
+    """Task losses of real private reports, one per draw."""
+    records = RADIUS * np.vstack([np.eye(4), -np.eye(4)])
+    veil = _veil(name, records, LinearTask(np.diag(np.sqrt(eigenvalues))), epsilon)
+    drawn = np.tile(records, (DRAWS // len(records), 1))
+    return veil.task.losses(veil.decode(veil.privatize(drawn)), drawn)
+
+
+def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:
+    ball = Ball(RADIUS, dim=4)
+    match name:
+        case "task_aware":
+            return linear.analytic(records, task, epsilon, ball)
+        case "task_agnostic":
+            # Δ₁ of the identity on the ball is 2r√n, as the closed form assumes.
+            return baselines.task_agnostic(records, task, epsilon, ball)
+        case _:
+            return baselines.privacy_agnostic(records, task, epsilon, ball, Z)
+
+
+def _plot(rows: list[Row], path: Path) -> None:
+    fig, axes = plots.figure(3, width=4.6)
+    for ax, label in zip(axes, dict.fromkeys(row.experiment for row in rows), strict=True):
+        for name in DESIGNS:
+            mine = [row for row in rows if row.experiment == label and row.design == name]
+            closed = sorted((RADIUS / r.epsilon, r.loss) for r in mine if r.as_published)
+            drawn = [(RADIUS / r.epsilon, r.loss) for r in mine if not r.as_published]
+            ax.plot(*zip(*closed, strict=True), color=plots.COLORS[name], label=plots.LABELS[name])
+            ax.plot(*zip(*drawn, strict=True), plots.MARKERS[name], color=plots.COLORS[name], linestyle="none")
+        ax.set(xscale="log", xlabel="r/ε", ylabel="task loss", title=label)
+    axes[0].legend(title="lines: closed form, marks: simulated", fontsize=8, title_fontsize=8)
+    plots.save(fig, path)

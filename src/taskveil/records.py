@@ -1,0 +1,100 @@
+"""Turns what callers have (arrays, pandas, polars, Arrow tables) into a float matrix, or says why not."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.errors import BudgetError, DataError
+
+Floats = NDArray[np.float64]
+
+
+def as_records(X: Any, *, width: int | None = None) -> Floats:
+    """Records of any quality as a float64 matrix (N, n): NaN and infinities pass, they are bounded later.
+
+    A single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused.
+    """
+    if hasattr(X, "columns") and not isinstance(X, np.ndarray):
+        _refuse_text_columns(X)
+    # Arrow tables convert column by column; arrays, pandas and polars frames convert themselves.
+    raw = np.column_stack([c.to_numpy() for c in X.columns]) if hasattr(X, "column_names") else X
+    try:
+        matrix = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"records must be numbers: {error}. Encode or drop other columns first.") from error
+    if matrix.ndim == 1 and width is not None:
+        matrix = matrix[None, :]
+    if matrix.ndim != 2:
+        raise DataError(f"records must form a matrix (records, attributes), got shape {matrix.shape}.")
+    if width is not None and matrix.shape[1] != width:
+        raise DataError(f"records have {matrix.shape[1]} attributes, but this design was made for {width}.")
+    return matrix
+
+
+def as_volunteers(X: Any) -> Floats:
+    """The volunteers' sample as a finite float64 matrix (N, n) with at least two records."""
+    matrix = as_records(X)
+    if matrix.shape[0] < 2 or matrix.shape[1] == 0:
+        raise DataError(
+            f"a design needs at least two volunteers and one attribute, got shape {matrix.shape}. "
+            "Collect more records; a few hundred is a sensible start."
+        )
+    if not np.isfinite(matrix).all():
+        row, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+        raise DataError(
+            f"volunteers' records must be finite; row {row}, column {column} is {matrix[row, column]}. "
+            "Impute or drop such rows (on devices, NaN is allowed and brought inside the domain)."
+        )
+    return matrix
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns, None for a bare array."""
+    if hasattr(X, "column_names"):
+        return tuple(map(str, X.column_names))
+    names = getattr(X, "columns", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def as_epsilon(epsilon: Any) -> float:
+    """A privacy budget: a finite number above zero."""
+    try:
+        value = float(epsilon)
+    except (TypeError, ValueError) as error:
+        raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
+    if not (np.isfinite(value) and value > 0):
+        raise BudgetError(f"epsilon must be a finite number above zero, got {value}.")
+    return value
+
+
+def _refuse_text_columns(X: Any) -> None:
+    names = column_names(X) or ()
+    for name in names:
+        column = X[name]
+        kind = str(getattr(column, "type", None) or getattr(column, "dtype", ""))
+        if any(word in kind.lower() for word in ("object", "str", "utf8", "categor", "date", "time")):
+            raise DataError(f"column {name!r} holds {kind}, not numbers. Encode or drop it first.")
+
+
+def read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
+    """Column names and numbers of a CSV file with a header."""
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}.") from error
+    if len(rows) < 2:
+        raise DataError(f"{path} needs a header and at least one record.")
+    names = tuple(rows[0])
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(names):
+            raise DataError(f"{path}, line {number}: {len(row)} values for {len(names)} columns.")
+    try:
+        return names, np.array(rows[1:], dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} holds something that is not a number: {error}.") from error

@@ -1,0 +1,38 @@
+"""Shared fixtures: small data whose shape resembles the real thing."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import taskveil as tv
+
+# Deadlines measure the machine, not the code; derandomised so that a red run can be repeated.
+settings.register_profile("taskveil", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("taskveil")
+
+
+@pytest.fixture
+def volunteers() -> np.ndarray:
+    """300 correlated records of 6 attributes with a few outliers."""
+    rng = np.random.default_rng(7)
+    mixing = rng.normal(size=(6, 6)) * np.array([3.0, 2.0, 1.0, 0.5, 0.3, 0.1])
+    return rng.standard_t(4, size=(300, 6)) @ mixing.T + 5.0
+
+
+@pytest.fixture
+def task() -> tv.LinearTask:
+    return tv.LinearTask(np.diag([2.0, 2.0, 1.0, 1.0, 1.0, 0.0]))
+
+
+@pytest.fixture
+def veil(volunteers: np.ndarray, task: tv.LinearTask) -> tv.Veil:
+    return tv.design(volunteers, task, epsilon=2.0)
+
+
+def needs(condition: bool, what: str) -> pytest.MarkDecorator:
+    """Skip without `what`, but never in CI."""
+    return pytest.mark.skipif(not condition and os.environ.get("CI") != "true", reason=f"needs {what}")

@@ -1,0 +1,86 @@
+"""The front door: what it accepts, and what it refuses at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import taskveil as tv
+from taskveil.errors import BudgetError, DataError, DomainError, TaskError
+
+X = np.random.default_rng(0).normal(size=(50, 3))
+TASK = tv.LinearTask(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame(X, columns=["a", "b", "c"]),
+        pl.DataFrame(X, schema=["a", "b", "c"]),
+        pa.table({name: X[:, i] for i, name in enumerate("abc")}),
+    ],
+)
+def test_tables_keep_their_column_names(table: object) -> None:
+    veil = tv.design(table, TASK, epsilon=1.0)
+    assert veil.columns == ("a", "b", "c")
+    assert np.array_equal(veil.encode(table), veil.encode(X))
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, np.nan, np.inf, -np.inf, "much", None])
+def test_impossible_budgets(epsilon: object) -> None:
+    with pytest.raises(BudgetError, match="epsilon"):
+        tv.design(X, TASK, epsilon=epsilon)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        (np.empty((0, 3)), "two volunteers"),
+        (X[:1], "two volunteers"),
+        (np.empty((5, 0)), "two volunteers"),
+        (np.where(np.arange(3) == 1, np.nan, X), "row 0, column 1 is nan"),
+        (np.where(np.arange(3) == 2, np.inf, X), "column 2 is inf"),
+        (np.ones((9, 3)), "identical"),
+        ([["a", "b", "c"], ["d", "e", "f"]], "numbers"),
+        ([[1.0, 2.0], [1.0]], "numbers"),
+        (X[None], "matrix"),
+        (X[0], "matrix"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
+        (pl.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
+        (pa.table({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
+    ],
+)
+def test_volunteers_that_cannot_be_used(records: object, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        tv.design(records, TASK, epsilon=1.0)
+
+
+@pytest.mark.parametrize("K", [np.ones(3), np.ones((2, 2, 2)), np.empty((0, 3)), [[np.nan] * 3], [["a"] * 3], "K"])
+def test_matrices_that_are_no_task(K: object) -> None:
+    with pytest.raises(TaskError, match="K must be"):
+        tv.LinearTask(K)  # type: ignore[arg-type]
+
+
+def test_everything_must_have_one_width() -> None:
+    with pytest.raises(TaskError, match="K has 4 columns"):
+        tv.design(X, tv.LinearTask(np.eye(4)), epsilon=1.0)
+    with pytest.raises(DomainError, match="2 attributes"):
+        tv.design(X, TASK, epsilon=1.0, domain=tv.Box([0, 0], [1, 1]))
+    veil = tv.design(X, TASK, epsilon=1.0)
+    for call in (veil.encode, veil.privatize, veil.loss):
+        with pytest.raises(DataError, match="made for 3"):
+            call(np.ones((2, 4)))
+
+
+def test_options_that_do_not_exist() -> None:
+    with pytest.raises(TaskError, match="method must be one of"):
+        tv.design(X, TASK, epsilon=1.0, method="magic")  # type: ignore[arg-type]
+    with pytest.raises(TaskError, match="latent_dim"):
+        tv.design(X, TASK, epsilon=1.0, latent_dim=0)
+    with pytest.raises(BudgetError, match="delta"):
+        tv.design(X, TASK, epsilon=1.0, delta=1e-6)
+    with pytest.raises(TaskError, match="LinearTask"):
+        tv.design(X, "a task", epsilon=1.0)  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""The numbers this project stands on, held to what was published and to what was promised."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import needs
+from taskveil.errors import DataError
+from taskveil.experiments import data, household
+from taskveil.experiments.report import published_points
+
+pytestmark = needs(data._local("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
+
+HONEST = {1.0: 0.0331, 1.5: 0.0323, 3.0: 0.0297, 5.0: 0.0271, 10.0: 0.0240, 50.0: 0.0134}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[tuple[str, bool, float], float]:
+    return {(r.design, r.as_published, r.epsilon): r.loss for r in household.run()}
+
+
+@pytest.mark.parametrize("design", household.SERIES)
+def test_as_published_lies_inside_the_published_intervals(design: str, rows: dict) -> None:
+    for epsilon, (loss, ci) in published_points("household", household.SERIES[design]).items():
+        assert abs(rows[design, True, epsilon] - loss) <= ci
+        if design == "task_aware":
+            assert rows[design, True, epsilon] == pytest.approx(loss, rel=0.05)
+
+
+def test_the_honest_design_reaches_its_numbers(rows: dict) -> None:
+    for epsilon, bar in HONEST.items():
+        assert rows["task_aware", False, epsilon] <= bar
+
+
+def test_splits() -> None:
+    train, test, task = household.problem()
+    assert (train.shape, test.shape) == ((991, 24), (426, 24))
+    assert np.diag(task.K)[[7, 8, 19, 20]] * np.sqrt(24) == pytest.approx([1, 2, 2, 1])
+
+
+def test_other_data_is_not_mistaken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "household").mkdir()
+    (tmp_path / "household" / "hourly.csv").write_text("datetime,Power\n" + "2007-01-01 00:00:00,1.0\n" * 48)
+    monkeypatch.setenv("TASKVEIL_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="digest"):
+        data.household()
+
+
+def test_minutes_become_hours_of_full_days(tmp_path: Path) -> None:
+    """The download path: missing minutes are skipped, days with a missing hour are dropped."""
+    lines = ["Date;Time;Global_active_power;Global_reactive_power"]
+    for day, hours in (("16/12/2006", range(5, 24)), ("17/12/2006", range(24))):
+        for hour in hours:
+            lines += [
+                f"{day};{hour:02d}:00:00;{hour}.0;0",
+                f"{day};{hour:02d}:01:00;?;?",
+                f"{day};{hour:02d}:02:00;{hour}.5;0",
+            ]
+    archive = tmp_path / "power.zip"
+    with zipfile.ZipFile(archive, "w") as bundle:
+        bundle.writestr("household_power_consumption.txt", "\n".join(lines) + "\n")
+    assert data._household_minutes(archive) == pytest.approx(np.arange(24)[None, :] + 0.25)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import taskveil as tv
+from conftest import needs
+from taskveil.cli import app
+from taskveil.experiments.data import _local
+
+HAVE_DATA = _local("household/hourly.csv") is not None
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_demo_shows_table_guarantee_and_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "demo.png"
+    output = run("demo", "--picture", str(picture))
+    assert "task aware" in output
+    assert "matrix" in output
+    assert "7.39" in output
+    assert "times as likely" in " ".join(output.split())
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_as_json(tmp_path: Path) -> None:
+    rows = json.loads(run("demo", "--json", "--picture", str(tmp_path / "demo.png")))
+    loss = {(row["design"], row["epsilon"]): row["loss"] for row in rows}
+    for epsilon in {row["epsilon"] for row in rows}:
+        assert loss["task_aware", epsilon] == min(v for (_, e), v in loss.items() if e == epsilon)
+
+
+@pytest.fixture
+def csv(tmp_path: Path, volunteers: np.ndarray) -> Path:
+    path = tmp_path / "people.csv"
+    np.savetxt(path, volunteers, delimiter=",", header="a,b,c,d,e,f", comments="")
+    return path
+
+
+def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    result = json.loads(run("design", str(csv), str(folder), "--epsilon", "2", "--weight", "a=3", "--json"))
+    veil = tv.Veil.load(folder)
+    assert result["epsilon"] == veil.guarantee.epsilon
+    assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--epsilon", "-1"), "above zero"),
+        (("--epsilon", "1", "--weight", "zzz=2"), "column=weight"),
+        (("--epsilon", "1", "--method", "magic"), "method must be one of"),
+    ],
+)
+def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    output = run("design", str(csv), str(tmp_path / "r"), *arguments, code=2)
+    assert says in " ".join(output.split())
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n", "a,b\n1,x\n", "a,b\n1\n"])
+def test_unreadable_tables_are_explained(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    assert "bad.csv" in run("design", str(path), str(tmp_path / "r"), "--epsilon", "1", code=2).replace("\n", "")
+
+
+@needs(HAVE_DATA, "the household data in TASKVEIL_DATA")
+def test_reproduce_household(tmp_path: Path) -> None:
+    run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path))
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert set(rows[0]) == {
+        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
+    }  # fmt: skip
+    assert (tmp_path / "household.png").exists()
