@@ -27,3 +27,30 @@ def random_words(count: int) -> NDArray[np.uint64]:
     if len(raw) != 8 * count:
         raise EntropyError(f"the operating system gave {len(raw)} of {8 * count} random bytes; no report was made.")
     return np.frombuffer(raw, dtype="<u8")
+
+
+def uniform_below(bound: int, count: int) -> NDArray[np.int64]:
+    """`count` uniform integers in [0, bound) for bound ≤ 2^63, by rejection.
+
+    A candidate is the top bits of one word, as many as bound − 1 has; candidates of `bound` or more are drawn anew.
+    """
+    shift = np.uint64(64 - max((bound - 1).bit_length(), 1))
+    drawn = (random_words(count) >> shift).astype(np.int64)
+    rejected = np.flatnonzero(drawn >= bound)
+    while len(rejected):
+        drawn[rejected] = (random_words(len(rejected)) >> shift).astype(np.int64)
+        rejected = rejected[drawn[rejected] >= bound]
+    return drawn
+
+
+def wide_uniform_below(bound: int) -> int:
+    """One uniform integer in [0, bound) for any bound, by rejection from as many words as it takes."""
+    bits = max((bound - 1).bit_length(), 1)
+    words = -(-bits // 64)
+    while True:
+        candidate = 0
+        for word in random_words(words):
+            candidate = candidate << 64 | int(word)
+        candidate >>= 64 * words - bits
+        if candidate < bound:
+            return candidate

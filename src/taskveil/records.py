@@ -36,6 +36,14 @@ def as_records(X: Any, *, width: int | None = None) -> Floats:
     return matrix
 
 
+def as_reports(reports: Any, *, width: int) -> NDArray[Any]:
+    """Reports as a matrix (N, width) of the numbers they are; integers stay integers."""
+    matrix = np.asarray(reports)
+    if matrix.ndim != 2 or matrix.shape[1] != width or matrix.dtype.kind not in "iuf":
+        raise DataError(f"reports of this veil form a matrix of numbers (reports, {width}), got shape {matrix.shape}.")
+    return matrix
+
+
 def as_volunteers(X: Any) -> Floats:
     """The volunteers' sample as a finite float64 matrix (N, n) with at least two records."""
     matrix = as_records(X)

@@ -13,34 +13,42 @@ import shutil
 import tempfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from taskveil.decoders import AffineDecoder
-from taskveil.encoders import LinearEncoder
+from taskveil.decoders import AffineDecoder, CodewordDecoder, HiddenDecoder, LatticeDecoder
+from taskveil.encoders import HiddenEncoder, LinearEncoder
 from taskveil.errors import ReleaseError, TaskveilError
 from taskveil.files import MANIFEST, Array, read_files, write_files
-from taskveil.mechanisms import Laplace
+from taskveil.lattice import Lattice
+from taskveil.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.regions import BoxRegion, DiamondRegion, SignRegion
-from taskveil.task import LinearTask
+from taskveil.task import LinearTask, Task
 from taskveil.veil import LossBounds, Veil
 
 CLIENT, SERVER = "client", "server"
 
 _KINDS: dict[str, type[Any]] = {
     "linear_encoder": LinearEncoder,
+    "hidden_encoder": HiddenEncoder,
     "laplace": Laplace,
+    "codebook": Codebook,
+    "stage": Stage,
+    "response": Response,
+    "lattice_codebook": LatticeCodebook,
+    "lattice": Lattice,
     "box_region": BoxRegion,
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,
     "affine_decoder": AffineDecoder,
+    "hidden_decoder": HiddenDecoder,
+    "codeword_decoder": CodewordDecoder,
+    "lattice_decoder": LatticeDecoder,
     "linear_task": LinearTask,
     "loss_bounds": LossBounds,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-
-Part = TypeVar("Part")
 
 
 def save(veil: Veil, folder: Path, *, overwrite: bool = False) -> None:
@@ -83,13 +91,13 @@ def _write(veil: Veil, folder: Path) -> None:
         "release": release,
         "method": veil.method,
         "decoder": _pack(veil.decoder, "decoder", arrays),
-        "task": _pack(veil.task, "task", arrays),
+        "task": _pack(veil.task, "task", arrays) if isinstance(veil.task, LinearTask) else None,
         "bounds": None if veil.bounds is None else _pack(veil.bounds, "bounds", arrays),
     }
     write_files(folder / SERVER, server, arrays)
 
 
-def load(folder: Path) -> Veil:
+def load(folder: Path, task: Task | None = None) -> Veil:
     """Read and check a release; everything wrong with it is a ReleaseError raised here."""
     client, client_arrays = read_files(folder / CLIENT)
     server, server_arrays = read_files(folder / SERVER)
@@ -97,10 +105,12 @@ def load(folder: Path) -> Veil:
         if server["release"] != client["digest"]:
             raise ReleaseError(f"{folder}: client and server files are of different releases.")
         veil = Veil(
-            encoder=_unpack(client["encoder"], client_arrays, LinearEncoder),
-            mechanism=_unpack(client["mechanism"], client_arrays, Laplace),
-            decoder=_unpack(server["decoder"], server_arrays, AffineDecoder),
-            task=_unpack(server["task"], server_arrays, LinearTask),
+            encoder=_unpack(client["encoder"], client_arrays, LinearEncoder, HiddenEncoder),
+            mechanism=_unpack(client["mechanism"], client_arrays, Laplace, Codebook, LatticeCodebook),
+            decoder=_unpack(
+                server["decoder"], server_arrays, AffineDecoder, HiddenDecoder, CodewordDecoder, LatticeDecoder
+            ),
+            task=task if server["task"] is None else _unpack(server["task"], server_arrays, LinearTask),
             method=server["method"],
             columns=None if client["columns"] is None else tuple(client["columns"]),
             bounds=None if server["bounds"] is None else _unpack(server["bounds"], server_arrays, LossBounds),
@@ -114,30 +124,37 @@ def load(folder: Path) -> Veil:
     return veil
 
 
-def _pack(part: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    packed: dict[str, Any] = {"kind": _NAMES[type(part)]}
-    for field in fields(part):
-        value = getattr(part, field.name)
-        path = f"{name}.{field.name}"
-        if isinstance(value, np.ndarray):
-            arrays[path] = value
-            packed[field.name] = {"tensor": path}
-        else:
-            packed[field.name] = _pack(value, path, arrays) if is_dataclass(value) else value
-    return packed
+def _pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"tensor": name}
+    if isinstance(value, tuple):
+        return [_pack(item, f"{name}.{place}", arrays) for place, item in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        packed = {
+            field.name: _pack(getattr(value, field.name), f"{name}.{field.name}", arrays) for field in fields(value)
+        }
+        return {"kind": _NAMES[type(value)], **packed}
+    if isinstance(value, int) and abs(value) >= 2**53:
+        return {"integer": str(value)}  # JSON readers outside Python hold numbers in doubles
+    return value
 
 
-def _unpack(packed: dict[str, Any], arrays: dict[str, Array], expected: type[Part]) -> Part:
+def _unpack(packed: Any, arrays: dict[str, Array], *expected: type[Any]) -> Any:
     part = _unpack_any(packed, arrays)
     if not isinstance(part, expected):
-        raise ReleaseError(f"expected a {expected.__name__}, found {packed['kind']!r}.")
+        raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")
     return part
 
 
 def _unpack_any(packed: Any, arrays: dict[str, Array]) -> Any:
+    if isinstance(packed, list):
+        return tuple(_unpack_any(item, arrays) for item in packed)
     if not isinstance(packed, dict):
         return packed
     if set(packed) == {"tensor"}:
         return arrays[packed["tensor"]]
+    if set(packed) == {"integer"}:
+        return int(packed["integer"])
     kind = _KINDS[packed["kind"]]
     return kind(**{key: _unpack_any(value, arrays) for key, value in packed.items() if key != "kind"})

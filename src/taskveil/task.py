@@ -49,10 +49,16 @@ class LinearTask:
         """y = Kx for every record (N, n) → (N, m)."""
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.K.T)
 
-    def losses(self, estimates: Floats, X: Floats) -> Floats:
+    def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - y is Kx itself
         """‖K(x̂ − x)‖₂² for every record (N,)."""
         error = (estimates - X) @ self.K.T
         return np.asarray(np.einsum("ij,ij->i", error, error))
+
+    def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
+        """‖K(d − x)‖₂² for every record x (N, n) and candidate estimate d (k, n) → (N, k)."""
+        outputs, truth = self.predict(candidates), self.predict(X)
+        squares = np.einsum("ij,ij->i", truth, truth)[:, None] + np.einsum("ij,ij->i", outputs, outputs)
+        return np.asarray(np.maximum(squares - 2.0 * truth @ outputs.T, 0.0))
 
 
 Task = LinearTask

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.decoders import AffineDecoder
-from taskveil.encoders import LinearEncoder
-from taskveil.errors import DataError
+from taskveil.decoders import Decoder
+from taskveil.encoders import Encoder
+from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import Guarantee
-from taskveil.mechanisms import Laplace
-from taskveil.records import as_records
-from taskveil.task import LinearTask
+from taskveil.mechanisms import Laplace, Mechanism
+from taskveil.records import as_records, as_reports
+from taskveil.task import Task
 
 Floats = NDArray[np.float64]
 
@@ -53,59 +53,73 @@ class LossBounds:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Veil:
-    """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`."""
+    """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
 
-    encoder: LinearEncoder
-    mechanism: Laplace
-    decoder: AffineDecoder
-    task: LinearTask
+    `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
+    """
+
+    encoder: Encoder
+    mechanism: Mechanism
+    decoder: Decoder
+    task: Task | None
     method: str
     columns: tuple[str, ...] | None = None
     bounds: LossBounds | None = None
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
-        self.task.check_width(n)
-        if self.mechanism.latent_dim != z or self.decoder.weights.shape != (n, z):
+        if self.task is not None:
+            self.task.check_width(n)
+        if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
         if self.columns is not None and len(self.columns) != n:
             raise DataError(f"{len(self.columns)} column names for {n} attributes.")
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            epsilon=self.mechanism.epsilon,
-            enforced_by="Every latent is forced into a fixed region in integer arithmetic, then receives exact "
-            "discrete Laplace noise from the operating system's entropy.",
-        )
+        if isinstance(self.mechanism, Laplace):
+            enforced = (
+                "Every latent is forced into a fixed region in integer arithmetic, then receives exact discrete "
+                "Laplace noise from the operating system's entropy."
+            )
+        else:
+            enforced = (
+                "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; "
+                "the record only decides which numbers are favoured."
+            )
+        return Guarantee(epsilon=self.mechanism.epsilon, enforced_by=enforced)
 
     def encode(self, X: Any) -> Floats:
-        """Latents (N, Z) before noise, after bounding."""
+        """Latents (N, Z) before randomisation, after bounding."""
         return self.mechanism.bound(self.encoder(as_records(X, width=self.encoder.width)))
 
-    def privatize(self, X: Any) -> Floats:
+    def privatize(self, X: Any) -> NDArray[Any]:
         """Reports, one row per record, with fresh operating-system entropy."""
         return self.mechanism(self.encoder(as_records(X, width=self.encoder.width)))
 
     def decode(self, reports: Any) -> Floats:
         """Estimates x̂ (N, n) of the records behind the reports."""
-        return self.decoder(as_records(reports, width=self.mechanism.latent_dim))
+        return self.decoder(as_reports(reports, width=self.mechanism.report_width))
 
     def predict(self, reports: Any) -> Floats:
         """The task's output ŷ for every report."""
-        return self.task.predict(self.decode(reports))
+        return self._task.predict(self.decode(reports))
 
-    def loss(self, X: Any, y: Any = None) -> Loss:  # noqa: ARG002 - a linear task is judged against Kx itself
-        """The expected task loss over the noise on the records X.
+    def loss(self, X: Any, y: Any = None) -> Loss:
+        """The expected task loss over the randomisation on the records X (and labels y where the task needs them)."""
+        from taskveil.evaluate import expected_losses
 
-        For a linear task and an affine decoder noise and error separate: ‖K(D φ + c − x)‖² + σ_w² ‖K D‖_F².
-        """
         records = as_records(X, width=self.encoder.width)
         if len(records) == 0 or not np.isfinite(records).all():
             raise DataError("the loss is measured on at least one record of finite numbers.")
-        systematic = self.task.losses(self.decoder(self.encode(records)), records)
-        noise = self.mechanism.noise_variance * float((self.task.predict(self.decoder.weights.T) ** 2).sum())
-        return Loss.of(systematic + noise, exact=True)
+        per_record, exact = expected_losses(self, self._task, records, y)
+        return Loss.of(per_record, exact=exact)
+
+    @property
+    def _task(self) -> Task:
+        if self.task is None:
+            raise TaskError("this veil was loaded without its task: use Veil.load(folder, task=...).")
+        return self.task
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing."""
@@ -114,8 +128,11 @@ class Veil:
         save(self, Path(folder), overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Veil:
-        """Read a release, refusing anything altered, truncated, malformed or newer than this version."""
+    def load(cls, folder: str | Path, *, task: Task | None = None) -> Veil:
+        """Read a release, refusing anything altered, truncated, malformed or newer than this version.
+
+        `task` is needed to predict when the task is a model; releases hold no models.
+        """
         from taskveil.release import load
 
-        return load(Path(folder))
+        return load(Path(folder), task)

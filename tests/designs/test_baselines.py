@@ -28,7 +28,7 @@ def test_privacy_agnostic_takes_three_latents_unless_told(volunteers: np.ndarray
 
 def test_matrix_factorization_is_unbiased_for_the_task(volunteers: np.ndarray, task: tv.LinearTask) -> None:
     veil = tv.design(volunteers, task, epsilon=1.0, method="matrix_factorization")
-    recovered = veil.task.predict(veil.decode(veil.encode(volunteers)))
+    recovered = veil._task.predict(veil.decode(veil.encode(volunteers)))
     assert recovered == pytest.approx(task.predict(volunteers), abs=1e-3)
 
 

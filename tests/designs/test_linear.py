@@ -98,7 +98,7 @@ def test_the_gradient_of_the_refinement(seed: int) -> None:
 
 def test_loss_is_the_mean_of_what_really_happens(volunteers: np.ndarray, veil: tv.Veil) -> None:
     drawn = np.tile(volunteers, (300, 1))
-    realised = veil.task.losses(veil.decode(veil.privatize(drawn)), drawn)
+    realised = veil._task.losses(veil.decode(veil.privatize(drawn)), drawn)
     assert abs(realised.mean() - veil.loss(volunteers).mean) < 6 * realised.std() / np.sqrt(len(realised))
 
 

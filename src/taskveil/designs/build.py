@@ -40,8 +40,8 @@ def build_linear(
     """A veil that encodes φ = weights x + offset, bounds it to `region` (default: the image of the domain) and decodes
     with the least-squares decoder of the sample (default)."""
     box = domain.bounding_box
-    encoder = LinearEncoder(low=box.low, high=box.high, weights=weights, offset=offset)
-    region = region or image_region(domain, encoder)
+    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
+    region = region or image_region(domain, encoder, weights, offset)
     mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
     if decoder is None:
         decoder = least_squares_decoder(mechanism.bound(encoder(X)), X, mechanism.noise_variance)
@@ -53,7 +53,7 @@ def grid_step(extent: float) -> float:
     return float(2.0 ** (np.floor(np.log2(max(extent, 1e-280))) - GRID_BITS))
 
 
-def image_region(domain: Domain, encoder: LinearEncoder) -> Region:
+def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset: Floats) -> Region:
     """A region that contains the image of the domain and has its ℓ1 diameter (up to rounding to the grid).
 
     The image of a box or a ball is symmetric about the image of its center, so the diamond of half its
@@ -63,16 +63,16 @@ def image_region(domain: Domain, encoder: LinearEncoder) -> Region:
     if isinstance(domain, Points):
         return _cloud_region(encoder(domain.records))
     try:
-        diameter = domain.l1_sensitivity(encoder.weights)
+        diameter = domain.l1_sensitivity(weights)
     except SensitivityError:
         # Too many coupled latents for the exact diameter: bound every latent by its own exact range.
-        high = domain.support(encoder.weights) + encoder.offset
-        low = -domain.support(-encoder.weights) + encoder.offset
+        high = domain.support(weights) + offset
+        low = -domain.support(-weights) + offset
         return box_region(low, high)
     step = grid_step(diameter)
-    center = np.rint((domain.center @ encoder.weights.T + encoder.offset) / step).astype(np.int64)
+    center = np.rint((domain.center @ weights.T + offset) / step).astype(np.int64)
     # The image is rounded in every coordinate and so is its center: half a step each, on both sides.
-    return DiamondRegion(step=step, center=center, radius=int(np.ceil(diameter / 2 / step)) + encoder.latent_dim)
+    return DiamondRegion(step=step, center=center, radius=int(np.ceil(diameter / 2 / step)) + len(offset))
 
 
 def box_region(low: Floats, high: Floats) -> BoxRegion:

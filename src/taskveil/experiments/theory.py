@@ -66,9 +66,10 @@ def closed_form(name: str, eigenvalues: Floats, ratio: float) -> float:
 def simulate(name: str, eigenvalues: Floats, epsilon: float) -> Floats:
     """Task losses of real private reports, one per draw."""
     records = RADIUS * np.vstack([np.eye(4), -np.eye(4)])
-    veil = _veil(name, records, LinearTask(np.diag(np.sqrt(eigenvalues))), epsilon)
+    task = LinearTask(np.diag(np.sqrt(eigenvalues)))
+    veil = _veil(name, records, task, epsilon)
     drawn = np.tile(records, (DRAWS // len(records), 1))
-    return veil.task.losses(veil.decode(veil.privatize(drawn)), drawn)
+    return task.losses(veil.decode(veil.privatize(drawn)), drawn)
 
 
 def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:

@@ -57,6 +57,10 @@ class Laplace:
         return self.region.dim
 
     @property
+    def report_width(self) -> int:
+        return self.region.dim
+
+    @property
     def noise_variance(self) -> float:
         """The variance of the noise in every coordinate of a report, in the latent's units."""
         return discrete_laplace_variance(self.scale) * self.region.step**2

@@ -1,0 +1,103 @@
+"""The codebook mechanism: a report is one small integer, and the guarantee needs no sensitivity.
+
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε the sum of the stages' budgets.
+
+**Why.** (1) A stage turns the latent into a set of exactly m favoured outputs; any floats give such a set. (2) The
+stage's `Response` is ε_s-LDP over all favoured sets, in whole numbers. (3) A later stage's set depends on the record
+and on the *realised* earlier outputs, which are public in the report; given them it is ε_s-LDP again. (4) So the
+probability of a whole report is a product of factors that differ by at most e^(ε_s) each. (5) Codewords and decoder
+are fixed in the release and never depend on the record.
+
+Device arithmetic is in whole numbers: latents are rounded to the region's grid and scores are integer sums, so every
+client favours the same outputs.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.encoders import EXACT
+from taskveil.errors import MechanismError
+from taskveil.mechanisms.response import Response, top
+from taskveil.regions import BoxRegion
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+    """Favours the m outputs of highest score: score = vectors · k + offsets, for the latent k on the grid.
+
+    Shapes: vectors (K, d), offsets (K,). Once output j is reported, later stages see k − shifts[j]; shifts (K, d).
+    """
+
+    vectors: Integers
+    offsets: Integers
+    shifts: Integers
+    response: Response
+
+    def __post_init__(self) -> None:
+        size, dim = self.vectors.shape
+        if size != self.response.size or self.offsets.shape != (size,) or self.shifts.shape != (size, dim):
+            raise MechanismError("a stage needs one vector, offset and shift per output.")
+        if any(array.dtype != np.int64 for array in (self.vectors, self.offsets, self.shifts)):
+            raise MechanismError("a stage computes in 64-bit integers.")
+
+    def favoured(self, k: Integers) -> Integers:
+        """Latents on the grid (N, d) → favoured outputs (N, m)."""
+        scores = k.astype(np.float64) @ self.vectors.T.astype(np.float64) + self.offsets
+        return top(scores, self.response.favoured)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Codebook:
+    """ε-LDP for every input, ε = Σ stages' ln(a/b)."""
+
+    region: BoxRegion
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise MechanismError("a codebook needs at least one stage.")
+        reach = np.maximum(np.abs(self.region.low), np.abs(self.region.high)).astype(np.float64)
+        for stage in self.stages:
+            if stage.vectors.shape[1] != self.region.dim:
+                raise MechanismError("all stages must take the region's latents.")
+            if (np.abs(stage.vectors).astype(np.float64) @ reach + np.abs(stage.offsets) >= EXACT).any():
+                raise MechanismError("scores are too large to be exact; use a coarser grid.")
+            reach = reach + np.abs(stage.shifts).max(axis=0)
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss between any two inputs, rounded up."""
+        if len(self.stages) == 1:
+            return self.stages[0].response.epsilon
+        return math.nextafter(math.fsum(stage.response.epsilon for stage in self.stages), math.inf)
+
+    @property
+    def latent_dim(self) -> int:
+        return self.region.dim
+
+    @property
+    def report_width(self) -> int:
+        return len(self.stages)
+
+    def bound(self, latents: Floats) -> Floats:
+        """Any floats (N, d) → what the stages see: inside the region, on the grid."""
+        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, stages)."""
+        k = self.region.enforce(latents)
+        reports = np.empty((len(k), len(self.stages)), dtype=np.int64)
+        for place, stage in enumerate(self.stages):
+            reports[:, place] = stage.response(stage.favoured(k))
+            k = k - stage.shifts[reports[:, place]]
+        return reports
