@@ -15,7 +15,8 @@ from taskveil.errors import TaskveilError
 app = typer.Typer(help="Task-aware local differential privacy.", no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console()
 
-Experiment = Enum("Experiment", {name: name for name in ("theory", "household", "all")}, type=str)  # type: ignore[misc]
+EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
+Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all")}, type=str)  # type: ignore[misc]
 
 
 @app.command()
@@ -86,19 +87,23 @@ def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
-    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,  # noqa: ARG001
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
+    device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
+    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
 ) -> None:
     """The paper's figures, and ours beside them."""
-    from taskveil.experiments import household, theory
+    import time
+
     from taskveil.experiments.report import Row, table, write_json
 
-    chosen = {"theory": theory.run, "household": household.run}
-    names = list(chosen) if experiment.value == "all" else [experiment.value]
+    names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
     rows: list[Row] = []
+    seconds: dict[str, float] = {}
     with _friendly():
         for name in names:
-            with console.status(f"{name}…"):
-                rows += chosen[name](plot)
+            start = time.perf_counter()
+            rows += _run_experiment(name, plot, seeds, device)
+            seconds[name] = time.perf_counter() - start
     for title in dict.fromkeys(row.experiment for row in rows):
         console.print(table(title, [row for row in rows if row.experiment == title]))
     if json_file:
@@ -106,16 +111,37 @@ def reproduce(
         console.print(f"rows: {json_file}")
     if plot:
         console.print(f"pictures: {plot}")
+    if summary:
+        from taskveil.experiments.summary import write_summary
+
+        write_summary(summary, rows, seconds, seeds=seeds, device=device)
+        console.print(f"summary: {summary}")
+
+
+def _run_experiment(name: str, plot: Path | None, seeds: int, device: str) -> list[Any]:
+    from taskveil.experiments import household, theory
+
+    if name in ("theory", "household"):
+        with console.status(f"{name}…"):
+            return theory.run(plot) if name == "theory" else household.run(plot)
+    from taskveil.experiments import breast_cancer, mnist, real_estate
+
+    run = {"real-estate": real_estate.run, "breast-cancer": breast_cancer.run, "mnist": mnist.run}[name]
+    console.print(f"{name}…")
+    return run(plot, seeds, device=device, progress=console.is_terminal)
 
 
 @app.command()
 def data() -> None:
     """Say where the experiments' data comes from, fetching what is missing."""
-    from taskveil.experiments.data import household
+    from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
 
-    with _friendly(), console.status("household…"):
-        days = household()
+    with _friendly(), console.status("fetching…"):
+        days, (houses, _), (people, _), (digits, _, tests, _) = household(), real_estate(), breast_cancer(), mnist()
     console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
+    console.print(f"real-estate: {len(houses)} houses, digest checked")
+    console.print(f"breast-cancer: {len(people)} people, digest checked")
+    console.print(f"mnist: {len(digits)} and {len(tests)} digits, digest checked")
 
 
 class _friendly:

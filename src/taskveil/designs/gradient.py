@@ -29,7 +29,7 @@ from taskveil.designs.replicas import Networks, Replicas, keep, snapshot, standa
 
 Floats = NDArray[np.float64]
 
-_LOSSES_AT_ONCE = 2**22
+_NUMBERS_AT_ONCE = 2**25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +202,7 @@ def _held_out(source: Reports, head: Head, objective: Objective, held: Tensor, d
     """(R,): loss summed over each replica's held-out records, mean over draws; the same noise at every checkpoint."""
     generator = torch.Generator(held.device).manual_seed(12345)
     total = torch.zeros(len(held), device=held.device)
-    at_once = max(1, _LOSSES_AT_ONCE // (len(held) * draws * 8))
+    at_once = max(1, _NUMBERS_AT_ONCE // (len(held) * draws * max(64, source.unit.shape[-1])))
     for rows in torch.split(held.any(0).nonzero().squeeze(1), at_once):
         reports = source.draw(rows, generator, draws)
         losses = objective.costs(answer(head, reports, source.unit, objective), rows.repeat(draws))
