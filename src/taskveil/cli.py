@@ -83,6 +83,73 @@ def design(
 
 
 @app.command()
+def sweep(
+    data: Annotated[Path, typer.Argument(help="CSV of volunteers' records with a header.")],
+    target: Annotated[str | None, typer.Option(help="The column the model predicts; no attribute of a record.")] = None,
+    model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
+    loss: Annotated[str | None, typer.Option(help="mse or cross_entropy; by default by the model's outputs.")] = None,
+    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
+    methods: Annotated[str, typer.Option(help="Methods to compare, with commas between.")] = "task_aware,task_agnostic",
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
+    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
+    import numpy as np
+
+    from taskveil.records import read_csv
+    from taskveil.sweeps import sweep as run
+    from taskveil.task import LinearTask, Task
+
+    with _friendly():
+        names, values = read_csv(data)
+        if target is not None and target not in names:
+            raise TaskveilError(f"{data} has no column {target!r}, only {', '.join(names)}.")
+        attributes = [place for place, name in enumerate(names) if name != target]
+        X, y = values[:, attributes], None if target is None else values[:, names.index(target)]
+        try:
+            budgets = [float(item) for item in epsilons.split(",")]
+        except ValueError as error:
+            raise TaskveilError(f"--epsilons takes numbers with commas between, got {epsilons!r}.") from error
+        task: Task = LinearTask(np.eye(len(attributes)) / np.sqrt(len(attributes)))
+        if model is not None:
+            task = _model_task(model, loss, X.shape[1])
+        frontier = run(
+            X,
+            task,
+            y=y,
+            epsilons=budgets,
+            methods=methods.split(","),  # type: ignore[arg-type]
+            seeds=seeds,
+            device=device,
+            progress=console.is_terminal and not as_json,
+            resume=folder / "finished.json",
+        )
+        (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
+        frontier.to_json(folder / "frontier.json")
+        frontier.plot(folder / "frontier.png")
+        frontier.to_html(folder / "frontier.html")
+    if as_json:
+        typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
+    else:
+        typer.echo(frontier.table())
+        console.print(f"table, JSON, picture and page: {folder}")
+
+
+def _model_task(model: Path, loss: str | None, width: int) -> Any:
+    from taskveil.task import ModelTask
+
+    if loss is None:
+        found = ModelTask(model)
+        found.check_width(width)
+        loss = "mse" if found.outputs == 1 else "cross_entropy"
+    task = ModelTask(model, loss=loss)  # type: ignore[arg-type]
+    task.check_width(width)
+    return task
+
+
+@app.command()
 def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,

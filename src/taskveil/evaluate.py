@@ -23,7 +23,7 @@ _BLOCK = 2**22  # losses held at a time
 
 def expected_losses(veil: Veil, task: Task, X: Floats, y: Any) -> tuple[Floats, bool]:
     """Expected loss of every record (N,), and whether it is exact."""
-    y = task.labels(y, len(X))
+    task.labels(y, len(X))  # whatever is wrong with them is said now
     match veil.mechanism, veil.decoder, task:
         case Laplace() as mechanism, AffineDecoder() as decoder, LinearTask():
             return _laplace(veil, mechanism, decoder, task, X), True
@@ -51,7 +51,7 @@ def _codewords(veil: Veil, mechanism: Codebook, decoder: CodewordDecoder, task: 
     parts = []
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
-        losses = task.pairwise_losses(decoder.codewords, X[part], take_labels(y, part))
+        losses = task.pairwise_losses(decoder.codewords, X[part], take_labels(task, y, part))
         told = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
         parts.append(stage.response.extra * told + stage.response.base * losses.sum(axis=1))
     return np.concatenate(parts)

@@ -70,8 +70,9 @@ class Objective:
         pieces, centre, spread, blocks = [], [], [], []
         start = 0
         tasks = task.parts if isinstance(task, MultiTask) else ((task, 1.0),)
-        labels = task.labels(y, len(X)) if isinstance(task, MultiTask) else (task.labels(y, len(X)),)
-        for (part, weight), values in zip(tasks, labels or (), strict=True):
+        task.labels(y, len(X))
+        given = (y or (None,) * len(tasks)) if isinstance(task, MultiTask) else (y,)
+        for (part, weight), values in zip(tasks, given, strict=True):
             stop = start + part.outputs
             target, middle, width, block = _prepared(part, X, values)
             # A linear task's loss is a sum over its outputs, a model's mse their mean.
@@ -132,7 +133,7 @@ def check_device(device: str) -> None:
         raise TaskError(f'device must be "cpu" or "cuda", got {device!r}.')
 
 
-def _prepared(part: LinearTask | ModelTask, X: Floats, labels: Any) -> tuple[Any, Floats, Floats, Floats]:
+def _prepared(part: LinearTask | ModelTask, X: Floats, y: Any) -> tuple[Any, Floats, Floats, Floats]:
     """Targets, and of the answers: best constant, spread, and the matrix that centres them."""
     count = part.outputs
     if isinstance(part, LinearTask):
@@ -140,8 +141,8 @@ def _prepared(part: LinearTask | ModelTask, X: Floats, labels: Any) -> tuple[Any
         return target, target.mean(axis=0), _positive(target.std(axis=0)), np.eye(count)
     if callable(part.loss):
         answers = part.predict(X)
-        return labels, answers.mean(axis=0), _positive(answers.std(axis=0)), np.eye(count)
-    target = part.targets(X, labels)
+        return part.labels(y, len(X)), answers.mean(axis=0), _positive(answers.std(axis=0)), np.eye(count)
+    target = part.targets(X, y)
     if part.loss == "cross_entropy":
         counts = target.sum(axis=0) + 1.0
         return target, np.log(counts / counts.sum()), np.ones(count), np.eye(count) - 1.0 / count

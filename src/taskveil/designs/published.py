@@ -133,4 +133,7 @@ def train(
             with torch.no_grad():
                 latents = made.encode(X)
                 scale = made.scale(latents)
+    for networks in (encoder, decoder):
+        if networks is not None:
+            networks.requires_grad_(False)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib
 
@@ -69,6 +70,11 @@ def curve(
 
 def save(fig: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    save_to(fig, path)
     return path
+
+
+def save_to(fig: Figure, target: Path | BinaryIO) -> None:
+    """As PNG, into a file or a buffer."""
+    fig.savefig(target, dpi=130, format="png")
+    plt.close(fig)

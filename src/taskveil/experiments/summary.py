@@ -26,7 +26,7 @@ NOTES = {
     "real-estate": "As published, task-aware: every seed keeps the best of three starts by its loss on the design "
     "records; `single start` is the plain mean over all starts. Rows Z1 and Z6 use at most two seeds; the baselines "
     "600 epochs.",
-    "breast-cancer": "As published: 500 epochs (the baselines 150), not 2,000: 1,500 changed little. Rows Z15 and Z30 use "
+    "breast-cancer": "As published: 500 epochs (the baselines 150), not 2,000: 1,500 changed little. Rows Z15, Z30 use "
     "at most two seeds. The published 0.071 at ε = 100 is a single draw below the task's own loss without privacy.",
     "mnist": "As published, task-agnostic: not reproduced, its losses of 180 to 4,000 depend on where training "
     "stopped. Without CUDA the rows as published are one seed and 8 epochs, the honest baselines one seed.",
