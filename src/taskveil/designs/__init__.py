@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from taskveil.designs import baselines, linear
+from taskveil.designs.choose import choose
+from taskveil.designs.codebook import codebook
 from taskveil.domain import Domain, fit_domain
 from taskveil.errors import BudgetError, TaskError
 from taskveil.records import as_epsilon, as_volunteers, column_names
 from taskveil.task import LinearTask
 from taskveil.veil import Veil
 
-Method = Literal["auto", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+Method = Literal["auto", "task_aware", "codebook", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
 
 
 def design(
@@ -24,6 +26,7 @@ def design(
     method: Method = "auto",
     latent_dim: int | None = None,
     domain: Domain | None = None,
+    seed: int = 0,
 ) -> Veil:
     """Design a veil: encoder and randomiser for the device, decoder for the server.
 
@@ -32,9 +35,11 @@ def design(
         task: what the data is for.
         epsilon: the budget of one report. Smaller is more private.
         delta: must be 0 here; every design so far is purely ε-LDP.
-        method: "task_aware" is the default behind "auto"; the others are what it is compared with.
+        method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better; the others are
+            what they are compared with.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie; by default the volunteers' cloud. Whatever lies outside is brought inside.
+        seed: of the search for a design; reports are never seeded.
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
@@ -51,8 +56,16 @@ def design(
         raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
     where = fit_domain(domain, records)
     match method:
-        case "auto" | "task_aware":
+        case "auto":
+            designs = {
+                "codebook": lambda X, _: codebook(X, task, budget, where, latent_dim, seed),
+                "task_aware": lambda X, _: linear.task_aware(X, task, budget, where, latent_dim),
+            }
+            veil = choose(records, None, designs, seed)
+        case "task_aware":
             veil = linear.task_aware(records, task, budget, where, latent_dim)
+        case "codebook":
+            veil = codebook(records, task, budget, where, latent_dim, seed)
         case "task_agnostic":
             veil = baselines.task_agnostic(records, task, budget, where)
         case "privacy_agnostic":
