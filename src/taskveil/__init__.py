@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from taskveil.domain import Points as Points
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.task import LinearTask as LinearTask
+    from taskveil.task import ModelTask as ModelTask
+    from taskveil.task import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
 
 __version__ = "0.1.0"
@@ -24,13 +26,26 @@ _HOME = {
     "Ball": "taskveil.domain",
     "Box": "taskveil.domain",
     "LinearTask": "taskveil.task",
+    "ModelTask": "taskveil.task",
+    "MultiTask": "taskveil.task",
     "Points": "taskveil.domain",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "design": "taskveil.designs",
 }
 
-__all__ = ["Ball", "Box", "LinearTask", "Points", "TaskveilError", "Veil", "__version__", "design"]
+__all__ = [
+    "Ball",
+    "Box",
+    "LinearTask",
+    "ModelTask",
+    "MultiTask",
+    "Points",
+    "TaskveilError",
+    "Veil",
+    "__version__",
+    "design",
+]
 
 
 def __getattr__(name: str) -> Any:
