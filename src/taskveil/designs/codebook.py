@@ -153,6 +153,8 @@ def codebook(
 
 def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choice]:
     """What the plan leaves open."""
+    if variances[0] <= 0.0:  # a task that nothing matters to: report anything
+        return [TableChoice(size=2, favoured=1, dim=1, smooth=False)]
     plan = Plan.of(variances, epsilon)
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
@@ -167,7 +169,7 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
         options += [
             LatticeChoice(nats=plan.nats + more, spacing=factor * math.sqrt(12 * plan.level))
             for factor in (1.0, 1.4, 2.0)
-            for more in (0.0, 0.7)
+            for more in (-1.5, 0.0, 0.7)
         ]
         stages = math.ceil(epsilon / 10.0) + 1
         part = Plan.of(variances, epsilon / stages)
