@@ -110,44 +110,31 @@ class CodewordDecoder:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LatticeDecoder:
-    """x̂ = weights · (the reported codeword's levels) + offset.
-
-    Shapes: values as lattice.levels, weights (n, d), offset (n,). `values` are what the levels stand for: the best
-    estimate given the report, not the grid point itself.
-    """
+    """x̂ = weights · (the reported codeword · step) + offset. Shapes: weights (n, d), offset (n,)."""
 
     lattice: Lattice
-    values: Floats
+    step: float
     weights: Floats
     offset: Floats
 
     def __post_init__(self) -> None:
         n = len(self.offset)
-        check_arrays(
-            values=(self.values, self.lattice.levels.shape),
-            weights=(self.weights, (n, self.lattice.dim)),
-            offset=(self.offset, (n,)),
-        )
+        check_arrays(weights=(self.weights, (n, self.lattice.dim)), offset=(self.offset, (n,)))
 
     @property
     def shape(self) -> tuple[int, int]:
         """(attributes, columns of a report)."""
-        return len(self.offset), 1
+        return len(self.offset), self.lattice.report_width
 
-    @property
-    def directions(self) -> list[Floats]:
-        """The values of every direction's levels."""
-        return np.split(self.values, np.cumsum(self.lattice.counts)[:-1])
-
-    def latents(self, numbers: Integers) -> Floats:
-        """Level numbers (N, d) → what they stand for (N, d)."""
-        return np.stack([v[n] for v, n in zip(self.directions, numbers.T, strict=True)], axis=1)
+    def estimates(self, numbers: Integers) -> Floats:
+        """Codewords as level numbers (N, d) → estimates x̂ (N, n)."""
+        return self.lattice.points(numbers) * self.step @ self.weights.T + self.offset
 
     def __call__(self, reports: ArrayLike) -> Floats:
-        """Reports (N, 1) → estimates x̂ (N, n)."""
-        places = np.asarray(reports, dtype=np.int64)[:, 0].tolist()
+        """Reports (N, width) → estimates x̂ (N, n)."""
+        places = self.lattice.places(np.asarray(reports, dtype=np.int64))
         numbers = np.array([self.lattice.unrank(place) for place in places], dtype=np.int64)
-        return self.latents(numbers.reshape(-1, self.lattice.dim)) @ self.weights.T + self.offset
+        return self.estimates(numbers.reshape(-1, self.lattice.dim))
 
 
 Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder

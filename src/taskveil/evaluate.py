@@ -69,12 +69,10 @@ def _lattice(veil: Veil, mechanism: LatticeCodebook, decoder: LatticeDecoder, ta
     mean and variance of each direction's level in a uniformly drawn codeword, which counting gives."""
     response = mechanism.response
     numbers = mechanism.lattice.nearest(mechanism.region.enforce(veil.encoder(X)))
-    told = task.losses(decoder.latents(numbers) @ decoder.weights.T + decoder.offset, X)
-    shares = list(zip(mechanism.lattice.level_shares(), decoder.directions, strict=True))
-    mean = np.array([share @ values for share, values in shares])
-    variance = np.array([share @ values**2 for share, values in shares]) - mean**2
-    anywhere = task.losses((decoder.weights @ mean + decoder.offset)[None, :], X)
-    anywhere = anywhere + float(((task.K @ decoder.weights) ** 2).sum(axis=0) @ variance)
+    told = task.losses(decoder.estimates(numbers), X)
+    mean, square = decoder.lattice.level_moments()
+    spread = ((task.K @ decoder.weights) ** 2).sum(axis=0) @ (square - mean**2) * decoder.step**2
+    anywhere = task.losses((decoder.weights @ mean * decoder.step + decoder.offset)[None, :], X) + float(spread)
     return response.extra * told + response.base * float(response.size) * anywhere
 
 

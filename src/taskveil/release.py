@@ -25,7 +25,7 @@ from taskveil.lattice import Lattice
 from taskveil.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.task import LinearTask, Task
-from taskveil.veil import LossBounds, Veil
+from taskveil.veil import Considered, LossBounds, Veil
 
 CLIENT, SERVER = "client", "server"
 
@@ -48,6 +48,7 @@ _KINDS: dict[str, type[Any]] = {
     "lattice_decoder": LatticeDecoder,
     "linear_task": LinearTask,
     "loss_bounds": LossBounds,
+    "considered": Considered,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
@@ -94,6 +95,7 @@ def _write(veil: Veil, folder: Path) -> None:
         "decoder": _pack(veil.decoder, "decoder", arrays),
         "task": _pack(veil.task, "task", arrays) if isinstance(veil.task, LinearTask) else None,
         "bounds": None if veil.bounds is None else _pack(veil.bounds, "bounds", arrays),
+        "considered": _pack(veil.considered, "considered", arrays),
     }
     write_files(folder / SERVER, server, arrays)
 
@@ -115,6 +117,7 @@ def load(folder: Path, task: Task | None = None) -> Veil:
             method=server["method"],
             columns=None if client["columns"] is None else tuple(client["columns"]),
             bounds=None if server["bounds"] is None else _unpack(server["bounds"], server_arrays, LossBounds),
+            considered=_unpack(server["considered"], server_arrays, tuple),
         )
     except ReleaseError:
         raise

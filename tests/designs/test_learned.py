@@ -15,6 +15,7 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.designs import learned
 from taskveil.designs.gradient import Settings
+from taskveil.designs.inverse import fit_inverse
 from taskveil.domain import Points
 from taskveil.encoders import HiddenEncoder
 from taskveil.errors import DataError, TaskError
@@ -45,7 +46,7 @@ def task() -> tv.ModelTask:
 
 @pytest.fixture(scope="module")
 def veil(task: tv.ModelTask) -> tv.Veil:
-    return tv.design(X, task, epsilon=4.0)
+    return tv.design(X, task, epsilon=4.0, method="task_aware")
 
 
 def constant(task: tv.ModelTask, y: object = None) -> float:
@@ -111,6 +112,7 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
             assert made.mechanism.scale * made.mechanism.region.step == pytest.approx(noise, rel=1e-4)
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     def weights(seed: int) -> np.ndarray:
         grid = {"epsilons": [3.0], "seeds": [seed], "domain": Points(X), "settings": QUICK}
@@ -122,6 +124,7 @@ def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     assert not np.array_equal(first, weights(5))
 
 
+@pytest.mark.usefixtures("quick")
 def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -133,7 +136,7 @@ def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None
 def test_classifiers_with_named_classes() -> None:
     names = np.where(LABEL == 1, "ill", "healthy")
     task = tv.ModelTask(LogisticRegression(max_iter=5000).fit(X, names), loss="cross_entropy")
-    veil = tv.design(X, task, epsilon=20.0, y=names, latent_dim=1)
+    veil = tv.design(X, task, epsilon=20.0, y=names, latent_dim=1, method="task_aware")
     assert veil.encoder.latent_dim == 1
     share = LABEL.mean()
     nothing = -(share * np.log(share) + (1 - share) * np.log(1 - share))
@@ -147,8 +150,8 @@ def test_tasks_that_share_a_report() -> None:
     middle = np.broadcast_to(X.mean(axis=0), X.shape)
     assert veil.loss(X, [LABEL, None]).mean < both.losses(middle, X, [LABEL, None]).mean()
     stacked = tv.MultiTask([(tv.LinearTask(np.eye(4)), 1.0), (tv.LinearTask(np.eye(4)[:1]), 3.0)])
-    veil = tv.design(X, stacked, epsilon=2.0)
-    alone = tv.design(X, stacked.stacked(), epsilon=2.0)
+    veil = tv.design(X, stacked, epsilon=2.0, method="task_aware")
+    alone = tv.design(X, stacked.stacked(), epsilon=2.0, method="task_aware")
     assert np.array_equal(veil.encode(X), alone.encode(X))
     assert veil.predict(veil.privatize(X)).shape == (160, 5)
 
@@ -168,6 +171,7 @@ def test_a_loss_of_your_own() -> None:
         ({"method": "matrix_factorization"}, "linear tasks"),
         ({"y": Y[:9]}, "9 labels for 160"),
         ({"latent_dim": 5}, "latent_dim"),
+        ({"method": "magic"}, "method must be one of"),
     ],
 )
 def test_what_cannot_be_learned_is_refused_at_once(
@@ -192,7 +196,27 @@ def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.Mo
         tv.design(np.ones((9, 4)), tv.ModelTask(model()), epsilon=1.0)
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it matters that something is learned, not how well."""
+    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: QUICK))
+    monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
+    monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
+
+
+@pytest.mark.usefixtures("quick")
+def test_auto_chooses_among_what_fits() -> None:
+    black_box = tv.ModelTask(RandomForestRegressor(5, random_state=0).fit(X, Y))
+    assert tv.design(X[:60], black_box, epsilon=1.0, y=Y[:60]).method == "codebook"
+    veil = tv.design(X[:60], tv.ModelTask(model()), epsilon=1.0, y=Y[:60])
+    assert {entry.method for entry in veil.considered} == {"codebook", "task_aware"}
+    assert veil.method == min(veil.considered, key=lambda entry: entry.held_out_loss).method
+    with pytest.raises(TaskError, match="MultiTask"):
+        tv.design(X, tv.MultiTask([(black_box, 1.0)]), epsilon=3.0, method="codebook")
+
+
+@pytest.mark.usefixtures("quick")
 def test_constant_attributes_are_normal() -> None:
     records = np.column_stack([X[:, :3], np.full(160, 7.0)])
-    veil = tv.design(records, tv.ModelTask(model()), epsilon=5.0)
+    veil = tv.design(records, tv.ModelTask(model()), epsilon=5.0, method="task_aware")
     assert np.isfinite(veil.loss(records).mean)

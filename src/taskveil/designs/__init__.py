@@ -6,15 +6,19 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskveil.designs import baselines, linear
+from taskveil.designs.choose import Design, choose
+from taskveil.designs.codebook import codebook
 from taskveil.domain import Domain, fit_domain
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.records import as_epsilon, as_volunteers, column_names
-from taskveil.task import LinearTask, MultiTask, Task, check_task
+from taskveil.task import LinearTask, ModelTask, MultiTask, Task, check_task
 from taskveil.veil import Veil
 
-Method = Literal["auto", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+Floats = NDArray[np.float64]
+Method = Literal["auto", "task_aware", "codebook", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
 
 
 def design(
@@ -39,12 +43,13 @@ def design(
         epsilon: the budget of one report. Smaller is more private.
         y: the volunteers' labels for a task that is a model; without them the model's own answers are the truth.
         delta: must be 0 here; every design so far is purely ε-LDP.
-        method: "task_aware" is the default behind "auto"; the others are what it is compared with.
+        method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better; the others are
+            what they are compared with.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie; by default the volunteers' cloud. Whatever lies outside is brought inside.
-        seed: for designs that learn; the same seed on the same machine gives the same design.
+        seed: of the search for a design; reports are never seeded.
         progress: show how far learning is.
-        device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
+        device: "cpu" or "cuda", where learning happens. Users' devices and servers need neither.
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
@@ -63,26 +68,36 @@ def design(
     stacked = task.stacked() if isinstance(task, MultiTask) else None
     linear_task = stacked or (task if isinstance(task, LinearTask) else None)
     if linear_task is not None:
-        veil = _linear(records, linear_task, budget, method, latent_dim, where)
+        veil = _for_matrix(records, linear_task, budget, method, latent_dim, where, seed)
     else:
-        veil = _learned(records, task, y, budget, method, latent_dim, where, seed, progress, device)
+        veil = _for_model(records, task, y, budget, method, latent_dim, where, seed, progress, device)
     return replace(veil, task=task, columns=columns)
 
 
-def _linear(X: Any, task: LinearTask, epsilon: float, method: Method, latent_dim: int | None, domain: Domain) -> Veil:
+def _for_matrix(
+    X: Floats, task: LinearTask, epsilon: float, method: Method, latent_dim: int | None, domain: Domain, seed: int
+) -> Veil:
     match method:
+        case "auto":
+            designs: dict[str, Design] = {
+                "codebook": lambda X, _: codebook(X, task, epsilon, domain, latent_dim, seed),
+                "task_aware": lambda X, _: linear.task_aware(X, task, epsilon, domain, latent_dim),
+            }
+            return choose(X, None, designs, seed)
+        case "task_aware":
+            return linear.task_aware(X, task, epsilon, domain, latent_dim)
+        case "codebook":
+            return codebook(X, task, epsilon, domain, latent_dim, seed)
         case "task_agnostic":
             return baselines.task_agnostic(X, task, epsilon, domain)
         case "privacy_agnostic":
             return baselines.privacy_agnostic(X, task, epsilon, domain, latent_dim)
         case "matrix_factorization":
             return baselines.matrix_factorization(X, task, epsilon, domain, latent_dim)
-        case _:
-            return linear.task_aware(X, task, epsilon, domain, latent_dim)
 
 
-def _learned(
-    X: Any,
+def _for_model(
+    X: Floats,
     task: Task,
     y: Any,
     epsilon: float,
@@ -93,22 +108,48 @@ def _learned(
     progress: bool,
     device: str,
 ) -> Veil:
+    from taskveil.designs.learned import Method as Learned
     from taskveil.designs.learned import design_models
+    from taskveil.designs.model_codebook import model_codebook
+    from taskveil.designs.objective import check_device
 
-    if method == "matrix_factorization":
-        raise TaskError("matrix_factorization is a design for linear tasks; a model has no matrix to factorise.")
+    check_device(device)
+    task.labels(y, len(X))
     if np.ptp(X, axis=0).max() == 0:
         raise DataError("all volunteers' records are identical: there is nothing to report.")
-    found = design_models(
-        X,
-        task,
-        y,
-        epsilons=[epsilon],
-        seeds=[seed],
-        domain=domain,
-        method="task_aware" if method == "auto" else method,
-        latent_dim=latent_dim,
-        device=device,
-        progress=progress,
-    )
-    return found[epsilon, seed]
+
+    def codewords(X: Floats, y: Any) -> Veil:
+        if not isinstance(task, ModelTask):
+            raise TaskError('codebooks serve one model at a time; use method="task_aware" for a MultiTask.')
+        return model_codebook(X, task, epsilon, domain, y=y, seed=seed, device=device)
+
+    def learned(X: Floats, y: Any, method: Learned = "task_aware") -> Veil:
+        return design_models(
+            X,
+            task,
+            y,
+            epsilons=[epsilon],
+            seeds=[seed],
+            domain=domain,
+            method=method,
+            latent_dim=latent_dim,
+            device=device,
+            progress=progress,
+        )[epsilon, seed]
+
+    match method:
+        case "auto":
+            designs: dict[str, Design] = {}
+            if isinstance(task, ModelTask) and not callable(task.loss):
+                designs["codebook"] = codewords
+            if not isinstance(task, ModelTask) or task.torch_module is not None:
+                designs["task_aware"] = learned
+            if len(designs) < 2:
+                return designs.get("codebook", learned)(X, y)
+            return choose(X, y, designs, seed)
+        case "codebook":
+            return codewords(X, y)
+        case "matrix_factorization":
+            raise TaskError("matrix_factorization is a design for linear tasks; a model has no matrix to factorise.")
+        case "task_aware" | "task_agnostic" | "privacy_agnostic":
+            return learned(X, y, method)

@@ -30,6 +30,8 @@ from taskveil.regions import BoxRegion
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_ROWS = 1024  # records at a time: the scores stay in the processor's cache
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
@@ -52,8 +54,13 @@ class Stage:
 
     def favoured(self, k: Integers) -> Integers:
         """Latents on the grid (N, d) → favoured outputs (N, m)."""
-        scores = k.astype(np.float64) @ self.vectors.T.astype(np.float64) + self.offsets
-        return top(scores, self.response.favoured)
+        vectors, offsets = self.vectors.T.astype(np.float64), self.offsets.astype(np.float64)
+        best = np.empty((len(k), self.response.favoured), dtype=np.int64)
+        for start in range(0, len(k), _ROWS):
+            scores = k[start : start + _ROWS].astype(np.float64) @ vectors
+            scores += offsets
+            best[start : start + _ROWS] = top(scores, self.response.favoured)
+        return best
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
