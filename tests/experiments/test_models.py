@@ -48,7 +48,7 @@ def test_breast_cancer_lies_below_the_published_losses() -> None:
 def test_digits_and_their_network() -> None:
     X, y, X_test, y_test = data.mnist()
     assert (X.shape, X_test.shape) == ((6000, 784), (1000, 784))
-    assert (0 <= X).all()
+    assert (X >= 0).all()
     assert (X <= 1).all()
     assert set(y) == set(y_test) == set(range(10))
     task = models.ModelTask(mnist.network(), loss="cross_entropy")
