@@ -17,18 +17,29 @@ from matplotlib.figure import Figure
 from taskveil.experiments.report import Row
 
 COLORS = {
+    "auto": "#222222",
+    "codebook": "#e08214",
     "task_aware": "#1f5fbf",
     "task_agnostic": "#c0392b",
     "privacy_agnostic": "#2e8b57",
     "matrix_factorization": "#8e6bbf",
 }
 LABELS = {
+    "auto": "auto (ours)",
+    "codebook": "codebook (ours)",
     "task_aware": "task-aware (ours)",
     "task_agnostic": "task-agnostic",
     "privacy_agnostic": "privacy-agnostic",
     "matrix_factorization": "matrix factorisation",
 }
-MARKERS = {"task_aware": "o", "task_agnostic": "x", "privacy_agnostic": "^", "matrix_factorization": "s"}
+MARKERS = {
+    "auto": "*",
+    "codebook": "D",
+    "task_aware": "o",
+    "task_agnostic": "x",
+    "privacy_agnostic": "^",
+    "matrix_factorization": "s",
+}
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
