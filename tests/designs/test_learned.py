@@ -13,7 +13,7 @@ from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
-from taskveil.designs import learned
+from taskveil.designs import learned, objective
 from taskveil.designs.gradient import Settings
 from taskveil.designs.inverse import fit_inverse
 from taskveil.domain import Points
@@ -183,6 +183,13 @@ def test_what_cannot_be_learned_is_refused_at_once(
         tv.design(X, task, epsilon=1.0, **options)
 
 
+class Careless(nn.Module):
+    """Fine on small inputs, NaN on some volunteers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sqrt(120.0 - x[:, 1:2])
+
+
 def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned, "learn", lambda *_, **__: pytest.fail("training started"))
     forest = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, Y))
@@ -192,6 +199,11 @@ def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.Mo
         tv.design(X[:, :3], tv.ModelTask(model()), epsilon=1.0)
     with pytest.raises(TaskError, match="labels are missing"):
         tv.design(X, tv.ModelTask(model(), loss=lambda a, b: a[:, 0] - b), epsilon=1.0)
+    with pytest.raises(TaskError, match="NaN or infinity"):
+        tv.design(X, tv.ModelTask(Careless()), epsilon=1.0, y=Y, method="task_aware")
+    monkeypatch.setattr(objective, "module_device", lambda _: torch.device("cuda", 0))
+    with pytest.raises(TaskError, match=r"the model is on cuda:0, the design on cpu"):
+        tv.design(X, tv.ModelTask(model()), epsilon=1.0, method="task_aware")
     with pytest.raises(DataError, match="identical"):
         tv.design(np.ones((9, 4)), tv.ModelTask(model()), epsilon=1.0)
 
