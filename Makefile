@@ -24,7 +24,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 
 reproduce: $(READY)
-	$(BIN)/taskveil reproduce all --json results/results.json --plot results
+	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -36,7 +36,7 @@ THREE = np.digitize(NUMBER, np.quantile(NUMBER, [0.3, 0.7])) + 1
         (make_pipeline(StandardScaler(), LinearRegression()), NUMBER),
         (
             make_pipeline(
-                StandardScaler(), MLPRegressor(hidden_layer_sizes=(6,), max_iter=400, tol=1e-2, random_state=0)
+                StandardScaler(), MLPRegressor(hidden_layer_sizes=(6,), max_iter=3000, tol=1e-1, random_state=0)
             ),
             NUMBER,
         ),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from taskveil.domain import Box as Box
     from taskveil.domain import Points as Points
     from taskveil.errors import TaskveilError as TaskveilError
+    from taskveil.frontier import Frontier as Frontier
+    from taskveil.sweeps import sweep as sweep
     from taskveil.task import LinearTask as LinearTask
     from taskveil.task import ModelTask as ModelTask
     from taskveil.task import MultiTask as MultiTask
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Ball": "taskveil.domain",
     "Box": "taskveil.domain",
+    "Frontier": "taskveil.frontier",
     "LinearTask": "taskveil.task",
     "ModelTask": "taskveil.task",
     "MultiTask": "taskveil.task",
@@ -32,11 +35,13 @@ _HOME = {
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "design": "taskveil.designs",
+    "sweep": "taskveil.sweeps",
 }
 
 __all__ = [
     "Ball",
     "Box",
+    "Frontier",
     "LinearTask",
     "ModelTask",
     "MultiTask",
@@ -45,6 +50,7 @@ __all__ = [
     "Veil",
     "__version__",
     "design",
+    "sweep",
 ]
 
 

@@ -179,7 +179,7 @@ def _from_module(model: nn.Module, width: int | None, *, probabilities: bool) ->
 
     def function(X: Floats) -> Floats:
         with torch.no_grad():
-            return np.asarray(_rows(frozen(torch.from_numpy(X).to(device, dtype))).cpu(), dtype=np.float64)
+            return np.asarray(_rows(frozen(torch.tensor(X, dtype=dtype, device=device))).cpu(), dtype=np.float64)
 
     try:
         return FrozenModel(function, module=frozen, width=width, probabilities=probabilities)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.decoders import AffineDecoder, CodewordDecoder, HiddenDecoder, LatticeDecoder
+from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.encoders import HiddenEncoder, LinearEncoder
 from taskveil.errors import ReleaseError, TaskveilError
 from taskveil.files import MANIFEST, Array, read_files, write_files
@@ -42,7 +42,8 @@ _KINDS: dict[str, type[Any]] = {
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,
     "affine_decoder": AffineDecoder,
-    "hidden_decoder": HiddenDecoder,
+    "network_decoder": NetworkDecoder,
+    "layer": Layer,
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
     "linear_task": LinearTask,
@@ -110,7 +111,7 @@ def load(folder: Path, task: Task | None = None) -> Veil:
             encoder=_unpack(client["encoder"], client_arrays, LinearEncoder, HiddenEncoder),
             mechanism=_unpack(client["mechanism"], client_arrays, Laplace, Codebook, LatticeCodebook),
             decoder=_unpack(
-                server["decoder"], server_arrays, AffineDecoder, HiddenDecoder, CodewordDecoder, LatticeDecoder
+                server["decoder"], server_arrays, AffineDecoder, NetworkDecoder, CodewordDecoder, LatticeDecoder
             ),
             task=task if server["task"] is None else _unpack(server["task"], server_arrays, LinearTask),
             method=server["method"],

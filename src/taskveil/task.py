@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.errors import DataError, TaskError
+from taskveil.errors import TaskError
 
 if TYPE_CHECKING:
     import torch
@@ -301,16 +301,13 @@ def check_task(task: Any) -> Task:
     return task
 
 
-def take_labels(y: Any, rows: slice | NDArray[Any]) -> Any:
-    """The labels of some records, whether there are none, one array, or one entry per task."""
+def take_labels(task: Task, y: Any, rows: slice | NDArray[Any]) -> Any:
+    """The labels of some records, as they were given: None, one array, or one entry per task of a MultiTask."""
     if y is None:
         return None
-    if isinstance(y, tuple | list):
-        return tuple(take_labels(values, rows) for values in y)
-    try:
-        return np.asarray(y)[rows]
-    except IndexError as error:
-        raise DataError(f"there are fewer labels than records: {error}.") from error
+    if isinstance(task, MultiTask):
+        return tuple(take_labels(part, values, rows) for (part, _), values in zip(task.parts, y, strict=True))
+    return np.asarray(y)[rows]
 
 
 def _log_softmax(outputs: Floats) -> Floats:
