@@ -146,7 +146,7 @@ def test_classifiers_with_named_classes() -> None:
 def test_tasks_that_share_a_report() -> None:
     parts = [(tv.ModelTask(model(2, 3), loss="cross_entropy"), 1.0), (tv.LinearTask(np.eye(4)[:1]), 0.2)]
     both = tv.MultiTask(parts)
-    veil = tv.design(X, both, epsilon=30.0, y=[LABEL, None])
+    veil = tv.design(X, both, epsilon=30.0, y=[LABEL, None], method="task_aware")
     middle = np.broadcast_to(X.mean(axis=0), X.shape)
     assert veil.loss(X, [LABEL, None]).mean < both.losses(middle, X, [LABEL, None]).mean()
     stacked = tv.MultiTask([(tv.LinearTask(np.eye(4)), 1.0), (tv.LinearTask(np.eye(4)[:1]), 3.0)])
@@ -158,7 +158,7 @@ def test_tasks_that_share_a_report() -> None:
 
 def test_a_loss_of_your_own() -> None:
     task = tv.ModelTask(model(), loss=lambda out, y: (out[:, 0] - y).abs())
-    veil = tv.design(X, task, epsilon=50.0, y=Y)
+    veil = tv.design(X, task, epsilon=50.0, y=Y, method="task_aware")
     assert veil.loss(X, Y).mean < np.abs(Y - np.median(Y)).mean()
 
 

@@ -47,9 +47,9 @@ def design(
             what they are compared with.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie; by default the volunteers' cloud. Whatever lies outside is brought inside.
-        seed: of the search for a design; reports are never seeded.
+        seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
         progress: show how far learning is.
-        device: "cpu" or "cuda", where learning happens. Users' devices and servers need neither.
+        device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
@@ -68,13 +68,13 @@ def design(
     stacked = task.stacked() if isinstance(task, MultiTask) else None
     linear_task = stacked or (task if isinstance(task, LinearTask) else None)
     if linear_task is not None:
-        veil = _for_matrix(records, linear_task, budget, method, latent_dim, where, seed)
-    else:
-        veil = _for_model(records, task, y, budget, method, latent_dim, where, seed, progress, device)
+        veil = _linear(records, linear_task, budget, method, latent_dim, where, seed)
+    elif isinstance(task, ModelTask | MultiTask):
+        veil = _learned(records, task, y, budget, method, latent_dim, where, seed, progress, device)
     return replace(veil, task=task, columns=columns)
 
 
-def _for_matrix(
+def _linear(
     X: Floats, task: LinearTask, epsilon: float, method: Method, latent_dim: int | None, domain: Domain, seed: int
 ) -> Veil:
     match method:
@@ -83,9 +83,7 @@ def _for_matrix(
                 "codebook": lambda X, _: codebook(X, task, epsilon, domain, latent_dim, seed),
                 "task_aware": lambda X, _: linear.task_aware(X, task, epsilon, domain, latent_dim),
             }
-            return choose(X, None, designs, seed)
-        case "task_aware":
-            return linear.task_aware(X, task, epsilon, domain, latent_dim)
+            return choose(X, None, task, designs, seed)
         case "codebook":
             return codebook(X, task, epsilon, domain, latent_dim, seed)
         case "task_agnostic":
@@ -94,11 +92,13 @@ def _for_matrix(
             return baselines.privacy_agnostic(X, task, epsilon, domain, latent_dim)
         case "matrix_factorization":
             return baselines.matrix_factorization(X, task, epsilon, domain, latent_dim)
+        case _:
+            return linear.task_aware(X, task, epsilon, domain, latent_dim)
 
 
-def _for_model(
+def _learned(
     X: Floats,
-    task: Task,
+    task: ModelTask | MultiTask,
     y: Any,
     epsilon: float,
     method: Method,
@@ -108,48 +108,46 @@ def _for_model(
     progress: bool,
     device: str,
 ) -> Veil:
-    from taskveil.designs.learned import Method as Learned
     from taskveil.designs.learned import design_models
     from taskveil.designs.model_codebook import model_codebook
     from taskveil.designs.objective import check_device
 
     check_device(device)
     task.labels(y, len(X))
+    if method == "matrix_factorization":
+        raise TaskError("matrix_factorization is a design for linear tasks; a model has no matrix to factorise.")
     if np.ptp(X, axis=0).max() == 0:
         raise DataError("all volunteers' records are identical: there is nothing to report.")
 
-    def codewords(X: Floats, y: Any) -> Veil:
-        if not isinstance(task, ModelTask):
-            raise TaskError('codebooks serve one model at a time; use method="task_aware" for a MultiTask.')
-        return model_codebook(X, task, epsilon, domain, y=y, seed=seed, device=device)
-
-    def learned(X: Floats, y: Any, method: Learned = "task_aware") -> Veil:
-        return design_models(
+    def by_gradient(X: Floats, y: Any, how: Any = "task_aware") -> Veil:
+        found = design_models(
             X,
             task,
             y,
             epsilons=[epsilon],
             seeds=[seed],
             domain=domain,
-            method=method,
+            method=how,
             latent_dim=latent_dim,
             device=device,
             progress=progress,
-        )[epsilon, seed]
+        )
+        return found[epsilon, seed]
+
+    def by_codebook(X: Floats, y: Any) -> Veil:
+        if isinstance(task, MultiTask):
+            raise TaskError('codebooks serve one model or linear tasks; use method="task_aware" for several models.')
+        return model_codebook(X, task, epsilon, domain, y, seed, device)
 
     match method:
-        case "auto":
-            designs: dict[str, Design] = {}
-            if isinstance(task, ModelTask) and not callable(task.loss):
-                designs["codebook"] = codewords
-            if not isinstance(task, ModelTask) or task.torch_module is not None:
-                designs["task_aware"] = learned
-            if len(designs) < 2:
-                return designs.get("codebook", learned)(X, y)
-            return choose(X, y, designs, seed)
         case "codebook":
-            return codewords(X, y)
-        case "matrix_factorization":
-            raise TaskError("matrix_factorization is a design for linear tasks; a model has no matrix to factorise.")
-        case "task_aware" | "task_agnostic" | "privacy_agnostic":
-            return learned(X, y, method)
+            return by_codebook(X, y)
+        case "auto":
+            designs: dict[str, Design] = {"codebook": by_codebook, "task_aware": by_gradient}
+            if isinstance(task, MultiTask) or callable(task.loss):
+                del designs["codebook"]
+            if isinstance(task, ModelTask) and task.torch_module is None:
+                del designs["task_aware"]  # needs gradients of the model
+            return choose(X, y, task, designs, seed)
+        case _:
+            return by_gradient(X, y, method)

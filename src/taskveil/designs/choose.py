@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskveil.task import Task, take_labels
 from taskveil.veil import Considered, Veil
 
 Floats = NDArray[np.float64]
@@ -18,24 +19,21 @@ Design = Callable[[Floats, Any], Veil]
 FOLDS = 3
 
 
-def choose(X: Floats, y: Any, designs: dict[str, Design], seed: int) -> Veil:
+def choose(X: Floats, y: Any, task: Task, designs: dict[str, Design], seed: int) -> Veil:
     """The design of least expected loss on held-out volunteers, refitted on all; `veil.considered` says why.
 
     Every fold of the volunteers is judged by a veil designed on the others, so no part of the choice sees its own data.
     """
     fold = np.random.default_rng(seed).permutation(len(X)) % FOLDS
-    labels = None if y is None else np.asarray(y)
-
-    def part(mask: NDArray[np.bool_]) -> Any:
-        return None if labels is None else labels[mask]
-
     considered = []
     for method, make in designs.items():
-        losses = [
-            make(X[fold != f], part(fold != f)).loss(X[fold == f], part(fold == f)).mean * (fold == f).sum()
-            for f in range(FOLDS)
-        ]
-        considered.append(Considered(method=method, held_out_loss=float(sum(losses)) / len(X)))
+        total = 0.0
+        for f in range(FOLDS):
+            rest, held = fold != f, fold == f
+            total += (
+                make(X[rest], take_labels(task, y, rest)).loss(X[held], take_labels(task, y, held)).mean * held.sum()
+            )
+        considered.append(Considered(method=method, held_out_loss=total / len(X)))
     considered.sort(key=lambda entry: entry.held_out_loss)
-    best = designs[considered[0].method](X, labels)
+    best = designs[considered[0].method](X, y)
     return replace(best, considered=tuple(considered))
