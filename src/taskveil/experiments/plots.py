@@ -17,18 +17,29 @@ from matplotlib.figure import Figure
 from taskveil.experiments.report import Row
 
 COLORS = {
+    "codebook": "#d35400",
+    "auto": "#7f8c8d",
     "task_aware": "#1f5fbf",
     "task_agnostic": "#c0392b",
     "privacy_agnostic": "#2e8b57",
     "matrix_factorization": "#8e6bbf",
 }
 LABELS = {
-    "task_aware": "task-aware (ours)",
+    "codebook": "codebook (ours)",
+    "auto": "auto (ours)",
+    "task_aware": "task-aware Laplace (ours)",
     "task_agnostic": "task-agnostic",
     "privacy_agnostic": "privacy-agnostic",
     "matrix_factorization": "matrix factorisation",
 }
-MARKERS = {"task_aware": "o", "task_agnostic": "x", "privacy_agnostic": "^", "matrix_factorization": "s"}
+MARKERS = {
+    "codebook": "D",
+    "auto": ".",
+    "task_aware": "o",
+    "task_agnostic": "x",
+    "privacy_agnostic": "^",
+    "matrix_factorization": "s",
+}
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
