@@ -188,9 +188,11 @@ def reproduce(
 def _run_experiment(name: str, plot: Path | None, seeds: int, device: str) -> list[Any]:
     from taskveil.experiments import household, theory
 
-    if name in ("theory", "household"):
+    if name == "theory":
         with console.status(f"{name}…"):
-            return theory.run(plot) if name == "theory" else household.run(plot)
+            return theory.run(plot)
+    if name == "household":
+        return household.run(plot, seeds, progress=console.is_terminal)
     from taskveil.experiments import breast_cancer, mnist, real_estate
 
     run = {"real-estate": real_estate.run, "breast-cancer": breast_cancer.run, "mnist": mnist.run}[name]

@@ -73,7 +73,7 @@ class TableChoice:
     smooth: bool = True
 
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> Table:
-        effort = {"draws": 16_000, "starts": 8} if final else {}
+        effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
         return fit_table(
             latents,
             size=self.size,

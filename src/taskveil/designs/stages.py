@@ -47,7 +47,7 @@ def fit_stages(
     epsilon: float,
     rng: np.random.Generator,
     draws: int = 4000,
-    starts: int = 3,
+    starts: int = 1,
 ) -> FittedStages:
     """Equal budgets; every stage is fitted to residuals drawn through the stages before it."""
     tables: list[Table] = []

@@ -43,8 +43,8 @@ def fit_table(
     smooth: bool,
     rng: np.random.Generator,
     draws: int = 4000,
-    starts: int = 3,
-    rounds: int = 25,
+    starts: int = 1,
+    rounds: int = 15,
 ) -> Table:
     """The best of a few starts, judged on the (smoothed) sample itself."""
     response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)

@@ -17,24 +17,24 @@ from matplotlib.figure import Figure
 from taskveil.experiments.report import Row
 
 COLORS = {
-    "auto": "#222222",
-    "codebook": "#e08214",
+    "codebook": "#d35400",
+    "auto": "#7f8c8d",
     "task_aware": "#1f5fbf",
     "task_agnostic": "#c0392b",
     "privacy_agnostic": "#2e8b57",
     "matrix_factorization": "#8e6bbf",
 }
 LABELS = {
-    "auto": "auto (ours)",
     "codebook": "codebook (ours)",
-    "task_aware": "task-aware (ours)",
+    "auto": "auto (ours)",
+    "task_aware": "task-aware Laplace (ours)",
     "task_agnostic": "task-agnostic",
     "privacy_agnostic": "privacy-agnostic",
     "matrix_factorization": "matrix factorisation",
 }
 MARKERS = {
-    "auto": "*",
     "codebook": "D",
+    "auto": ".",
     "task_aware": "o",
     "task_agnostic": "x",
     "privacy_agnostic": "^",
