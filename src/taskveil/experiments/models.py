@@ -123,9 +123,11 @@ def published_rows(
     cells = [(e, z, s) for e in experiment.epsilons for z in dims for s in range(seeds * starts)]
     made = train(X, design, Replicas.of(cells, device), recipe, method=method, progress=progress)
     losses = made.losses(X_test, test, draws=draws).cpu().numpy()
-    fitted = made.losses(X, design, draws=20).mean(0).cpu().numpy().reshape(-1, seeds, starts)
     losses = losses.reshape(len(losses), -1, seeds, starts)
-    best = np.take_along_axis(losses, fitted.argmin(axis=-1)[None, ..., None], axis=-1)[..., 0]
+    best = losses[..., 0]
+    if starts > 1:
+        fitted = made.losses(X, design, draws=20).mean(0).cpu().numpy().reshape(-1, seeds, starts)
+        best = np.take_along_axis(losses, fitted.argmin(axis=-1)[None, ..., None], axis=-1)[..., 0]
     rows = []
     for place, (epsilon, z) in enumerate((e, z) for e in experiment.epsilons for z in dims):
         name = method if z == PUBLISHED_DIM or method == "task_agnostic" else f"{method}_Z{z}"
