@@ -136,7 +136,8 @@ class Frontier:
             ax.fill_between(x, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
         ax.axhline(self.clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
         ax.axhline(self.constant, color="grey", linestyle=":", label="constant answer")
-        top = max(self.constant, max(min(self.losses(m, e)) for m in self.methods for e in self.epsilons[-1:]))
+        # Whatever is worse than the constant at small budgets may leave the picture, but no curve leaves it altogether.
+        top = max(self.constant, *(min(r["loss"] for r in self.rows() if r["method"] == m) for m in self.methods))
         ax.set(
             xscale="log",
             ylim=(min(0.0, self.clear), 1.4 * top),
