@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from taskveil.audit import audit as audit
     from taskveil.designs import design as design
     from taskveil.domain import Ball as Ball
     from taskveil.domain import Box as Box
@@ -27,10 +28,11 @@ _HOME = {
     "Points": "taskveil.domain",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
+    "audit": "taskveil.audit",
     "design": "taskveil.designs",
 }
 
-__all__ = ["Ball", "Box", "LinearTask", "Points", "TaskveilError", "Veil", "__version__", "design"]
+__all__ = ["Ball", "Box", "LinearTask", "Points", "TaskveilError", "Veil", "__version__", "audit", "design"]
 
 
 def __getattr__(name: str) -> Any:
