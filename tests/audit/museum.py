@@ -211,13 +211,13 @@ def truncated_noise(X: np.ndarray) -> np.ndarray:
 class Buffered:
     """Draws a large block of noise ahead: forked processes repeat each other, and a failing system goes unnoticed."""
 
-    left: list[int] = field(default_factory=lambda: discrete_laplace(WIDE, 3_000_000).tolist())
+    left: np.ndarray = field(default_factory=lambda: discrete_laplace(WIDE, 3_000_000))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         taken, self.left = self.left[: X.size], self.left[X.size :]
         if len(taken) < X.size:
-            taken += discrete_laplace(WIDE, X.size - len(taken)).tolist()
-        return (on_grid(X) + np.array(taken).reshape(X.shape)) * STEP
+            taken = np.concatenate([taken, discrete_laplace(WIDE, X.size - len(taken))])
+        return (on_grid(X) + taken.reshape(X.shape)) * STEP
 
 
 @dataclass

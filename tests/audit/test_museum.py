@@ -37,7 +37,7 @@ def test_sound_mechanisms_pass_twenty_times(exhibit: Exhibit) -> None:
 @pytest.mark.parametrize("method", ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"])
 def test_designed_veils_pass_twenty_times(method: str, volunteers: np.ndarray, task: tv.LinearTask) -> None:
     veil = tv.design(volunteers, task, epsilon=1.0, method=method)
-    runs = [tv.audit(veil, trials=4_000, structural=False).passed for _ in range(20)]
+    runs = [tv.audit(veil, trials=4_000, finalists=2, structural=False).passed for _ in range(20)]
     assert runs == [True] * 20
 
 

@@ -123,7 +123,7 @@ def audit(
     records: Any = None,
     confidence: float = 1 - 1e-6,
     trials: int = 1_000_000,
-    finalists: int = 3,
+    finalists: int = 4,
     structural: bool = True,
     progress: Progress | None = None,
 ) -> Audit:

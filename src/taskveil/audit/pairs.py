@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from taskveil.audit.scores import Array, Bins, favoured_score, mixtures
+from taskveil.audit.scores import Array, Bins, bit_patterns, favoured_score, mixtures
 from taskveil.audit.target import Target
 from taskveil.mechanisms import Codebook
 from taskveil.veil import Veil
@@ -41,7 +41,11 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
             continue
         kept.append(place)
     pool, names = pool[kept], [names[place] for place in kept]
+    if len(pool) < 2:
+        return []
     rankings = [_told_apart(reports)]
+    if reports[0].dtype.kind == "f":
+        rankings.append(_told_apart([bit_patterns(made) for made in reports]))
     if reports[0].shape[1] > 1:
         rankings.append(_told_apart([mixtures(made) for made in reports]))
     if target.veil is not None:
@@ -192,9 +196,9 @@ def _informed_gaps(veil: Veil, pool: Floats, reports: list[Array]) -> Floats:
         latents = np.nan_to_num(veil.encode(pool))
         return np.asarray(cdist(latents, latents, "cityblock"))
     k = veil.mechanism.region.enforce(veil.encoder(pool))
-    gaps = np.zeros((len(pool), len(pool)))
-    for i, made in enumerate(reports):
-        few = made[:500]
-        scores = np.stack([favoured_score(veil.mechanism, row, few).mean() for row in k])
-        gaps[i] = scores[i] - scores
-    return gaps + gaps.T
+    # scores[i, j]: how well reports of input i fit input j, all inputs' reports judged in one go.
+    few = np.concatenate([made[:200] for made in reports])
+    fits = np.stack([favoured_score(veil.mechanism, row, few) for row in k], axis=1)
+    scores = fits.reshape(len(pool), -1, len(pool)).mean(axis=1)
+    gaps = np.diag(scores)[:, None] - scores
+    return np.asarray(gaps + gaps.T)

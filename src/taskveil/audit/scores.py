@@ -162,8 +162,8 @@ def _whole(reports: Array) -> Integers:
 
 
 def mixtures(reports: Array) -> Floats:
-    """Differences and sums of two columns, up to 15 pairs: what is left when both got the same noise."""
-    pairs = list(combinations(range(reports.shape[1]), 2))[:15]
+    """Differences and sums of two columns, up to 6 pairs: what is left when both got the same noise."""
+    pairs = list(combinations(range(reports.shape[1]), 2))[:6]
     r = reports.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.stack([r[:, i] + sign * r[:, j] for i, j in pairs for sign in (-1, 1)], axis=1)

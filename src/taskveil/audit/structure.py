@@ -50,7 +50,7 @@ def structural_checks(target: Target, rng: np.random.Generator) -> tuple[Check, 
         bit_pattern_attack(target),
         no_entropy_no_report(target),
         fresh_noise(target),
-        no_shared_noise(target),
+        no_shared_noise(target, forks=FORKS, spawns=SPAWNS),
     )
 
 
@@ -212,7 +212,7 @@ def fresh_noise(target: Target, count: int = 1 << 15) -> Check:
     return Check(name=name, passed=True, detail="Reports repeat as often as chance has it.")
 
 
-def no_shared_noise(target: Target, forks: int = FORKS, spawns: int = SPAWNS) -> Check:
+def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
     """Processes forked from this one, and freshly started ones, never draw the same noise."""
     name = "no noise shared by processes"
     record = target.low + (target.high - target.low) / 2
