@@ -211,12 +211,12 @@ def truncated_noise(X: np.ndarray) -> np.ndarray:
 class Buffered:
     """Draws a large block of noise ahead: forked processes repeat each other, and a failing system goes unnoticed."""
 
-    left: np.ndarray = field(default_factory=lambda: discrete_laplace(WIDE, 3_000_000))
+    left: np.ndarray = field(default_factory=lambda: discrete_laplace(WIDE, 500_000))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
+        if len(self.left) < X.size:
+            self.left = discrete_laplace(WIDE, X.size + 500_000)
         taken, self.left = self.left[: X.size], self.left[X.size :]
-        if len(taken) < X.size:
-            taken = np.concatenate([taken, discrete_laplace(WIDE, X.size - len(taken))])
         return (on_grid(X) + taken.reshape(X.shape)) * STEP
 
 
@@ -396,6 +396,12 @@ def codebook_for(epsilon: float) -> tv.Veil:
     return codebook_veil(stage(size, favoured, epsilon, 1.0))
 
 
+def designed(method: str) -> tv.Veil:
+    rng = np.random.default_rng(7)
+    volunteers = rng.standard_t(4, size=(300, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5]) @ rng.normal(size=(4, 4))
+    return tv.design(volunteers, tv.LinearTask(np.diag([2.0, 2.0, 1.0, 0.0])), epsilon=2.0, method=method)
+
+
 SOUND = [
     *(
         Exhibit(name=f"Laplace, ε = {epsilon:g}", make=lambda e=epsilon: laplace_veil(e), epsilon=epsilon)
@@ -413,4 +419,8 @@ SOUND = [
     ),
     Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
+    *(
+        Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
+        for method in ("task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization")
+    ),
 ]

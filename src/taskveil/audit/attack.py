@@ -52,6 +52,8 @@ class Sketch:
 class Audit:
     """What the attack achieved. With probability `confidence`, the true ε is at least `epsilon_lower`.
 
+    The bound takes reports to be independent draws; whether they are is one of the structural checks.
+
     `passed` means: nothing found contradicts the claim and every structural check held. It is not a proof.
     """
 
