@@ -47,9 +47,11 @@ def draw(audit: Audit, path: str | Path) -> None:
     for heights, colour, name in ((first, _FIRST, "one input"), (second, _SECOND, "the other input")):
         top.stairs(heights, edges, fill=True, alpha=0.35, color=colour, label=name)
         top.stairs(heights, edges, color=colour, linewidth=1.2)
-    inside = (edges[0], sketch.threshold) if sketch.below else (sketch.threshold, edges[-1])
+    # At least the outermost bar: the event is often just the scores that stand at the edge.
+    near, far = (edges[1], edges[0]) if sketch.below else (edges[-2], edges[-1])
+    begin = max(near, sketch.threshold) if sketch.below else min(near, sketch.threshold)
     for axes in (top, bottom):
-        axes.axvspan(*np.clip(inside, edges[0], edges[-1]), color="grey", alpha=0.12, linewidth=0)
+        axes.axvspan(*sorted((min(max(begin, edges[0]), edges[-1]), far)), color="grey", alpha=0.15, linewidth=0)
     top.plot([], [], color="grey", alpha=0.3, linewidth=8, label="the event that was counted")
     top.set_ylabel("share of reports")
     top.legend(frameon=False)
