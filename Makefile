@@ -22,6 +22,7 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/sensitivity.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/audit.py
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md
