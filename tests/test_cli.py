@@ -99,3 +99,22 @@ def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
     }  # fmt: skip
     assert (tmp_path / "household.png").exists()
+
+
+def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskveil.experiments import real_estate
+    from taskveil.experiments.report import Row
+
+    asked = []
+
+    def experiment(plot: Path | None, seeds: int, *, device: str, progress: bool) -> list[Row]:
+        asked.append((plot, seeds, device, progress))
+        return [
+            Row(experiment="real-estate", design="task_aware", as_published=False, epsilon=1.0, loss=1, low=1, high=1)
+        ]
+
+    monkeypatch.setattr(real_estate, "run", experiment)
+    page = tmp_path / "docs" / "results.md"
+    run("reproduce", "real-estate", "--seeds", "3", "--device", "cuda", "--summary", str(page))
+    assert asked == [(None, 3, "cuda", False)]
+    assert "| task aware | 1.0000 [1.0000, 1.0000] |" in page.read_text()

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import taskveil as tv
 from taskveil import sweeps
 from taskveil.cli import app
+from taskveil.designs.gradient import Settings
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.frontier import Frontier, Point
 
@@ -126,6 +127,14 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypat
         tv.sweep(X, LINEAR, **options)
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it matters that something is learned, not how well."""
+    settings = Settings(steps=150, folds=2, checkpoints=5)
+    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+
+
+@pytest.mark.usefixtures("quick")
 def test_models_are_swept_at_once(tmp_path: Path) -> None:
     torch.manual_seed(0)
     task = tv.ModelTask(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)))
@@ -193,6 +202,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return table, model
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_command_writes_table_json_picture_and_page(files: tuple[Path, Path], tmp_path: Path) -> None:
     table, model = files
     folder = tmp_path / "out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,7 +19,8 @@ from taskveil.domain import Domain, fit_domain
 from taskveil.errors import DataError, TaskError
 from taskveil.frontier import Frontier, Point
 from taskveil.records import as_epsilon, as_records, as_volunteers
-from taskveil.task import LinearTask, MultiTask, Task, check_task, take_labels
+from taskveil.task import LinearTask, ModelTask, MultiTask, Task, check_task, take_labels
+from taskveil.veil import Veil
 
 Floats = NDArray[np.float64]
 
@@ -82,46 +83,72 @@ def sweep(
     linear = isinstance(task, LinearTask) or (isinstance(task, MultiTask) and task.stacked() is not None)
     done = _Log(resume, _fingerprint(records, y, held, y_test, task, f"{latent_dim} {where.bounding_box}"))
     for method in methods:
-        mine = [0] if linear else chosen
-        missing = [(e, s) for e in budgets for s in mine if (method, e, s) not in done.points]
-        together = next((name for name in LEARNED if name == method), None)
-        if not linear and together and missing:
-            from taskveil.designs.learned import design_models
-
-            veils = design_models(
+        missing = [(e, s) for e in budgets for s in ([0] if linear else chosen) if (method, e, s) not in done.points]
+        if missing:
+            veils = design_many(
                 records,
                 task,
                 y,
                 epsilons=sorted({e for e, _ in missing}),
                 seeds=sorted({s for _, s in missing}),
-                domain=where,
-                method=together,
-                latent_dim=latent_dim,
-                device=device,
-                progress=progress,
-            )
-            done.add(Point.of(method, e, s, veils[e, s].loss(held, y_test)) for e, s in missing)
-            continue
-        for epsilon, seed in missing:
-            veil = design(
-                records,
-                task,
-                epsilon=epsilon,
-                y=y,
                 method=method,
                 latent_dim=latent_dim,
-                domain=domain,
-                seed=seed,
-                progress=progress,
+                domain=where,
                 device=device,
+                progress=progress,
             )
-            done.add([Point.of(method, epsilon, seed, veil.loss(held, y_test))])
+            for epsilon, seed, veil in veils:
+                done.add(Point.of(method, epsilon, seed, veil.loss(held, y_test)))
     wanted = [(m, e, s) for m in methods for e in budgets for s in ([0] if linear else chosen)]
     return Frontier(
         points=tuple(done.points[key] for key in wanted),
         clear=float(task.losses(held, held, y_test).mean()),
         constant=constant_loss(task, records, y, held, y_test),
     )
+
+
+def design_many(
+    X: Floats,
+    task: Task,
+    y: Any,
+    *,
+    epsilons: Sequence[float],
+    seeds: Sequence[int],
+    method: Method,
+    domain: Domain,
+    latent_dim: int | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+) -> Iterator[tuple[float, int, Veil]]:
+    """A veil for every (ε, seed), each as soon as it is there; what budgets can share is learned once."""
+    model = isinstance(task, ModelTask) or (isinstance(task, MultiTask) and task.stacked() is None)
+    learned = next((name for name in LEARNED if name == method), None)
+    if model and learned:
+        from taskveil.designs.learned import design_models
+
+        veils = design_models(
+            X, task, y, epsilons=epsilons, seeds=seeds, domain=domain, method=learned, latent_dim=latent_dim,
+            device=device, progress=progress,
+        )  # fmt: skip
+        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+        return
+    for seed in seeds:
+        if isinstance(task, ModelTask) and method == "codebook" and not callable(task.loss):
+            from taskveil.designs.model_codebook import model_codebook
+            from taskveil.designs.predictor import fit_predictor
+
+            # What a record says about the answer does not depend on the budget.
+            classes, truth = task.loss == "cross_entropy", task.targets(X, y)
+            predictor = fit_predictor(X, truth, classes=classes, seed=seed, device=device)
+            for epsilon in epsilons:
+                yield epsilon, seed, model_codebook(X, task, epsilon, domain, y, seed, device, predictor)
+            continue
+        for epsilon in epsilons:
+            veil = design(
+                X, task, epsilon=epsilon, y=y, method=method, latent_dim=latent_dim, domain=domain, seed=seed,
+                progress=progress, device=device,
+            )  # fmt: skip
+            yield epsilon, seed, veil
 
 
 def constant_loss(task: Task, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
@@ -165,8 +192,8 @@ class _Log:
             raise DataError(f"{path} keeps a sweep of other data or another task. Name another file, or remove it.")
         self.points = {(point.method, point.epsilon, point.seed): point for point in points}
 
-    def add(self, points: Iterable[Point]) -> None:
-        self.points |= {(point.method, point.epsilon, point.seed): point for point in points}
+    def add(self, point: Point) -> None:
+        self.points[point.method, point.epsilon, point.seed] = point
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             content = {"fingerprint": self.fingerprint, "points": [asdict(point) for point in self.points.values()]}

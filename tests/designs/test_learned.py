@@ -13,8 +13,9 @@ from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
-from taskveil.designs import learned
+from taskveil.designs import learned, objective
 from taskveil.designs.gradient import Settings
+from taskveil.designs.inverse import fit_inverse
 from taskveil.domain import Points
 from taskveil.encoders import HiddenEncoder
 from taskveil.errors import DataError, TaskError
@@ -111,6 +112,7 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
             assert made.mechanism.scale * made.mechanism.region.step == pytest.approx(noise, rel=1e-4)
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     def weights(seed: int) -> np.ndarray:
         grid = {"epsilons": [3.0], "seeds": [seed], "domain": Points(X), "settings": QUICK}
@@ -122,6 +124,7 @@ def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     assert not np.array_equal(first, weights(5))
 
 
+@pytest.mark.usefixtures("quick")
 def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -168,6 +171,7 @@ def test_a_loss_of_your_own() -> None:
         ({"method": "matrix_factorization"}, "linear tasks"),
         ({"y": Y[:9]}, "9 labels for 160"),
         ({"latent_dim": 5}, "latent_dim"),
+        ({"method": "magic"}, "method must be one of"),
     ],
 )
 def test_what_cannot_be_learned_is_refused_at_once(
@@ -179,6 +183,13 @@ def test_what_cannot_be_learned_is_refused_at_once(
         tv.design(X, task, epsilon=1.0, **options)
 
 
+class Careless(nn.Module):
+    """Fine on small inputs, NaN on some volunteers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sqrt(120.0 - x[:, 1:2])
+
+
 def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned, "learn", lambda *_, **__: pytest.fail("training started"))
     forest = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, Y))
@@ -188,10 +199,35 @@ def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.Mo
         tv.design(X[:, :3], tv.ModelTask(model()), epsilon=1.0)
     with pytest.raises(TaskError, match="labels are missing"):
         tv.design(X, tv.ModelTask(model(), loss=lambda a, b: a[:, 0] - b), epsilon=1.0)
+    with pytest.raises(TaskError, match="NaN or infinity"):
+        tv.design(X, tv.ModelTask(Careless()), epsilon=1.0, y=Y, method="task_aware")
+    monkeypatch.setattr(objective, "module_device", lambda _: torch.device("cuda", 0))
+    with pytest.raises(TaskError, match=r"the model is on cuda:0, the design on cpu"):
+        tv.design(X, tv.ModelTask(model()), epsilon=1.0, method="task_aware")
     with pytest.raises(DataError, match="identical"):
         tv.design(np.ones((9, 4)), tv.ModelTask(model()), epsilon=1.0)
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it matters that something is learned, not how well."""
+    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: QUICK))
+    monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
+    monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
+
+
+@pytest.mark.usefixtures("quick")
+def test_auto_chooses_among_what_fits() -> None:
+    black_box = tv.ModelTask(RandomForestRegressor(5, random_state=0).fit(X, Y))
+    assert tv.design(X[:60], black_box, epsilon=1.0, y=Y[:60]).method == "codebook"
+    veil = tv.design(X[:60], tv.ModelTask(model()), epsilon=1.0, y=Y[:60])
+    assert {entry.method for entry in veil.considered} == {"codebook", "task_aware"}
+    assert veil.method == min(veil.considered, key=lambda entry: entry.held_out_loss).method
+    with pytest.raises(TaskError, match="several models"):
+        tv.design(X, tv.MultiTask([(black_box, 1.0)]), epsilon=3.0, method="codebook")
+
+
+@pytest.mark.usefixtures("quick")
 def test_constant_attributes_are_normal() -> None:
     records = np.column_stack([X[:, :3], np.full(160, 7.0)])
     veil = tv.design(records, tv.ModelTask(model()), epsilon=5.0, method="task_aware")

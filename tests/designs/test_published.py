@@ -69,7 +69,9 @@ def test_padding_is_never_seen(objective: Objective) -> None:
 
 
 def test_more_budget_costs_less(objective: Objective) -> None:
-    made = train(TENSOR, objective, grid((0.5, 1, 0), (50.0, 1, 0)), Recipe(penalty=0.01, epochs=120, rate=1e-2))
+    made = train(
+        TENSOR, objective, grid((0.5, 1, 0), (50.0, 1, 0)), Recipe(penalty=0.01, epochs=150, steps=5, rate=2e-2)
+    )
     tight, loose = made.losses(TENSOR, objective, draws=20).mean(0).tolist()
     assert loose < 0.5 * tight
 
@@ -77,7 +79,7 @@ def test_more_budget_costs_less(objective: Objective) -> None:
 def test_the_penalty_keeps_the_encoder_small(objective: Objective) -> None:
     sizes = []
     for penalty in (0.0, 1.0):
-        made = train(TENSOR, objective, grid((2.0, 2, 0)), Recipe(penalty=penalty, epochs=60, rate=1e-2))
+        made = train(TENSOR, objective, grid((2.0, 2, 0)), Recipe(penalty=penalty, epochs=60, steps=5, rate=1e-2))
         sizes.append(float(made.encoder.weights[0].square().sum()))
     assert sizes[1] < 0.5 * sizes[0]
 

@@ -22,6 +22,8 @@ from taskveil.designs.replicas import Networks, Replicas, apply_task, l1_diamete
 
 Method = Literal["task_aware", "task_agnostic", "privacy_agnostic"]
 
+_NUMBERS_AT_ONCE = 2**23  # inputs of the model at a time, when its answers are judged
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -69,7 +71,8 @@ class PublishedDesign:
         found = []
         for _ in range(draws):
             reports = latents + scale * standard_laplace(latents.shape, generator)
-            answers = apply_task(objective.differentiable, self.decoder(reports))
+            estimates = torch.split(self.decoder(reports), max(1, _NUMBERS_AT_ONCE // X.numel()))
+            answers = torch.cat([apply_task(objective.differentiable, part) for part in estimates])
             found.append(objective.costs(answers, rows).mean(1) / objective.scale)
         return torch.stack(found)
 

@@ -67,7 +67,7 @@ def run(plot_folder: Path | None = None, seeds: int = 5, *, device: str = "cpu",
     recipe = Recipe(penalty=0.001, epochs=CUDA_EPOCHS if fast else CPU_EPOCHS, batch=64)
     for method in PUBLISHED_METHODS:
         rows += models.published_rows(experiment, recipe, method=method, seeds=few, draws=10, **options)
-    rows += models.honest_rows(experiment, seeds=seeds, methods=["task_aware"], **options)
+    rows += models.honest_rows(experiment, seeds=seeds, methods=["codebook", "task_aware"], **options)
     rows += models.honest_rows(experiment, seeds=few, methods=models.METHODS[1:], **options)
     if plot_folder is not None:
         models.plot(experiment, rows, plot_folder / "mnist.png")

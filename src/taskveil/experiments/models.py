@@ -12,18 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from taskveil.designs.learned import Method, design_models
+from taskveil.designs import Method as AnyMethod
 from taskveil.designs.objective import Objective
-from taskveil.designs.published import Recipe, train
+from taskveil.designs.published import Method, Recipe, train
 from taskveil.designs.replicas import Replicas
 from taskveil.domain import Points
 from taskveil.experiments import plots
-from taskveil.experiments.report import Row, published_points
+from taskveil.experiments.report import Row, published, published_points
+from taskveil.sweeps import design_many
 from taskveil.task import LossName, ModelTask
 
 Floats = NDArray[np.float64]
 
 METHODS: tuple[Method, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
+HONEST: tuple[AnyMethod, ...] = ("codebook", *METHODS)
 PUBLISHED_DIM = 3
 
 
@@ -70,14 +72,14 @@ def honest_rows(
     experiment: Experiment,
     *,
     seeds: int,
-    methods: Sequence[Method] = METHODS,
+    methods: Sequence[AnyMethod] = HONEST,
     device: str = "cpu",
     progress: bool = False,
 ) -> list[Row]:
     """True ε, enforced for every input; mean over seeds of the expected loss on the test records."""
     rows = []
     for method in methods:
-        veils = design_models(
+        veils = design_many(
             experiment.X,
             experiment.task,
             experiment.y,
@@ -88,9 +90,10 @@ def honest_rows(
             device=device,
             progress=progress,
         )
+        found = [(epsilon, veil.loss(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
         for epsilon in experiment.epsilons:
-            found = [veils[epsilon, seed].loss(experiment.X_test, experiment.y_test) for seed in range(seeds)]
-            mean, low, high = (float(np.mean([getattr(f, k) for f in found])) for k in ("mean", "low", "high"))
+            losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
+            mean, low, high = (float(value) for value in np.mean(losses, axis=0))
             rows.append(_row(experiment, method, epsilon, False, mean, low, high, _series(method)))
     return rows
 
@@ -120,9 +123,11 @@ def published_rows(
     cells = [(e, z, s) for e in experiment.epsilons for z in dims for s in range(seeds * starts)]
     made = train(X, design, Replicas.of(cells, device), recipe, method=method, progress=progress)
     losses = made.losses(X_test, test, draws=draws).cpu().numpy()
-    fitted = made.losses(X, design, draws=20).mean(0).cpu().numpy().reshape(-1, seeds, starts)
     losses = losses.reshape(len(losses), -1, seeds, starts)
-    best = np.take_along_axis(losses, fitted.argmin(axis=-1)[None, ..., None], axis=-1)[..., 0]
+    best = losses[..., 0]
+    if starts > 1:
+        fitted = made.losses(X, design, draws=20).mean(0).cpu().numpy().reshape(-1, seeds, starts)
+        best = np.take_along_axis(losses, fitted.argmin(axis=-1)[None, ..., None], axis=-1)[..., 0]
     rows = []
     for place, (epsilon, z) in enumerate((e, z) for e in experiment.epsilons for z in dims):
         name = method if z == PUBLISHED_DIM or method == "task_agnostic" else f"{method}_Z{z}"
@@ -152,7 +157,7 @@ def _row(
     high: float,
     series: str,
 ) -> Row:
-    known = published_points(experiment.key, series).get(epsilon)
+    known = published_points(experiment.key, series).get(epsilon) if series in published(experiment.key) else None
     return Row(
         experiment=experiment.name,
         design=design,
@@ -168,10 +173,11 @@ def _row(
 def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
     """Loss against ε of all designs beside the published points and, with `latent_dims`, the figure over Z."""
     fig, axes = plots.figure(2 if latent_dims else 1)
-    for method in METHODS:
+    for method in HONEST:
         for as_published in (True, False):
             plots.curve(axes[0], rows, method, as_published=as_published, band=True)
-        _stars(axes[0], experiment.key, _series(method), plots.COLORS[method])
+        if method in METHODS:
+            _stars(axes[0], experiment.key, _series(method), plots.COLORS[method])
     constant, nothing = _lines(experiment)
     axes[0].axhline(nothing, color="grey", linestyle="-.", linewidth=1, label="no privacy")
     axes[0].axhline(constant, color="grey", linestyle=":", label="constant answer")
