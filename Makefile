@@ -22,6 +22,7 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/sensitivity.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/gradient.py
 
 reproduce: $(READY)

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from taskveil.audit import audit as audit
     from taskveil.designs import design as design
     from taskveil.domain import Ball as Ball
     from taskveil.domain import Box as Box
@@ -34,6 +35,7 @@ _HOME = {
     "Points": "taskveil.domain",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
+    "audit": "taskveil.audit",
     "design": "taskveil.designs",
     "sweep": "taskveil.sweeps",
 }
@@ -49,6 +51,7 @@ __all__ = [
     "TaskveilError",
     "Veil",
     "__version__",
+    "audit",
     "design",
     "sweep",
 ]

@@ -150,6 +150,42 @@ def _model_task(model: Path, loss: str | None, width: int) -> Any:
 
 
 @app.command()
+def audit(
+    folder: Annotated[Path, typer.Argument(help="A release, as written by `taskveil design`.")],
+    trials: Annotated[int, typer.Option(help="Reports of each input of a pair.", min=1000)] = 1_000_000,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 1 - 1e-6,
+    picture: Annotated[Path | None, typer.Option(help="Draw the two output distributions here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
+    from rich.progress import Progress
+
+    from taskveil.audit import audit as attack
+    from taskveil.audit.plot import audit_table, draw
+    from taskveil.veil import Veil
+
+    with _friendly(), Progress(console=Console(stderr=True), disable=as_json, transient=True) as bar:
+        job = bar.add_task("loading", total=1.0)
+        result = attack(
+            Veil.load(folder),
+            trials=trials,
+            confidence=confidence,
+            progress=lambda what, share: bar.update(job, description=what, completed=share),
+        )
+        if picture:
+            draw(result, picture)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict()))
+    else:
+        console.print(audit_table(result))
+        console.print(result.verdict, style="green" if result.passed else "bold red")
+        if picture:
+            console.print(f"The picture: {picture}")
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
 def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,

@@ -45,3 +45,7 @@ class ReleaseError(TaskveilError, ValueError):
 
 class VersionError(ReleaseError):
     """Release files written by a newer taskveil than this one."""
+
+
+class AuditError(TaskveilError, ValueError):
+    """Something that cannot be audited as asked: no claim to test, too few trials, reports that are no numbers."""
