@@ -26,7 +26,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/gradient.py
 
 reproduce: $(READY)
-	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md
+	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

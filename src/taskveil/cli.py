@@ -193,20 +193,23 @@ def reproduce(
     seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
     device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
     summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
 ) -> None:
     """The paper's figures, and ours beside them."""
-    import time
-
-    from taskveil.experiments.report import Row, table, write_json
+    from taskveil.experiments.report import Finished, Row, table, write_json
 
     names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
     rows: list[Row] = []
     seconds: dict[str, float] = {}
     with _friendly():
         for name in names:
-            start = time.perf_counter()
-            rows += _run_experiment(name, plot, seeds, device)
-            seconds[name] = time.perf_counter() - start
+            done = Finished.read(resume, name, seeds) if resume else None
+            if done is None:
+                done = Finished.by(name, seeds, lambda name=name: _run_experiment(name, plot, seeds, device))
+                if resume:
+                    done.write(resume)
+            rows += done.rows
+            seconds[name] = done.seconds
     for title in dict.fromkeys(row.experiment for row in rows):
         console.print(table(title, [row for row in rows if row.experiment == title]))
     if json_file:

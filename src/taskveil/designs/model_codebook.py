@@ -143,12 +143,14 @@ def _start(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
     return np.asarray(soft[chosen])
 
 
-def _choose(sample: Sample, epsilon: float, rng: np.random.Generator, folds: int = 5) -> Response:
+def _choose(sample: Sample, epsilon: float, rng: np.random.Generator) -> Response:
     """K and m of least cross-validated loss; the fewest codewords among those within a thousandth of it.
 
-    One split of a few hundred records says little, so small samples are split up to four times.
+    One split of a few hundred records says little, so small samples are split up to four times; of thousands, two
+    halves say enough.
     """
     records = len(sample)
+    folds = 5 if records < 2000 else 2
     pairs = _candidates(epsilon, records, sample.truth.shape[1])
     loss = dict.fromkeys(pairs, 0.0)
     for _ in range(max(1, min(4, 6000 // records))):

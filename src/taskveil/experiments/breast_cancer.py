@@ -31,7 +31,13 @@ def problem() -> models.Experiment:
         models.trained(network, X[:count], y[:count], "cross_entropy", epochs=1000)
     task = ModelTask(network, loss="cross_entropy")
     return models.Experiment(
-        name="breast-cancer", X=X[:count], y=y[:count], X_test=X[count:], y_test=y[count:], task=task
+        name="breast-cancer",
+        X=X[:count],
+        y=y[:count],
+        X_test=X[count:],
+        y_test=y[count:],
+        task=task,
+        smaller=(1.0, 2.0, 3.0),
     )
 
 
@@ -45,6 +51,7 @@ def run(plot_folder: Path | None = None, seeds: int = 5, *, device: str = "cpu",
     others = [z for z in DIMS if z != models.PUBLISHED_DIM]
     rows += models.published_rows(experiment, RECIPE, latent_dims=others, seeds=min(seeds, 2), **options)
     rows += models.honest_rows(experiment, seeds=seeds, **options)
+    rows += models.honest_rows(experiment, seeds=min(seeds, models.AUTO_SEEDS), methods=["auto"], **options)
     if plot_folder is not None:
         models.plot(experiment, rows, plot_folder / "breast_cancer.png", latent_dims=DIMS)
     return rows

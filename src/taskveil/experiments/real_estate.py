@@ -48,6 +48,7 @@ def run(plot_folder: Path | None = None, seeds: int = 5, *, device: str = "cpu",
     others = [z for z in DIMS if z != models.PUBLISHED_DIM]
     rows += models.published_rows(experiment, RECIPE, latent_dims=others, seeds=min(seeds, 2), **options)
     rows += models.honest_rows(experiment, seeds=seeds, **options)
+    rows += models.honest_rows(experiment, seeds=min(seeds, models.AUTO_SEEDS), methods=["auto"], **options)
     if plot_folder is not None:
         models.plot(experiment, rows, plot_folder / "real_estate.png", latent_dims=DIMS)
     return rows

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,6 +27,39 @@ class Row:
     low: float
     high: float
     published: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The rows of one experiment, how long they took and for how many seeds, in a file of their own."""
+
+    name: str
+    seeds: int
+    seconds: float
+    rows: list[Row]
+
+    @classmethod
+    def by(cls, name: str, seeds: int, run: Callable[[], list[Row]]) -> Finished:
+        start = time.perf_counter()
+        rows = run()
+        return cls(name=name, seeds=seeds, seconds=time.perf_counter() - start, rows=rows)
+
+    @classmethod
+    def read(cls, folder: Path, name: str, seeds: int) -> Finished | None:
+        """What an earlier run with as many seeds left, if it did."""
+        path = folder / f"{name}.json"
+        if not path.exists():
+            return None
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["seeds"] != seeds:
+            return None
+        return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f"{self.name}.json.part"
+        draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        draft.replace(folder / f"{self.name}.json")
 
 
 @cache
