@@ -196,6 +196,8 @@ def reproduce(
     resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
 ) -> None:
     """The paper's figures, and ours beside them."""
+    from functools import partial
+
     from taskveil.experiments.report import Finished, Row, table, write_json
 
     names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
@@ -205,7 +207,7 @@ def reproduce(
         for name in names:
             done = Finished.read(resume, name, seeds) if resume else None
             if done is None:
-                done = Finished.by(name, seeds, lambda name=name: _run_experiment(name, plot, seeds, device))
+                done = Finished.by(name, seeds, partial(_run_experiment, name, plot, seeds, device))
                 if resume:
                     done.write(resume)
             rows += done.rows
