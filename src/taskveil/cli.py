@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from enum import Enum
 from pathlib import Path
@@ -47,6 +48,7 @@ def design(
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     method: Annotated[str, typer.Option(help="auto, task_aware, task_agnostic, …")] = "auto",
     weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Design a veil for weighted means of a table's columns and write the release."""
@@ -59,13 +61,13 @@ def design(
     with _friendly():
         names, X = read_csv(data)
         weights = np.ones(len(names))
-        for item in weight or []:
-            column, _, value = item.partition("=")
-            if column not in names or not value:
-                raise TaskveilError(f"--weight takes column=weight with a column of {data}; got {item!r}.")
+        for column, value in _pairs("--weight", weight, names).items():
             weights[names.index(column)] = float(value)
+        units = _pairs("--unit", unit, names)
         task = LinearTask(np.diag(weights) / np.sqrt(len(names)))
         veil = make(X, task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
+        given = tuple(units.get(name, "") for name in names) if units else None
+        veil = dataclasses.replace(veil, columns=names, units=given)
         veil.save(folder)
         loss = veil.loss(X)
     result = {
@@ -79,6 +81,20 @@ def design(
     else:
         console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss.mean:.6g}")
         console.print(f"Release written to {folder}")
+
+
+@app.command()
+def sign(
+    folder: Annotated[Path, typer.Argument(help="The release.")],
+    key: Annotated[Path, typer.Option(help="PEM file with an Ed25519 private key.")],
+) -> None:
+    """Sign a release, so that devices which know the public key accept no other."""
+    from taskveil.release import sign as sign_release
+    from taskveil.signing import read_key
+
+    with _friendly():
+        sign_release(folder, read_key(key) or b"")
+    console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} hold a manifest.sig each.")
 
 
 @app.command()
@@ -116,6 +132,19 @@ def data() -> None:
     with _friendly(), console.status("household…"):
         days = household()
     console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
+
+
+def _pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:
+    """column=value options as a dictionary, columns checked."""
+    pairs = {}
+    for item in items or []:
+        column, _, value = item.partition("=")
+        if column not in names or not value:
+            raise TaskveilError(
+                f"{option} takes column={option[2:]} with a column of {', '.join(names)}; got {item!r}."
+            )
+        pairs[column] = value
+    return pairs
 
 
 class _friendly:
