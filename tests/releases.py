@@ -58,11 +58,15 @@ def diamond(latents: int = 3) -> DiamondRegion:
     return DiamondRegion(step=2.0**-10, center=np.arange(latents) * 100, radius=2000)
 
 
-def stage(size: int, favoured: int, epsilon: float, latents: int = 3, seed: int = 0) -> Stage:
+def stage(size: int, favoured: int, epsilon: float, latents: int = 3, seed: int = 0, *, ties: bool = False) -> Stage:
     rng = np.random.default_rng(seed)
+    vectors = rng.integers(-4000, 4000, size=(size, latents))
+    offsets = rng.integers(-(10**6), 10**6, size=size)
+    if ties:  # every score appears twice
+        vectors[: size // 2], offsets[: size // 2] = vectors[-(size // 2) :], offsets[-(size // 2) :]
     return Stage(
-        vectors=rng.integers(-4000, 4000, size=(size, latents)),
-        offsets=rng.integers(-(10**6), 10**6, size=size),
+        vectors=vectors,
+        offsets=offsets,
         shifts=rng.integers(-3000, 3000, size=(size, latents)),
         response=Response.calibrated(size=size, favoured=favoured, epsilon=epsilon),
     )
@@ -123,15 +127,18 @@ def devices() -> dict[str, Device]:
     made = {
         "laplace_box": veil(linear(), laplace(box(3), 1.0)),
         "laplace_sign_hidden": veil(hidden(), laplace(sign_region(), 2.5)),
-        "laplace_diamond": veil(linear(30, 30), laplace(diamond(30), 0.7)),
+        "laplace_diamond": veil(linear(30, 12), laplace(diamond(12), 0.7)),
         "laplace_coarse": veil(linear(), laplace(box(3, 1.0, 1), 8.0)),
         "laplace_wide": veil(linear(), Laplace(region=box(3, 2.0**-30, 2**39), scale=2.0**38 + 0.3)),
         "codebook": veil(linear(30, 4), Codebook(region=box(4), stages=(stage(64, 4, 3.0, 4),))),
         "codebook_stages": veil(
             hidden(softmax=True),
-            Codebook(region=box(3), stages=(stage(16, 4, 2.0), stage(300, 10, 4.0, seed=1), stage(7, 1, 45.0, seed=2))),
+            Codebook(
+                region=box(3),
+                stages=(stage(16, 4, 2.0), stage(300, 10, 4.0, seed=1, ties=True), stage(7, 1, 45.0, seed=2)),
+            ),
         ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
-        "lattice_wide": veil(hidden(8, 6), lattice_codebook(60.0, latents=6, count=17, budget=40)),
+        "lattice_wide": veil(hidden(8, 6), lattice_codebook(60.0, latents=6, count=17, budget=24)),
     }
     return {name: made[name].device for name in made}
