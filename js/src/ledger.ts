@@ -53,7 +53,7 @@ export class Ledger {
             }
             const spent = sum(rows);
             if (!(spent + epsilon <= cap * (1 + SLACK))) {
-              fail("budget", `this report costs ε = ${epsilon} and ${spent} of ${cap} are spent already: no report was made.`);
+              fail("budget", `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report was made.`);
             }
             result = make();
             store.add({ release, round, epsilon, bytes: result } satisfies Row);
@@ -81,6 +81,8 @@ export class Ledger {
     this.db.close();
   }
 }
+
+const short = (v: number): number => Number(v.toPrecision(4));
 
 const sum = (rows: Row[]): number => rows.reduce((total, row) => total + row.epsilon, 0);
 
