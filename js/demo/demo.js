@@ -106,7 +106,7 @@ async function make() {
 async function send() {
   try {
     await upload([report], "/v1/reports", { pause: 100 });
-    say("Sent. The server has the bytes above and nothing else.");
+    say("Sent. Of your record, the server has the number above and nothing else.");
   } catch (error) {
     say(error.message, true);
   }

@@ -67,7 +67,9 @@ def main() -> None:
     veil.save(HOME / "release", overwrite=True)
     shutil.rmtree(HOME / "release" / "server")  # the page needs no decoder; it shows the estimates below
     ranges = {"low": LOW.tolist(), "high": HIGH.tolist(), "mean": mean.round(1).tolist()}
-    (HOME / "release" / "shown.json").write_text(json.dumps({**ranges, "estimates": estimates.round(1).tolist()}) + "\n")
+    (HOME / "release" / "shown.json").write_text(
+        json.dumps({**ranges, "estimates": estimates.round(1).tolist()}) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,6 +100,65 @@ def sign(
 
 
 @app.command()
+def privatize(
+    source: Annotated[Path, typer.Argument(help="CSV or Parquet, one person a row.")],
+    target: Annotated[Path, typer.Argument(help="Parquet of reports.")],
+    release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
+    column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
+    missing_as_nan: Annotated[bool, typer.Option(help="Report rows with missing values too.")] = False,
+    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+) -> None:
+    """Turn a table of records into a table of private reports, one per row, in constant memory."""
+    from taskveil.device import CLIENT, read_device
+    from taskveil.engines.tables import Table, privatize_table
+    from taskveil.signing import read_key
+
+    with _friendly():
+        home = release / CLIENT if (release / CLIENT).is_dir() else release
+        device, manifest = read_device(home, read_key(verify_key))
+        names = device.columns or ()
+        mapping, units = _pairs("--column", column, names), _pairs("--unit", unit, names)
+        with _rows(Table.open(source).rows) as advance:
+            count = privatize_table(
+                device,
+                manifest["digest"],
+                source,
+                target,
+                columns=mapping,
+                units=units,
+                missing_as_nan=missing_as_nan,
+                progress=advance,
+            )
+    console.print(f"{count:,} reports, ε = {device.mechanism.epsilon:g} each: {target}")
+
+
+@app.command()
+def decode(
+    source: Annotated[Path, typer.Argument(help="Parquet of reports, as written by privatize.")],
+    target: Annotated[Path, typer.Argument(help="Parquet of estimates.")],
+    release: Annotated[Path, typer.Option(help="The release.")],
+    column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
+    predict: Annotated[bool, typer.Option(help="Write the task's outputs instead of the attributes.")] = False,
+    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+) -> None:
+    """Turn a table of reports into a table of estimates, in constant memory."""
+    from taskveil.device import CLIENT, read_device
+    from taskveil.engines.tables import Table, decode_table
+    from taskveil.release import load
+    from taskveil.signing import read_key
+
+    with _friendly():
+        key = read_key(verify_key)
+        veil = load(release, verify_key=key)
+        digest = read_device(release / CLIENT, key)[1]["digest"]
+        mapping = _pairs("--column", column, veil.columns or ())
+        with _rows(Table.open(source).rows) as advance:
+            count = decode_table(veil, digest, source, target, columns=mapping, predict=predict, progress=advance)
+    console.print(f"{count:,} estimates: {target}")
+
+
+@app.command()
 def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
@@ -145,6 +206,18 @@ def _pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict
             )
         pairs[column] = value
     return pairs
+
+
+@contextlib.contextmanager
+def _rows(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar over rows on the terminal; yields what to call with every batch."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn(), console=Console(stderr=True)
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda rows: bar.advance(task, rows)
 
 
 class _friendly:

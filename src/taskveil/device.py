@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 CLIENT = "client"
 """The folder of a release that devices get."""
 
-_CELLS = 1 << 15  # numbers at a time: a block's work arrays stay in the processor's cache
+_CELLS = 1 << 15  # numbers encoded at a time: the work arrays stay in the processor's cache
+_ROWS = 1 << 13  # reports randomised at a time: enough to pay for asking the operating system
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,12 +52,15 @@ class Device:
 
     def privatize(self, X: Floats) -> NDArray[Any]:
         """Records of any quality (N, n) → reports (N, width), each with fresh entropy."""
+        if len(X) <= _ROWS:
+            return self.mechanism(self._encode(X))
+        return np.concatenate([self.privatize(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)])
+
+    def _encode(self, X: Floats) -> Floats:
         rows = max(1, _CELLS // max(self.encoder.width, self.encoder.latent_dim))
         if len(X) <= rows:
-            return self.mechanism(self.encoder(X))
-        return np.concatenate(
-            [self.mechanism(self.encoder(X[start : start + rows])) for start in range(0, len(X), rows)]
-        )
+            return self.encoder(X)
+        return np.concatenate([self.encoder(X[start : start + rows]) for start in range(0, len(X), rows)])
 
 
 def pack_device(

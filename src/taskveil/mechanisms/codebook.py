@@ -30,6 +30,8 @@ from taskveil.regions import BoxRegion
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_CELLS = 1 << 15  # scores at a time: they stay in the processor's cache
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
@@ -52,8 +54,13 @@ class Stage:
 
     def favoured(self, k: Integers) -> Integers:
         """Latents on the grid (N, d) → favoured outputs (N, m)."""
-        scores = k.astype(np.float64) @ self.vectors.T.astype(np.float64) + self.offsets
-        return top(scores, self.response.favoured)
+        vectors, best = self.vectors.T.astype(np.float64), np.empty((len(k), self.response.favoured), dtype=np.int64)
+        rows = max(1, _CELLS // len(self.vectors))
+        for start in range(0, len(k), rows):
+            scores = k[start : start + rows].astype(np.float64) @ vectors
+            scores += self.offsets
+            best[start : start + rows] = top(scores, self.response.favoured)
+        return best
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -99,8 +99,12 @@ def top(scores: NDArray[np.float64], count: int) -> Integers:
 
     Ties go to the lower index; NaN counts as the lowest score.
     """
-    finite = np.nan_to_num(scores, nan=-1e308, posinf=1e308, neginf=-1e308)
-    finite = np.clip(finite, -1e308, 1e308)
+    if np.abs(scores).max(initial=0.0) <= 1e308:  # NaN compares false
+        finite = scores if count == 1 or count > 8 else scores.copy()
+    else:
+        finite = np.clip(np.nan_to_num(scores, nan=-1e308, posinf=1e308, neginf=-1e308), -1e308, 1e308)
+    if count == 1:
+        return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
     if count > 8:
         return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
     rows = np.arange(len(finite))
