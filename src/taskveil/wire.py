@@ -24,6 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from taskveil.errors import WireError
 from taskveil.mechanisms import Codebook, Laplace, Mechanism
 from taskveil.regions import BoxRegion
@@ -67,10 +70,14 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes."""
+    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes.
+
+    `unit` is what the number 1 stands for: a step of the grid, or None for numbers of codewords.
+    """
 
     low: tuple[int, ...]
     high: tuple[int, ...]
+    unit: float | None = None
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Layout:
@@ -81,7 +88,7 @@ class Layout:
             else:  # no member is farther from the center than the diameter
                 low = (region.center - region.l1_diameter).tolist()
                 high = (region.center + region.l1_diameter).tolist()
-            return cls(low=tuple(k - reach for k in low), high=tuple(k + reach for k in high))
+            return cls(low=tuple(k - reach for k in low), high=tuple(k + reach for k in high), unit=region.step)
         stages = [s.response for s in mechanism.stages] if isinstance(mechanism, Codebook) else [mechanism.response]
         return cls(low=(0,) * len(stages), high=tuple(response.size - 1 for response in stages))
 
@@ -106,6 +113,12 @@ class Layout:
             numbers.append(number)
             start += size
         return tuple(numbers)
+
+    def decodable(self, reports: Sequence[Report]) -> NDArray[Any]:
+        """Reports as rows that `Veil.decode` takes, (N, width); a WireError if no device could have made one."""
+        numbers = np.array([self.unpack(report.payload) for report in reports], dtype=np.int64)
+        rows = numbers.reshape(len(reports), len(self.low))
+        return rows if self.unit is None else rows * self.unit
 
 
 def pack_batch(reports: Sequence[Report]) -> bytes:

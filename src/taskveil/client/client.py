@@ -15,7 +15,6 @@ from taskveil import entropy
 from taskveil.client.ledger import Ledger, default_path
 from taskveil.device import CLIENT, Device, read_device
 from taskveil.errors import BudgetError, DataError, LedgerError
-from taskveil.mechanisms import Laplace
 from taskveil.signing import read_key
 from taskveil.wire import Layout, Report
 
@@ -39,7 +38,6 @@ class Client:
         if not (math.isfinite(self.cap) and self.cap > 0):
             raise BudgetError(f"the cap must be a finite number above zero, got {cap}.")
         self._layout = Layout.of(device.mechanism)
-        self._unit = device.mechanism.region.step if isinstance(device.mechanism, Laplace) else None
         self._places = None if device.columns is None else {name: i for i, name in enumerate(device.columns)}
 
     @classmethod
@@ -89,7 +87,8 @@ class Client:
         """A fresh report; only the ledger calls this."""
         name = entropy.random_words(2).tobytes()
         drawn = self.device.mechanism(self.device.encoder(record))[0]
-        numbers = drawn if self._unit is None else np.rint(drawn / self._unit).astype(np.int64)
+        unit = self._layout.unit
+        numbers = drawn if unit is None else np.rint(drawn / unit).astype(np.int64)
         return Report(release=self.release, id=name, payload=self._layout.pack(numbers.tolist()))
 
     def _record(self, x: Any) -> Floats:
