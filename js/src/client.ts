@@ -2,7 +2,7 @@ import { encode } from "./encoders";
 import { type Source, system } from "./entropy";
 import { fail } from "./errors";
 import { Ledger } from "./ledger";
-import { favoured, randomise, total } from "./mechanisms";
+import { favoured, randomise } from "./mechanisms";
 import { enforce } from "./regions";
 import { type Device, type Files, readDevice } from "./release";
 import { hex, packPayload, Report } from "./wire";
@@ -68,10 +68,9 @@ export class Client {
     const { mechanism, encoder } = this.device;
     if (mechanism.kind !== "codebook" || mechanism.stages.length > 1) return null;
     const stage = mechanism.stages[0]!;
-    const { a, b, size } = stage.response;
+    const { a, b, size, total } = stage.response;
     const likely = new Set(favoured(stage, enforce(mechanism.region, encode(encoder, record(this.device, values)))));
-    const all = Number(total(stage.response));
-    return Array.from({ length: Number(size) }, (_, k) => Number(likely.has(k) ? a : b) / all);
+    return Array.from({ length: Number(size) }, (_, k) => Number(likely.has(k) ? a : b) / Number(total));
   }
 }
 

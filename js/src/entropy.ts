@@ -21,7 +21,11 @@ export function words(source: Source, count: number): DataView {
   return new DataView(raw.buffer, raw.byteOffset, raw.byteLength);
 }
 
-export const bitLength = (value: bigint): number => (value === 0n ? 0 : value.toString(2).length);
+/** Hexadecimal digits are quick to write; the first tells the rest. */
+export function bitLength(value: bigint): number {
+  const digits = value.toString(16);
+  return 4 * (digits.length - 1) + (32 - Math.clz32(parseInt(digits[0]!, 16)));
+}
 
 /** A uniform integer in [0, bound), by rejection: the top bits of as many words as it takes. */
 export function uniformBelow(source: Source, bound: bigint): bigint {

@@ -9,6 +9,8 @@ export interface Response {
   favoured: number;
   a: bigint;
   b: bigint;
+  /** T = m·a + (K − m)·b, the number of equally likely draws. */
+  total: bigint;
 }
 
 export interface Stage {
@@ -65,13 +67,11 @@ export function favoured(stage: Stage, k: Float64Array): number[] {
   return best;
 }
 
-export const total = ({ size, favoured: m, a, b }: Response): bigint => BigInt(m) * a + (size - BigInt(m)) * b;
-
 /** A favoured output with probability a/T each, any other with b/T: exact, by rejection. */
 function respond(response: Response, chosen: (number | bigint)[], source: Source): bigint {
   const { a, b, favoured: m } = response;
   const told = BigInt(m) * (a - b);
-  const u = uniformBelow(source, total(response));
+  const u = uniformBelow(source, response.total);
   return u < told ? BigInt(chosen[Number(u / (a - b))]!) : (u - told) / b;
 }
 

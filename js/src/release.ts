@@ -168,7 +168,8 @@ function device(manifest: Json, tensors: Record<string, Tensor>): Device {
 
   const responseOf = (r: Json): Response => {
     need(r.kind === "response" && Number.isSafeInteger(r.favoured), "response");
-    const response = { size: integer(r.size), favoured: r.favoured, a: integer(r.a), b: integer(r.b) };
+    const [count, a, b, m] = [integer(r.size), integer(r.a), integer(r.b), BigInt(r.favoured)];
+    const response = { size: count, favoured: r.favoured, a, b, total: m * a + (count - m) * b };
     need(1 <= r.favoured && BigInt(r.favoured) < response.size && response.size <= 1n << 62n, "response size");
     need(1n <= response.b && response.b <= response.a, "response weights");
     return response;
