@@ -21,7 +21,7 @@ test-js: $(READY)
 
 js-all:
 	OMP_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python tests/vectors.py js/test/vectors
-	cd js && npm ci --silent && npm run --silent build && npm run --silent types && npm test --silent && npm run --silent browser
+	cd js && npm ci --loglevel=error && npm run --silent build && npm run --silent types && npm test --silent && npm run --silent browser
 
 lint: $(READY)
 	$(BIN)/ruff check .

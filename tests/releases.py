@@ -72,8 +72,8 @@ def stage(size: int, favoured: int, epsilon: float, latents: int = 3, seed: int 
     )
 
 
-def lattice(latents: int = 3, count: int = 9, budget: int = 12) -> Lattice:
-    levels = (np.arange(count) - count // 2) * (2**15 // count)
+def lattice(latents: int = 3, count: int = 9, budget: int = 12, reach: int = 2**15) -> Lattice:
+    levels = (np.arange(count) - count // 2) * (reach // count)
     lengths = np.abs(np.arange(count) - count // 2)
     return Lattice(
         levels=np.tile(levels, latents),
@@ -86,7 +86,8 @@ def lattice(latents: int = 3, count: int = 9, budget: int = 12) -> Lattice:
 def lattice_codebook(epsilon: float, **shape: int) -> LatticeCodebook:
     points = lattice(**shape)
     response = Response.calibrated(size=points.size, favoured=1, epsilon=epsilon)
-    return LatticeCodebook(region=box(points.dim), lattice=points, response=response)
+    region = box(points.dim, 2.0**-22, 2**24 - 1) if "reach" in shape else box(points.dim)
+    return LatticeCodebook(region=region, lattice=points, response=response)
 
 
 def laplace(region: Region, epsilon: float) -> Laplace:
@@ -140,5 +141,7 @@ def devices() -> dict[str, Device]:
         ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         "lattice_wide": veil(hidden(8, 6), lattice_codebook(60.0, latents=6, count=17, budget=24)),
+        # Squared distances that add up to more than 2^53.
+        "lattice_far": veil(linear(12, 12), lattice_codebook(9.0, latents=12, count=5, budget=6, reach=2**25 - 8)),
     }
     return {name: made[name].device for name in made}

@@ -31,6 +31,7 @@ type Tensor = { shape: number[]; dtype: string; data: Float64Array };
 
 /** Device of a release's files. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
 export async function readDevice(files: Files, verifyKey?: Uint8Array<ArrayBuffer>): Promise<Device> {
+  if (!globalThis.crypto?.subtle) fail("release", "digests can only be checked on pages served over https or from localhost.");
   if (verifyKey) await verify(files, verifyKey);
   // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
   const text = Array.from(files.manifest, (byte) => String.fromCharCode(byte)).join("");

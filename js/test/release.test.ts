@@ -1,6 +1,6 @@
 /** Nothing altered, malformed, newer or unsigned is believed. */
 import { createHash, generateKeyPairSync, sign } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type Files, readDevice } from "../src/release";
 import { files } from "./files";
 
@@ -44,6 +44,12 @@ describe.each(["manifest", "weights"] as const)("%s", (part) => {
       await expect(readDevice({ ...good, [part]: good[part].slice(0, cut) })).rejects.toMatchObject({ name: "TaskveilError" });
     }
   });
+});
+
+test("without digests nothing is believed", async () => {
+  const subtle = vi.spyOn(crypto, "subtle", "get").mockReturnValue(undefined as never);
+  await refused(files("codebook"), "release");
+  subtle.mockRestore();
 });
 
 test("a newer schema is named as such", () =>

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from taskveil.errors import TaskveilError
 
@@ -111,10 +112,11 @@ def privatize(
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
     from taskveil.device import CLIENT, read_device
-    from taskveil.engines.tables import Table, privatize_table
     from taskveil.signing import read_key
 
     with _friendly():
+        from taskveil.engines.tables import Table, privatize_table
+
         home = release / CLIENT if (release / CLIENT).is_dir() else release
         device, manifest = read_device(home, read_key(verify_key))
         names = device.columns or ()
@@ -144,11 +146,12 @@ def decode(
 ) -> None:
     """Turn a table of reports into a table of estimates, in constant memory."""
     from taskveil.device import CLIENT, read_device
-    from taskveil.engines.tables import Table, decode_table
     from taskveil.release import load
     from taskveil.signing import read_key
 
     with _friendly():
+        from taskveil.engines.tables import Table, decode_table
+
         key = read_key(verify_key)
         veil = load(release, verify_key=key)
         digest = read_device(release / CLIENT, key)[1]["digest"]
@@ -228,7 +231,7 @@ class _friendly:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, TaskveilError):
-            Console(stderr=True).print(f"[red]error:[/red] {error}")
+            Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}")
             raise typer.Exit(2) from error
 
 

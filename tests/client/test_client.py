@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import releases
@@ -86,9 +87,13 @@ def test_reports_are_distributed_as_the_mechanism_says(client: Client) -> None:
     assert abs(np.mean(told) - expected) < 5 * np.sqrt(expected * (1 - expected) / 2000)
 
 
-def test_names_not_order_decide(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_not_order_decide(client: Client) -> None:
     backwards = OrderedDict(reversed(RECORD.items()))
-    assert np.array_equal(client._record(backwards), client._record(list(RECORD.values())))
+    expected = client._record(list(RECORD.values()))
+    assert np.array_equal(client._record(backwards), expected)
+    assert np.array_equal(client._record(pd.Series(backwards)), expected)
+    with pytest.raises(DataError, match="exactly the release's columns"):
+        client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
 
 
 @pytest.mark.parametrize(

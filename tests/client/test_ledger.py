@@ -72,6 +72,12 @@ def test_what_was_not_made_is_not_spent(ledger: Ledger) -> None:
     assert ledger.once(ONE, "0", 1.0, 1.0, lambda: b"now") == b"now"
 
 
+def test_every_commit_is_synced(ledger: Ledger) -> None:
+    """A kill cannot tell a synced commit from one in the page cache; a power cut can. FULL is 2."""
+    assert ledger._open().execute("PRAGMA synchronous").fetchone() == (2,)
+    assert ledger._open().execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_it_survives_reopening(tmp_path: Path) -> None:
     Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
     assert Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, never) == b"kept"
@@ -147,7 +153,8 @@ def test_forks_and_processes_share_one_report(ledger: Ledger, tmp_path: Path) ->
         "import sys, os; from taskveil.client import Ledger\n"
         "ledger = Ledger(sys.argv[1]); ledger.spent; os.fork()\n"
         "for place in range(20):\n"
-        "    print(place, ledger.once(b'1' * 32, str(place), 1.0, 99.0, lambda: os.urandom(8)).hex(), flush=True)"
+        "    got = ledger.once(b'1' * 32, str(place), 1.0, 99.0, lambda: os.urandom(8)).hex()\n"
+        "    os.write(1, f'{place} {got}\\n'.encode())"  # one write: both halves of a fork share the pipe
     )
     path = str(tmp_path / "ledger.sqlite")
     crowd = [subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -155,6 +162,17 @@ def test_forks_and_processes_share_one_report(ledger: Ledger, tmp_path: Path) ->
     assert len(lines) == 6 * 20
     assert len(set(lines)) == 20
     assert ledger.spent == 21.0
+
+
+def test_a_fork_opens_its_own_connection(tmp_path: Path) -> None:
+    code = (
+        "import sys, os; from taskveil.client import Ledger\n"
+        "ledger = Ledger(sys.argv[1]); parents = ledger._open(); child = os.fork()\n"
+        "if child == 0: os._exit(0 if ledger._open() is not parents else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), ledger._open() is parents)"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path / "l")], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["0", "True"]
 
 
 WORKER = """

@@ -208,3 +208,14 @@ def test_memory_does_not_grow_with_the_table(release: Path, tmp_path: Path) -> N
         assert int(out[0]) == rows
         peaks.append(int(out[1]))
     assert peaks[1] - peaks[0] < 25, peaks
+
+
+def test_without_arrow_the_way_out_is_named(release: Path) -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from taskveil.cli import app\n"
+        f"app(['privatize', 'in.csv', 'out.parquet', '--release', {str(release)!r}])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.returncode == 2
+    assert "taskveil[tables]" in out.stderr.replace("\n", "")

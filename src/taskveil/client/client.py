@@ -94,6 +94,8 @@ class Client:
     def _record(self, x: Any) -> Floats:
         """One record (1, n), or a DataError that says what is wrong with its form (never with its values)."""
         width = self.device.encoder.width
+        if hasattr(x, "keys") and not isinstance(x, Mapping):
+            x = dict(x.items())  # a pandas Series: its names count, not its order
         if isinstance(x, Mapping):
             if self._places is None:
                 raise DataError(f"this release names no columns: pass {width} numbers in its order.")

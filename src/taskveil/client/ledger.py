@@ -11,6 +11,7 @@ unseen.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sqlite3
@@ -25,6 +26,7 @@ CREATE TABLE IF NOT EXISTS reports (
     release BLOB NOT NULL, round TEXT NOT NULL, epsilon REAL NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (release, round)
 ) WITHOUT ROWID
 """
+_INHERITED: list[sqlite3.Connection] = []  # a fork must not even close its parent's connections
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
@@ -79,9 +81,16 @@ class Ledger:
                 self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
     def _open(self) -> sqlite3.Connection:
         """This process's connection: a fork must not share its parent's."""
-        if self._connection is None or self._process != os.getpid():
+        if self._connection is not None and self._process != os.getpid():
+            _INHERITED.append(self._connection)
+            self._connection = None
+        if self._connection is None:
             # Autocommit: transactions are written out above. Threads take turns through the lock.
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=30, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")  # one fsync a report instead of three

@@ -17,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from taskveil.device import Device
 from taskveil.errors import DataError
 from taskveil.veil import Veil
+
+try:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise DataError("tables need the 'pyarrow' package: pip install taskveil[tables].") from error
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int], None]
