@@ -34,9 +34,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sensitivity.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/client.py
+	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/gradient.py
 
 reproduce: $(READY)
-	$(BIN)/taskveil reproduce all --json results/results.json --plot results
+	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

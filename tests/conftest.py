@@ -30,7 +30,7 @@ def task() -> tv.LinearTask:
 
 @pytest.fixture
 def veil(volunteers: np.ndarray, task: tv.LinearTask) -> tv.Veil:
-    return tv.design(volunteers, task, epsilon=2.0)
+    return tv.design(volunteers, task, epsilon=2.0, method="task_aware")
 
 
 def needs(condition: bool, what: str) -> pytest.MarkDecorator:

@@ -108,7 +108,7 @@ def veil(encoder: Encoder, mechanism: Laplace | Codebook | LatticeCodebook) -> t
         points = mechanism.lattice
         decoder = LatticeDecoder(
             lattice=points,
-            values=points.levels * 1.0,
+            step=mechanism.region.step,
             weights=rng.normal(size=(n, points.dim)),
             offset=rng.normal(size=n),
         )
@@ -140,7 +140,8 @@ def devices() -> dict[str, Device]:
             ),
         ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
-        "lattice_wide": veil(hidden(8, 6), lattice_codebook(60.0, latents=6, count=17, budget=24)),
+        # More codewords than a 64-bit integer holds: a report has two digits.
+        "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),
         # Squared distances that add up to more than 2^53.
         "lattice_far": veil(linear(12, 12), lattice_codebook(9.0, latents=12, count=5, budget=6, reach=2**25 - 8)),
     }

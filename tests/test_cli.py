@@ -21,21 +21,32 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
+@pytest.fixture
+def quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskveil.experiments import demo
+
+    monkeypatch.setattr(demo, "EPSILONS", (1.0, 4.0))
+
+
+@pytest.mark.usefixtures("quick_demo")
 def test_the_demo_shows_table_guarantee_and_picture(tmp_path: Path) -> None:
     picture = tmp_path / "demo.png"
     output = run("demo", "--picture", str(picture))
-    assert "task aware" in output
-    assert "matrix" in output
+    for design in ("auto", "codebook", "task aware", "matrix"):
+        assert design in output
     assert "7.39" in output
     assert "times as likely" in " ".join(output.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("quick_demo")
 def test_the_demo_as_json(tmp_path: Path) -> None:
     rows = json.loads(run("demo", "--json", "--picture", str(tmp_path / "demo.png")))
     loss = {(row["design"], row["epsilon"]): row["loss"] for row in rows}
     for epsilon in {row["epsilon"] for row in rows}:
-        assert loss["task_aware", epsilon] == min(v for (_, e), v in loss.items() if e == epsilon)
+        order = [loss[design, epsilon] for design in ("codebook", "task_aware", "privacy_agnostic", "task_agnostic")]
+        assert order == sorted(order)
+        assert loss["auto", epsilon] <= 1.03 * order[0]
 
 
 @pytest.fixture
@@ -47,7 +58,9 @@ def csv(tmp_path: Path, volunteers: np.ndarray) -> Path:
 
 def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     folder = tmp_path / "release"
-    result = json.loads(run("design", str(csv), str(folder), "--epsilon", "2", "--weight", "a=3", "--json"))
+    result = json.loads(
+        run("design", str(csv), str(folder), "--epsilon", "2", "--weight", "a=3", "--method", "task_aware", "--json")
+    )
     veil = tv.Veil.load(folder)
     assert result["epsilon"] == veil.guarantee.epsilon
     assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
@@ -82,10 +95,33 @@ def test_unreadable_tables_are_explained(tmp_path: Path, text: str) -> None:
 
 
 @needs(HAVE_DATA, "the household data in TASKVEIL_DATA")
-def test_reproduce_household(tmp_path: Path) -> None:
-    run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path))
+def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskveil.experiments import household
+
+    monkeypatch.setattr(household, "METHODS", ("codebook", *household.SERIES))
+    monkeypatch.setattr(household, "EPSILONS", (3.0, 5.0))
+    run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path), "--seeds", "1")
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert set(rows[0]) == {
         "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
     }  # fmt: skip
     assert (tmp_path / "household.png").exists()
+
+
+def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskveil.experiments import real_estate
+    from taskveil.experiments.report import Row
+
+    asked = []
+
+    def experiment(plot: Path | None, seeds: int, *, device: str, progress: bool) -> list[Row]:
+        asked.append((plot, seeds, device, progress))
+        return [
+            Row(experiment="real-estate", design="task_aware", as_published=False, epsilon=1.0, loss=1, low=1, high=1)
+        ]
+
+    monkeypatch.setattr(real_estate, "run", experiment)
+    page = tmp_path / "docs" / "results.md"
+    run("reproduce", "real-estate", "--seeds", "3", "--device", "cuda", "--summary", str(page))
+    assert asked == [(None, 3, "cuda", False)]
+    assert "| task aware | 1.0000 [1.0000, 1.0000] |" in page.read_text()

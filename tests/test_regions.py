@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import pdist
 
 from hostile import hostile_records
-from taskveil.designs.build import _cloud_region, box_region
+from taskveil.designs.build import box_region, cloud_region
 from taskveil.errors import MechanismError
 from taskveil.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.sensitivity import sign_vectors
@@ -16,7 +16,7 @@ from taskveil.sensitivity import sign_vectors
 CLOUD = np.random.default_rng(5).standard_t(3, size=(200, 3)) * [5.0, 1.0, 0.1]
 REGIONS: list[Region] = [
     box_region(np.array([-1.0, 0.5, -3.0]), np.array([2.0, 0.5, 3.0])),
-    _cloud_region(CLOUD),
+    cloud_region(CLOUD),
     DiamondRegion(step=0.25, center=np.array([3, -1, 100]), radius=17),
     DiamondRegion(step=2.0, center=np.array([0, 0, 0]), radius=0),
     SignRegion(
@@ -47,7 +47,7 @@ def test_no_two_inputs_are_farther_apart_than_the_diameter(region: Region) -> No
 
 def test_volunteers_stay_and_set_the_diameter() -> None:
     """The region around a cloud changes no volunteer and is charged exactly the cloud's own diameter."""
-    region = _cloud_region(CLOUD)
+    region = cloud_region(CLOUD)
     k = np.floor(CLOUD / region.step + 0.5)
     assert np.array_equal(region.enforce(CLOUD), k)
     assert region.l1_diameter == pdist(k, "cityblock").max()
@@ -55,7 +55,7 @@ def test_volunteers_stay_and_set_the_diameter() -> None:
 
 def test_many_latents_fall_back_to_a_diamond_or_a_box() -> None:
     wide = np.random.default_rng(0).normal(size=(100, 24))
-    region = _cloud_region(wide)
+    region = cloud_region(wide)
     assert isinstance(region, DiamondRegion)
     assert np.array_equal(region.enforce(wide), np.floor(wide / region.step + 0.5))
 

@@ -41,7 +41,7 @@ export function randomise(mechanism: Mechanism, latents: Float64Array, source: S
         return output;
       });
     case "lattice_codebook":
-      return [respond(mechanism.response, [nearest(mechanism.lattice, k)], source)];
+      return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
   }
 }
 
@@ -73,6 +73,13 @@ function respond(response: Response, chosen: (number | bigint)[], source: Source
   const told = BigInt(m) * (a - b);
   const u = uniformBelow(source, response.total);
   return u < told ? BigInt(chosen[Number(u / (a - b))]!) : (u - told) / b;
+}
+
+/** A codeword's number in digits of 62 bits, the highest first, as many as the largest number needs. */
+export function digits(place: bigint, size: bigint): bigint[] {
+  const out: bigint[] = [];
+  for (let most = size - 1n; most > 0n || !out.length; most >>= 62n, place >>= 62n) out.unshift(place & ((1n << 62n) - 1n));
+  return out;
 }
 
 /** The privacy loss between any two inputs, to about 12 digits. */

@@ -1,7 +1,7 @@
 /** What travels from a device to the collector; the same bytes as `wire.py`. */
 import { bitLength } from "./entropy";
 import { fail } from "./errors";
-import type { Mechanism } from "./mechanisms";
+import { digits, type Mechanism } from "./mechanisms";
 import { l1Diameter } from "./regions";
 
 const VERSION = 1;
@@ -58,8 +58,9 @@ export function layoutOf(mechanism: Mechanism): Layout {
     const far = l1Diameter(region) + reach;
     return Array.from(region.center, (center) => between(BigInt(center - far), BigInt(center + far)));
   }
-  const responses = mechanism.kind === "codebook" ? mechanism.stages.map((s) => s.response) : [mechanism.response];
-  return responses.map(({ size }) => between(0n, size - 1n));
+  if (mechanism.kind === "codebook") return mechanism.stages.map((stage) => between(0n, stage.response.size - 1n));
+  const { size } = mechanism.response;
+  return digits(size - 1n, size).map((top, i) => between(0n, i ? (1n << 62n) - 1n : top));
 }
 
 export function packPayload(layout: Layout, numbers: bigint[]): Uint8Array {

@@ -10,12 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from taskveil.audit import audit as audit
     from taskveil.designs import design as design
     from taskveil.domain import Ball as Ball
     from taskveil.domain import Box as Box
     from taskveil.domain import Points as Points
     from taskveil.errors import TaskveilError as TaskveilError
+    from taskveil.frontier import Frontier as Frontier
+    from taskveil.sweeps import sweep as sweep
     from taskveil.task import LinearTask as LinearTask
+    from taskveil.task import ModelTask as ModelTask
+    from taskveil.task import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
 
 __version__ = "0.1.0"
@@ -23,14 +28,33 @@ __version__ = "0.1.0"
 _HOME = {
     "Ball": "taskveil.domain",
     "Box": "taskveil.domain",
+    "Frontier": "taskveil.frontier",
     "LinearTask": "taskveil.task",
+    "ModelTask": "taskveil.task",
+    "MultiTask": "taskveil.task",
     "Points": "taskveil.domain",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
+    "audit": "taskveil.audit",
     "design": "taskveil.designs",
+    "sweep": "taskveil.sweeps",
 }
 
-__all__ = ["Ball", "Box", "LinearTask", "Points", "TaskveilError", "Veil", "__version__", "design"]
+__all__ = [
+    "Ball",
+    "Box",
+    "Frontier",
+    "LinearTask",
+    "ModelTask",
+    "MultiTask",
+    "Points",
+    "TaskveilError",
+    "Veil",
+    "__version__",
+    "audit",
+    "design",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:

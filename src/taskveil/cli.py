@@ -19,7 +19,8 @@ from taskveil.errors import TaskveilError
 app = typer.Typer(help="Task-aware local differential privacy.", no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console()
 
-Experiment = Enum("Experiment", {name: name for name in ("theory", "household", "all")}, type=str)  # type: ignore[misc]
+EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
+Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all")}, type=str)  # type: ignore[misc]
 
 
 @app.command()
@@ -162,23 +163,130 @@ def decode(
 
 
 @app.command()
+def sweep(
+    data: Annotated[Path, typer.Argument(help="CSV of volunteers' records with a header.")],
+    target: Annotated[str | None, typer.Option(help="The column the model predicts; no attribute of a record.")] = None,
+    model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
+    loss: Annotated[str | None, typer.Option(help="mse or cross_entropy; by default by the model's outputs.")] = None,
+    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
+    methods: Annotated[str, typer.Option(help="Methods to compare, with commas between.")] = "task_aware,task_agnostic",
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
+    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
+    import numpy as np
+
+    from taskveil.records import read_csv
+    from taskveil.sweeps import sweep as run
+    from taskveil.task import LinearTask, Task
+
+    with _friendly():
+        names, values = read_csv(data)
+        if target is not None and target not in names:
+            raise TaskveilError(f"{data} has no column {target!r}, only {', '.join(names)}.")
+        attributes = [place for place, name in enumerate(names) if name != target]
+        X, y = values[:, attributes], None if target is None else values[:, names.index(target)]
+        try:
+            budgets = [float(item) for item in epsilons.split(",")]
+        except ValueError as error:
+            raise TaskveilError(f"--epsilons takes numbers with commas between, got {epsilons!r}.") from error
+        task: Task = LinearTask(np.eye(len(attributes)) / np.sqrt(len(attributes)))
+        if model is not None:
+            task = _model_task(model, loss, X.shape[1])
+        frontier = run(
+            X,
+            task,
+            y=y,
+            epsilons=budgets,
+            methods=methods.split(","),  # type: ignore[arg-type]
+            seeds=seeds,
+            device=device,
+            progress=console.is_terminal and not as_json,
+            resume=folder / "finished.json",
+        )
+        (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
+        frontier.to_json(folder / "frontier.json")
+        frontier.plot(folder / "frontier.png")
+        frontier.to_html(folder / "frontier.html")
+    if as_json:
+        typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
+    else:
+        typer.echo(frontier.table())
+        console.print(f"table, JSON, picture and page: {folder}")
+
+
+def _model_task(model: Path, loss: str | None, width: int) -> Any:
+    from taskveil.task import ModelTask
+
+    if loss is None:
+        found = ModelTask(model)
+        found.check_width(width)
+        loss = "mse" if found.outputs == 1 else "cross_entropy"
+    task = ModelTask(model, loss=loss)  # type: ignore[arg-type]
+    task.check_width(width)
+    return task
+
+
+@app.command()
+def audit(
+    folder: Annotated[Path, typer.Argument(help="A release, as written by `taskveil design`.")],
+    trials: Annotated[int, typer.Option(help="Reports of each input of a pair.", min=1000)] = 1_000_000,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 1 - 1e-6,
+    picture: Annotated[Path | None, typer.Option(help="Draw the two output distributions here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
+    from rich.progress import Progress
+
+    from taskveil.audit import audit as attack
+    from taskveil.audit.plot import audit_table, draw
+    from taskveil.veil import Veil
+
+    with _friendly(), Progress(console=Console(stderr=True), disable=as_json, transient=True) as bar:
+        job = bar.add_task("loading", total=1.0)
+        result = attack(
+            Veil.load(folder),
+            trials=trials,
+            confidence=confidence,
+            progress=lambda what, share: bar.update(job, description=what, completed=share),
+        )
+        if picture:
+            draw(result, picture)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict()))
+    else:
+        console.print(audit_table(result))
+        console.print(result.verdict, style="green" if result.passed else "bold red")
+        if picture:
+            console.print(f"The picture: {picture}")
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
 def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
-    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,  # noqa: ARG001
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
+    device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
+    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
 ) -> None:
     """The paper's figures, and ours beside them."""
-    from taskveil.experiments import household, theory
+    import time
+
     from taskveil.experiments.report import Row, table, write_json
 
-    chosen = {"theory": theory.run, "household": household.run}
-    names = list(chosen) if experiment.value == "all" else [experiment.value]
+    names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
     rows: list[Row] = []
+    seconds: dict[str, float] = {}
     with _friendly():
         for name in names:
-            with console.status(f"{name}…"):
-                rows += chosen[name](plot)
+            start = time.perf_counter()
+            rows += _run_experiment(name, plot, seeds, device)
+            seconds[name] = time.perf_counter() - start
     for title in dict.fromkeys(row.experiment for row in rows):
         console.print(table(title, [row for row in rows if row.experiment == title]))
     if json_file:
@@ -186,16 +294,39 @@ def reproduce(
         console.print(f"rows: {json_file}")
     if plot:
         console.print(f"pictures: {plot}")
+    if summary:
+        from taskveil.experiments.summary import write_summary
+
+        write_summary(summary, rows, seconds, seeds=seeds, device=device)
+        console.print(f"summary: {summary}")
+
+
+def _run_experiment(name: str, plot: Path | None, seeds: int, device: str) -> list[Any]:
+    from taskveil.experiments import household, theory
+
+    if name == "theory":
+        with console.status(f"{name}…"):
+            return theory.run(plot)
+    if name == "household":
+        return household.run(plot, seeds, progress=console.is_terminal)
+    from taskveil.experiments import breast_cancer, mnist, real_estate
+
+    run = {"real-estate": real_estate.run, "breast-cancer": breast_cancer.run, "mnist": mnist.run}[name]
+    console.print(f"{name}…")
+    return run(plot, seeds, device=device, progress=console.is_terminal)
 
 
 @app.command()
 def data() -> None:
     """Say where the experiments' data comes from, fetching what is missing."""
-    from taskveil.experiments.data import household
+    from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
 
-    with _friendly(), console.status("household…"):
-        days = household()
+    with _friendly(), console.status("fetching…"):
+        days, (houses, _), (people, _), (digits, _, tests, _) = household(), real_estate(), breast_cancer(), mnist()
     console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
+    console.print(f"real-estate: {len(houses)} houses, digest checked")
+    console.print(f"breast-cancer: {len(people)} people, digest checked")
+    console.print(f"mnist: {len(digits)} and {len(tests)} digits, digest checked")
 
 
 def _pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:

@@ -36,36 +36,52 @@ class AffineDecoder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HiddenDecoder:
-    """One hidden layer: x̂ = weights · tanh(hidden_weights · report + hidden_offset) + offset.
+class Layer:
+    """activation(weights · input + offset). Shapes: weights (outputs, inputs), offset (outputs,)."""
 
-    Shapes: hidden_weights (H, Z), hidden_offset (H,), weights (n, H), offset (n,).
-    """
-
-    hidden_weights: Floats
-    hidden_offset: Floats
     weights: Floats
     offset: Floats
+    activation: str
 
     def __post_init__(self) -> None:
-        hidden, latent = self.hidden_weights.shape
-        width = len(self.offset)
-        check_arrays(
-            hidden_weights=(self.hidden_weights, (hidden, latent)),
-            hidden_offset=(self.hidden_offset, (hidden,)),
-            weights=(self.weights, (width, hidden)),
-            offset=(self.offset, (width,)),
-        )
+        check_arrays(weights=(self.weights, self.weights.shape), offset=(self.offset, self.weights.shape[:1]))
+        if self.weights.ndim != 2 or self.activation not in ("tanh", "relu", "none"):
+            raise DataError(f'a layer is a matrix followed by "tanh", "relu" or "none", got {self.activation!r}.')
+
+    def __call__(self, values: Floats) -> Floats:
+        result = values @ self.weights.T
+        result += self.offset
+        if self.activation == "tanh":
+            np.tanh(result, out=result)
+        elif self.activation == "relu":
+            np.maximum(result, 0.0, out=result)
+        return np.asarray(result)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkDecoder:
+    """x̂ = the last of one or more dense layers, the first of which takes the report."""
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers or not all(isinstance(layer, Layer) for layer in self.layers):
+            raise DataError("a network decoder needs at least one layer.")
+        for before, after in zip(self.layers[:-1], self.layers[1:], strict=True):
+            if before.weights.shape[0] != after.weights.shape[1]:
+                raise DataError("every layer of a decoder must take what the one before gives.")
 
     @property
     def shape(self) -> tuple[int, int]:
         """(attributes, columns of a report)."""
-        return len(self.offset), int(self.hidden_weights.shape[1])
+        return int(self.layers[-1].weights.shape[0]), int(self.layers[0].weights.shape[1])
 
     def __call__(self, reports: Floats) -> Floats:
         """Reports (N, Z) → estimates x̂ (N, n)."""
-        hidden = np.asarray(reports, dtype=np.float64) @ self.hidden_weights.T + self.hidden_offset
-        return np.tanh(hidden) @ self.weights.T + self.offset
+        values = np.asarray(reports, dtype=np.float64)
+        for layer in self.layers:
+            values = layer(values)
+        return values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,47 +110,34 @@ class CodewordDecoder:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LatticeDecoder:
-    """x̂ = weights · (the reported codeword's levels) + offset.
-
-    Shapes: values as lattice.levels, weights (n, d), offset (n,). `values` are what the levels stand for: the best
-    estimate given the report, not the grid point itself.
-    """
+    """x̂ = weights · (the reported codeword · step) + offset. Shapes: weights (n, d), offset (n,)."""
 
     lattice: Lattice
-    values: Floats
+    step: float
     weights: Floats
     offset: Floats
 
     def __post_init__(self) -> None:
         n = len(self.offset)
-        check_arrays(
-            values=(self.values, self.lattice.levels.shape),
-            weights=(self.weights, (n, self.lattice.dim)),
-            offset=(self.offset, (n,)),
-        )
+        check_arrays(weights=(self.weights, (n, self.lattice.dim)), offset=(self.offset, (n,)))
 
     @property
     def shape(self) -> tuple[int, int]:
         """(attributes, columns of a report)."""
-        return len(self.offset), 1
+        return len(self.offset), self.lattice.report_width
 
-    @property
-    def directions(self) -> list[Floats]:
-        """The values of every direction's levels."""
-        return np.split(self.values, np.cumsum(self.lattice.counts)[:-1])
-
-    def latents(self, numbers: Integers) -> Floats:
-        """Level numbers (N, d) → what they stand for (N, d)."""
-        return np.stack([v[n] for v, n in zip(self.directions, numbers.T, strict=True)], axis=1)
+    def estimates(self, numbers: Integers) -> Floats:
+        """Codewords as level numbers (N, d) → estimates x̂ (N, n)."""
+        return self.lattice.points(numbers) * self.step @ self.weights.T + self.offset
 
     def __call__(self, reports: ArrayLike) -> Floats:
-        """Reports (N, 1) → estimates x̂ (N, n)."""
-        places = np.asarray(reports, dtype=np.int64)[:, 0].tolist()
+        """Reports (N, width) → estimates x̂ (N, n)."""
+        places = self.lattice.places(np.asarray(reports, dtype=np.int64))
         numbers = np.array([self.lattice.unrank(place) for place in places], dtype=np.int64)
-        return self.latents(numbers.reshape(-1, self.lattice.dim)) @ self.weights.T + self.offset
+        return self.estimates(numbers.reshape(-1, self.lattice.dim))
 
 
-Decoder = AffineDecoder | HiddenDecoder | CodewordDecoder | LatticeDecoder
+Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder
 
 
 def least_squares_decoder(latents: Floats, X: Floats, noise_variance: float) -> AffineDecoder:

@@ -47,6 +47,10 @@ class VersionError(ReleaseError):
     """Release files written by a newer taskveil than this one."""
 
 
+class AuditError(TaskveilError, ValueError):
+    """Something that cannot be audited as asked: no claim to test, too few trials, reports that are no numbers."""
+
+
 class SignatureError(ReleaseError):
     """Release files whose signature is missing, wrong, or cannot be checked here."""
 

@@ -9,19 +9,21 @@ from numpy.typing import NDArray
 
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 from taskveil.mechanisms import Codebook, Laplace, LatticeCodebook
-from taskveil.task import LinearTask, Task
+from taskveil.task import LinearTask, Task, take_labels
 from taskveil.veil import Veil
 
 Floats = NDArray[np.float64]
 
-DRAWS = 64
-"""Reports drawn per record where the expectation has no formula."""
+REPORTS = 2**14
+"""About this many reports are drawn in all where the expectation has no formula, at least 16 and at most 256 a record:
+enough that the records' own spread decides the interval, few enough for models that are slow."""
 
 _BLOCK = 2**22  # losses held at a time
 
 
 def expected_losses(veil: Veil, task: Task, X: Floats, y: Any) -> tuple[Floats, bool]:
     """Expected loss of every record (N,), and whether it is exact."""
+    task.labels(y, len(X))  # whatever is wrong with them is said now
     match veil.mechanism, veil.decoder, task:
         case Laplace() as mechanism, AffineDecoder() as decoder, LinearTask():
             return _laplace(veil, mechanism, decoder, task, X), True
@@ -49,7 +51,7 @@ def _codewords(veil: Veil, mechanism: Codebook, decoder: CodewordDecoder, task: 
     parts = []
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
-        losses = task.pairwise_losses(decoder.codewords, X[part], None if y is None else y[part])
+        losses = task.pairwise_losses(decoder.codewords, X[part], take_labels(task, y, part))
         told = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
         parts.append(stage.response.extra * told + stage.response.base * losses.sum(axis=1))
     return np.concatenate(parts)
@@ -67,18 +69,17 @@ def _lattice(veil: Veil, mechanism: LatticeCodebook, decoder: LatticeDecoder, ta
     mean and variance of each direction's level in a uniformly drawn codeword, which counting gives."""
     response = mechanism.response
     numbers = mechanism.lattice.nearest(mechanism.region.enforce(veil.encoder(X)))
-    told = task.losses(decoder.latents(numbers) @ decoder.weights.T + decoder.offset, X)
-    shares = list(zip(mechanism.lattice.level_shares(), decoder.directions, strict=True))
-    mean = np.array([share @ values for share, values in shares])
-    variance = np.array([share @ values**2 for share, values in shares]) - mean**2
-    anywhere = task.losses((decoder.weights @ mean + decoder.offset)[None, :], X)
-    anywhere = anywhere + float(((task.K @ decoder.weights) ** 2).sum(axis=0) @ variance)
+    told = task.losses(decoder.estimates(numbers), X)
+    mean, square = decoder.lattice.level_moments()
+    spread = ((task.K @ decoder.weights) ** 2).sum(axis=0) @ (square - mean**2) * decoder.step**2
+    anywhere = task.losses((decoder.weights @ mean * decoder.step + decoder.offset)[None, :], X) + float(spread)
     return response.extra * told + response.base * float(response.size) * anywhere
 
 
 def _drawn(veil: Veil, task: Task, X: Floats, y: Any) -> Floats:
     """The mean over real reports."""
-    total = np.zeros(len(X))
-    for _ in range(DRAWS):
-        total += task.losses(veil.decode(veil.privatize(X)), X, y)
-    return total / DRAWS
+    draws = int(np.clip(REPORTS // len(X), 16, 256))
+    latents, total = veil.encoder(X), np.zeros(len(X))
+    for _ in range(draws):
+        total += task.losses(veil.decode(veil.mechanism(latents)), X, y)
+    return total / draws

@@ -55,16 +55,10 @@ class Lattice:
     @cached_property
     def _within(self) -> list[list[int]]:
         """_within[i][l]: choices in directions i, i + 1, … that use at most l, as exact integers."""
-        current = [1] * (self.budget + 1)
-        table = [current]
+        table = [np.full(self.budget + 1, 1, dtype=object)]
         for _, lengths in reversed(self.directions):
-            new = [0] * (self.budget + 1)
-            for used, times in zip(*np.unique(lengths[lengths <= self.budget], return_counts=True), strict=True):
-                for left in range(int(used), self.budget + 1):
-                    new[left] += int(times) * current[left - int(used)]
-            current = new
-            table.append(current)
-        return table[::-1]
+            table.append(spread(table[-1], lengths))
+        return [row.tolist() for row in reversed(table)]
 
     @property
     def size(self) -> int:
@@ -142,19 +136,53 @@ class Lattice:
             numbers.append(level)
         return numbers
 
+    @property
+    def report_width(self) -> int:
+        """How many 62-bit digits a codeword's number needs."""
+        return max(1, -(-(self.size - 1).bit_length() // 62))
+
+    def digits(self, places: list[int]) -> Integers:
+        """Codeword numbers (N,) of any size → 62-bit digits (N, width), the highest first."""
+        shifts = range(62 * (self.report_width - 1), -1, -62)
+        rows = [[place >> shift & 2**62 - 1 for shift in shifts] for place in places]
+        return np.array(rows, dtype=np.int64).reshape(len(places), self.report_width)
+
+    def places(self, digits: Integers) -> list[int]:
+        """62-bit digits (N, width) → codeword numbers: the inverse of `digits`."""
+        numbers = []
+        for row in digits.tolist():
+            place = 0
+            for digit in row:
+                place = place << 62 | digit
+            numbers.append(place)
+        return numbers
+
+    def level_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean (d,) and mean square (d,) of each direction's level in a codeword drawn uniformly."""
+        shares = self.level_shares()
+        mean = np.array([s @ levels for s, (levels, _) in zip(shares, self.directions, strict=True)])
+        square = np.array(
+            [s @ levels.astype(float) ** 2 for s, (levels, _) in zip(shares, self.directions, strict=True)]
+        )
+        return mean, square
+
     def level_shares(self) -> list[NDArray[np.float64]]:
         """Per direction, the share of all codewords that use each level."""
-        width, before, shares = self.budget + 1, [1] + [0] * self.budget, []
+        before, shares = np.array([1] + [0] * self.budget, dtype=object), []
         for i, (_, lengths) in enumerate(self.directions):
-            after = self._within[i + 1]
-            by_length = {
-                used: sum(before[spent] * after[self.budget - used - spent] for spent in range(width - used))
+            after = np.array(self._within[i + 1], dtype=object)[::-1]
+            used_by = {
+                used: int((before[: self.budget + 1 - used] * after[used:]).sum()) / self.size
                 for used in {int(u) for u in lengths if u <= self.budget}
             }
-            shares.append(np.array([by_length.get(int(u), 0) / self.size for u in lengths]))
-            new = [0] * width
-            for used in lengths.tolist():
-                for spent in range(width - used):
-                    new[spent + used] += before[spent]
-            before = new
+            shares.append(np.array([used_by.get(int(u), 0.0) for u in lengths]))
+            before = spread(before, lengths)
         return shares
+
+
+def spread(ways: NDArray[np.object_], lengths: Integers) -> NDArray[np.object_]:
+    """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
+    result = np.full(len(ways), 0, dtype=object)
+    for used, times in zip(*np.unique(lengths[lengths < len(ways)], return_counts=True), strict=True):
+        result[int(used) :] += int(times) * ways[: len(ways) - int(used)]
+    return result

@@ -88,7 +88,7 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds) -> Any:
 
 
 def _fits(value: Any, declared: str) -> bool:
-    if declared in ("int", "bool"):
+    if declared in ("int", "bool", "str"):
         return type(value).__name__ == declared
     if declared == "float":
         return type(value) in (int, float) and math.isfinite(value)

@@ -11,25 +11,27 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from taskveil.decoders import AffineDecoder, CodewordDecoder, HiddenDecoder, LatticeDecoder
+from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.device import CLIENT, pack_device, read_device
 from taskveil.errors import ReleaseError, TaskveilError
 from taskveil.files import MANIFEST, read_files, sign_files, write_files
 from taskveil.lattice import Lattice
 from taskveil.parts import Kinds, pack, unpack
 from taskveil.task import LinearTask, Task
-from taskveil.veil import LossBounds, Veil
+from taskveil.veil import Considered, LossBounds, Veil
 
 SERVER = "server"
 
 SERVER_KINDS: Kinds = {
     "affine_decoder": AffineDecoder,
-    "hidden_decoder": HiddenDecoder,
+    "network_decoder": NetworkDecoder,
+    "layer": Layer,
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
     "lattice": Lattice,
     "linear_task": LinearTask,
     "loss_bounds": LossBounds,
+    "considered": Considered,
 }
 """What may appear in `server/`."""
 
@@ -70,6 +72,7 @@ def _write(veil: Veil, folder: Path) -> None:
         "decoder": pack(veil.decoder, "decoder", arrays, SERVER_KINDS),
         "task": pack(veil.task, "task", arrays, SERVER_KINDS) if isinstance(veil.task, LinearTask) else None,
         "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
+        "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
     write_files(folder / SERVER, server, arrays)
 
@@ -88,7 +91,7 @@ def load(folder: Path, task: Task | None = None, verify_key: bytes | None = None
     try:
         if server["release"] != client["digest"]:
             raise ReleaseError(f"{folder}: client and server files are of different releases.")
-        decoders = (AffineDecoder, HiddenDecoder, CodewordDecoder, LatticeDecoder)
+        decoders = (AffineDecoder, NetworkDecoder, CodewordDecoder, LatticeDecoder)
         stored, bounds = server["task"], server["bounds"]
         return Veil(
             encoder=device.encoder,
@@ -99,6 +102,7 @@ def load(folder: Path, task: Task | None = None, verify_key: bytes | None = None
             columns=device.columns,
             units=device.units,
             bounds=None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
+            considered=unpack(server["considered"], arrays, SERVER_KINDS, tuple),
         )
     except ReleaseError:
         raise

@@ -52,6 +52,14 @@ class LossBounds:
     upper: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Considered:
+    """A method that `method="auto"` tried, and its expected loss on volunteers it was not fitted to."""
+
+    method: str
+    held_out_loss: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Veil:
     """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
@@ -67,6 +75,7 @@ class Veil:
     columns: tuple[str, ...] | None = None
     bounds: LossBounds | None = None
     units: tuple[str, ...] | None = None
+    considered: tuple[Considered, ...] = ()
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim

@@ -89,8 +89,12 @@ class Layout:
                 low = (region.center - region.l1_diameter).tolist()
                 high = (region.center + region.l1_diameter).tolist()
             return cls(low=tuple(k - reach for k in low), high=tuple(k + reach for k in high), unit=region.step)
-        stages = [s.response for s in mechanism.stages] if isinstance(mechanism, Codebook) else [mechanism.response]
-        return cls(low=(0,) * len(stages), high=tuple(response.size - 1 for response in stages))
+        if isinstance(mechanism, Codebook):
+            top = [stage.response.size - 1 for stage in mechanism.stages]
+        else:  # a number in digits of 62 bits, of which only the first has another largest value
+            lattice = mechanism.lattice
+            top = [(lattice.size - 1) >> 62 * (lattice.report_width - 1)] + [2**62 - 1] * (lattice.report_width - 1)
+        return cls(low=(0,) * len(top), high=tuple(top))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ TASK = tv.LinearTask(np.eye(3))
     ],
 )
 def test_tables_keep_their_column_names(table: object) -> None:
-    veil = tv.design(table, TASK, epsilon=1.0)
+    veil = tv.design(table, TASK, epsilon=1.0, method="task_aware")
     assert veil.columns == ("a", "b", "c")
     assert np.array_equal(veil.encode(table), veil.encode(X))
 
@@ -69,7 +69,7 @@ def test_everything_must_have_one_width() -> None:
         tv.design(X, tv.LinearTask(np.eye(4)), epsilon=1.0)
     with pytest.raises(DomainError, match="2 attributes"):
         tv.design(X, TASK, epsilon=1.0, domain=tv.Box([0, 0], [1, 1]))
-    veil = tv.design(X, TASK, epsilon=1.0)
+    veil = tv.design(X, TASK, epsilon=1.0, method="task_aware")
     for call in (veil.encode, veil.privatize, veil.loss):
         with pytest.raises(DataError, match="made for 3"):
             call(np.ones((2, 4)))

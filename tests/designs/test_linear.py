@@ -74,7 +74,7 @@ def test_refinement_is_never_worse_on_the_design_data(
 
     where = fit_domain(domain, volunteers)  # type: ignore[arg-type]
     plain = analytic(volunteers, task, epsilon, where)
-    refined = tv.design(volunteers, task, epsilon=epsilon, domain=domain)  # type: ignore[arg-type]
+    refined = tv.design(volunteers, task, epsilon=epsilon, domain=domain, method="task_aware")  # type: ignore[arg-type]
     assert refined.loss(volunteers).mean <= plain.loss(volunteers).mean
     assert refined.guarantee.epsilon <= epsilon
     assert plain.bounds is not None
@@ -104,14 +104,14 @@ def test_loss_is_the_mean_of_what_really_happens(volunteers: np.ndarray, veil: t
 
 def test_constant_and_dependent_attributes_are_harmless(volunteers: np.ndarray) -> None:
     X = np.column_stack([volunteers, np.full(300, 3.0), volunteers[:, 0] + volunteers[:, 1]])
-    veil = tv.design(X, tv.LinearTask(np.eye(8)), epsilon=3.0)
+    veil = tv.design(X, tv.LinearTask(np.eye(8)), epsilon=3.0, method="task_aware")
     assert np.isfinite(veil.decode(veil.privatize(X))).all()
     assert veil.loss(X).mean < X.var(axis=0).sum()
 
 
 def test_fewer_volunteers_than_attributes() -> None:
     X = np.random.default_rng(0).normal(size=(5, 20))
-    veil = tv.design(X, tv.LinearTask(np.eye(20)), epsilon=1.0)
+    veil = tv.design(X, tv.LinearTask(np.eye(20)), epsilon=1.0, method="task_aware")
     assert veil.loss(X).mean <= X.var(axis=0).sum() * (1 + 1e-9)
 
 
@@ -123,7 +123,9 @@ def test_units_do_not_matter(volunteers: np.ndarray) -> None:
     """The same people in other units give the same loss for the same task."""
     scale = np.array([1e-9, 1.0, 1e6, 1e3, 1e-3, 1e9])
     losses = [
-        tv.design(volunteers * s, tv.LinearTask(np.eye(6) / s), epsilon=4.0).loss(volunteers * s).mean
+        tv.design(volunteers * s, tv.LinearTask(np.eye(6) / s), epsilon=4.0, method="task_aware")
+        .loss(volunteers * s)
+        .mean
         for s in (np.ones(6), scale)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -61,7 +61,7 @@ def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset
     latents; for many, the smaller of a box and a diamond around it is taken.
     """
     if isinstance(domain, Points):
-        return _cloud_region(encoder(domain.records))
+        return cloud_region(encoder(domain.records))
     try:
         diameter = domain.l1_sensitivity(weights)
     except SensitivityError:
@@ -85,7 +85,8 @@ def box_region(low: Floats, high: Floats) -> BoxRegion:
     )
 
 
-def _cloud_region(latents: Floats) -> Region:
+def cloud_region(latents: Floats) -> Region:
+    """The region around a cloud of latents (N, Z) with the cloud's own ℓ1 diameter, or nearly for many latents."""
     spread = np.ptp(latents, axis=0)
     step = grid_step(float(spread.sum()) or 1.0)
     k = np.floor(latents / step + 0.5).astype(np.int64)

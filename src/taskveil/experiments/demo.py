@@ -16,8 +16,15 @@ from taskveil.veil import Veil
 
 Floats = NDArray[np.float64]
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-METHODS: tuple[Method, ...] = ("task_aware", "privacy_agnostic", "task_agnostic", "matrix_factorization")
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+METHODS: tuple[Method, ...] = (
+    "auto",
+    "codebook",
+    "task_aware",
+    "privacy_agnostic",
+    "task_agnostic",
+    "matrix_factorization",
+)
 
 
 def problem() -> tuple[Floats, Floats, LinearTask]:
@@ -34,7 +41,7 @@ def run(picture: Path) -> tuple[list[Row], Veil, float]:
     """Rows of the table, one veil to show (ε = 2), and the loss of sending nothing at all."""
     volunteers, users, task = problem()
     rows = []
-    shown = design(volunteers, task, epsilon=2.0, method="task_aware")
+    shown = design(volunteers, task, epsilon=2.0)
     for method in METHODS:
         for epsilon in EPSILONS:
             loss = design(volunteers, task, epsilon=epsilon, method=method).loss(users)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib
 
@@ -16,18 +17,29 @@ from matplotlib.figure import Figure
 from taskveil.experiments.report import Row
 
 COLORS = {
+    "codebook": "#d35400",
+    "auto": "#7f8c8d",
     "task_aware": "#1f5fbf",
     "task_agnostic": "#c0392b",
     "privacy_agnostic": "#2e8b57",
     "matrix_factorization": "#8e6bbf",
 }
 LABELS = {
-    "task_aware": "task-aware (ours)",
+    "codebook": "codebook (ours)",
+    "auto": "auto (ours)",
+    "task_aware": "task-aware Laplace (ours)",
     "task_agnostic": "task-agnostic",
     "privacy_agnostic": "privacy-agnostic",
     "matrix_factorization": "matrix factorisation",
 }
-MARKERS = {"task_aware": "o", "task_agnostic": "x", "privacy_agnostic": "^", "matrix_factorization": "s"}
+MARKERS = {
+    "codebook": "D",
+    "auto": ".",
+    "task_aware": "o",
+    "task_agnostic": "x",
+    "privacy_agnostic": "^",
+    "matrix_factorization": "s",
+}
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
@@ -38,24 +50,42 @@ def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tupl
     return fig, list(axes[0])
 
 
-def curve(ax: Axes, rows: Iterable[Row], design: str, *, as_published: bool, inverse: bool = False) -> None:
-    """Loss against ε (or 1/ε) of one design; dashed when computed as published."""
+def curve(
+    ax: Axes,
+    rows: Iterable[Row],
+    design: str,
+    *,
+    as_published: bool,
+    inverse: bool = False,
+    band: bool = False,
+    color: str | None = None,
+    label: str | None = None,
+) -> None:
+    """Loss against ε (or 1/ε) of one design; dashed when computed as published; `band` shades the honest interval."""
     points = sorted((r for r in rows if r.design == design and r.as_published == as_published), key=lambda r: r.epsilon)
     if not points:
         return
     x = [1 / r.epsilon if inverse else r.epsilon for r in points]
+    color = color or COLORS[design]
     ax.plot(
         x,
         [r.loss for r in points],
-        color=COLORS[design],
+        color=color,
         marker=None if as_published else MARKERS[design],
         linestyle="--" if as_published else "-",
-        label=LABELS[design] + (" as published" if as_published else ""),
+        label=label or LABELS[design] + (" as published" if as_published else ""),
     )
+    if band and not as_published:
+        ax.fill_between(x, [r.low for r in points], [r.high for r in points], color=color, alpha=0.12, linewidth=0)
 
 
 def save(fig: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    save_to(fig, path)
     return path
+
+
+def save_to(fig: Figure, target: Path | BinaryIO) -> None:
+    """As PNG, into a file or a buffer."""
+    fig.savefig(target, dpi=130, format="png")
+    plt.close(fig)

@@ -30,7 +30,7 @@ from taskveil.regions import BoxRegion
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_CELLS = 1 << 15  # scores at a time: they stay in the processor's cache
+_ROWS = 1024  # records at a time: the scores stay in the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,12 +54,12 @@ class Stage:
 
     def favoured(self, k: Integers) -> Integers:
         """Latents on the grid (N, d) → favoured outputs (N, m)."""
-        vectors, best = self.vectors.T.astype(np.float64), np.empty((len(k), self.response.favoured), dtype=np.int64)
-        rows = max(1, _CELLS // len(self.vectors))
-        for start in range(0, len(k), rows):
-            scores = k[start : start + rows].astype(np.float64) @ vectors
-            scores += self.offsets
-            best[start : start + rows] = top(scores, self.response.favoured)
+        vectors, offsets = self.vectors.T.astype(np.float64), self.offsets.astype(np.float64)
+        best = np.empty((len(k), self.response.favoured), dtype=np.int64)
+        for start in range(0, len(k), _ROWS):
+            scores = k[start : start + _ROWS].astype(np.float64) @ vectors
+            scores += offsets
+            best[start : start + _ROWS] = top(scores, self.response.favoured)
         return best
 
 

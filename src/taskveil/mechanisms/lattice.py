@@ -48,14 +48,14 @@ class LatticeCodebook:
 
     @property
     def report_width(self) -> int:
-        return 1
+        return self.lattice.report_width
 
     def bound(self, latents: Floats) -> Floats:
         """Any floats (N, d) → what is coded: inside the region, on the grid."""
         return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def __call__(self, latents: Floats) -> Integers:
-        """Any floats (N, d) → reports (N, 1)."""
+        """Any floats (N, d) → reports (N, width): the codeword's number, in digits of 62 bits."""
         numbers = self.lattice.nearest(self.region.enforce(latents))
-        favoured = np.array([[self.lattice.rank(row)] for row in numbers.tolist()], dtype=np.int64)
-        return self.response(favoured.reshape(-1, 1))[:, None]
+        places = [self.response.respond([self.lattice.rank(row)]) for row in numbers.tolist()]
+        return self.lattice.digits(places)

@@ -25,7 +25,6 @@ from taskveil.errors import MechanismError
 
 Integers = NDArray[np.int64]
 
-LARGEST_SIZE = 2**62
 _PRECISION = 40  # bits of a/b that are kept at least
 
 
@@ -39,9 +38,9 @@ class Response:
     b: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.favoured < self.size <= LARGEST_SIZE:
+        if not 1 <= self.favoured < self.size:
             raise MechanismError(
-                f"a response needs 1 ≤ favoured < size ≤ 2^62, got {self.favoured} of {self.size}: "
+                f"a response needs 1 ≤ favoured < size, got {self.favoured} of {self.size}: "
                 "use more codewords or fewer favoured ones."
             )
         if not 1 <= self.b <= self.a:
@@ -63,7 +62,8 @@ class Response:
     @property
     def epsilon(self) -> float:
         """The least double certified to be at least ln(a/b)."""
-        bound = (math.log(self.a) - math.log(self.b)) * (1 - 2.0**-48)
+        guess = math.log1p((self.a - self.b) / self.b) if self.a < 2 * self.b else math.log(self.a) - math.log(self.b)
+        bound = guess * (1 - 2.0**-48)
         while _floor_exp_times(bound, self.b) < self.a:
             bound = math.nextafter(bound, math.inf) if bound > 0 else 2.0**-60
         return bound
@@ -83,14 +83,16 @@ class Response:
         surplus = self.a - self.b
         told = self.favoured * surplus
         if self.total > 2**63:
-            return np.array([self._wide(row, surplus, told) for row in favoured.tolist()], dtype=np.int64)
+            return np.array([self.respond(row) for row in favoured.tolist()], dtype=np.int64)
         u = entropy.uniform_below(self.total, len(favoured))
         which = np.minimum(u, max(told - 1, 0)) // max(surplus, 1)
         chosen = favoured[np.arange(len(favoured)), which]
         return np.where(u < told, chosen, (u - told) // self.b)
 
-    def _wide(self, favoured: list[int], surplus: int, told: int) -> int:
-        u = entropy.wide_uniform_below(self.total)
+    def respond(self, favoured: list[int]) -> int:
+        """One output for one favoured set; integers of any size."""
+        u, surplus = entropy.wide_uniform_below(self.total), self.a - self.b
+        told = self.favoured * surplus
         return favoured[u // surplus] if u < told else (u - told) // self.b
 
 
@@ -99,10 +101,13 @@ def top(scores: NDArray[np.float64], count: int) -> Integers:
 
     Ties go to the lower index; NaN counts as the lowest score.
     """
-    if np.abs(scores).max(initial=0.0) <= 1e308:  # NaN compares false
-        finite = scores if count == 1 or count > 8 else scores.copy()
-    else:
-        finite = np.clip(np.nan_to_num(scores, nan=-1e308, posinf=1e308, neginf=-1e308), -1e308, 1e308)
+    finite = scores
+    with np.errstate(over="ignore", invalid="ignore"):
+        tame = np.isfinite(scores.sum())  # one pass tells that nothing is NaN or infinite
+    if not tame:
+        finite = np.clip(np.where(np.isnan(scores), -1e308, scores), -1e308, 1e308)
+    elif 1 < count <= 8:
+        finite = scores.copy()  # what is taken is crossed out below
     if count == 1:
         return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
     if count > 8:

@@ -1,0 +1,213 @@
+"""What the three experiments with learned tasks share: task networks, rows as published, honest rows, the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from taskveil.designs import Method as AnyMethod
+from taskveil.designs.objective import Objective
+from taskveil.designs.published import Method, Recipe, train
+from taskveil.designs.replicas import Replicas
+from taskveil.domain import Points
+from taskveil.experiments import plots
+from taskveil.experiments.report import Row, published, published_points
+from taskveil.sweeps import design_many
+from taskveil.task import LossName, ModelTask
+
+Floats = NDArray[np.float64]
+
+METHODS: tuple[Method, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
+HONEST: tuple[AnyMethod, ...] = ("codebook", *METHODS)
+PUBLISHED_DIM = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """Design and test records with labels, and the task: a network trained on the design records."""
+
+    name: str
+    X: Floats
+    y: NDArray[Any]
+    X_test: Floats
+    y_test: NDArray[Any]
+    task: ModelTask
+
+    @property
+    def key(self) -> str:
+        """Its name among the published results."""
+        return self.name.replace("-", "_")
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The published budgets."""
+        return list(published_points(self.key, "task_aware_Z3"))
+
+
+def trained(
+    network: nn.Module, X: Floats, y: NDArray[Any], loss: LossName, *, epochs: int, batch: int | None = None
+) -> nn.Module:
+    """`network`, trained by Adam on the design records; its first weights come from torch's seed."""
+    cost = nn.MSELoss() if loss == "mse" else nn.CrossEntropyLoss()
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    labels = torch.as_tensor(y, dtype=torch.float32 if loss == "mse" else torch.int64)
+    optimiser = torch.optim.Adam(network.parameters(), 1e-3)
+    for _ in range(epochs):
+        order = torch.randperm(len(inputs)) if batch else torch.arange(len(inputs))
+        for rows in torch.split(order, batch or len(order)):
+            optimiser.zero_grad()
+            torch.autograd.backward(cost(network(inputs[rows]), labels[rows]))
+            optimiser.step()
+    return network.eval()
+
+
+def honest_rows(
+    experiment: Experiment,
+    *,
+    seeds: int,
+    methods: Sequence[AnyMethod] = HONEST,
+    device: str = "cpu",
+    progress: bool = False,
+) -> list[Row]:
+    """True ε, enforced for every input; mean over seeds of the expected loss on the test records."""
+    rows = []
+    for method in methods:
+        veils = design_many(
+            experiment.X,
+            experiment.task,
+            experiment.y,
+            epsilons=experiment.epsilons,
+            seeds=range(seeds),
+            domain=Points(experiment.X),
+            method=method,
+            device=device,
+            progress=progress,
+        )
+        found = [(epsilon, veil.loss(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
+        for epsilon in experiment.epsilons:
+            losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
+            mean, low, high = (float(value) for value in np.mean(losses, axis=0))
+            rows.append(_row(experiment, method, epsilon, False, mean, low, high, _series(method)))
+    return rows
+
+
+def published_rows(
+    experiment: Experiment,
+    recipe: Recipe,
+    *,
+    method: Method = "task_aware",
+    latent_dims: Sequence[int] = (PUBLISHED_DIM,),
+    seeds: int,
+    starts: int = 1,
+    draws: int = 100,
+    device: str = "cpu",
+    progress: bool = False,
+) -> list[Row]:
+    """Computed as the published numbers were: their noise scale, Δ₁ of the test records themselves.
+
+    The mean is over seeds and draws; low and high hold 95% of the single draws, which is what the published points are.
+    With several `starts` a seed keeps the one of least loss on the design records, and rows named single_start give the
+    mean over all starts beside it.
+    """
+    X, X_test = (torch.as_tensor(a, dtype=torch.float32, device=device) for a in (experiment.X, experiment.X_test))
+    design = Objective.of(experiment.task, experiment.X, experiment.y, device)
+    test = Objective.of(experiment.task, experiment.X_test, experiment.y_test, device)
+    dims = [experiment.X.shape[1]] if method == "task_agnostic" else list(latent_dims)
+    cells = [(e, z, s) for e in experiment.epsilons for z in dims for s in range(seeds * starts)]
+    made = train(X, design, Replicas.of(cells, device), recipe, method=method, progress=progress)
+    losses = made.losses(X_test, test, draws=draws).cpu().numpy()
+    losses = losses.reshape(len(losses), -1, seeds, starts)
+    best = losses[..., 0]
+    if starts > 1:
+        fitted = made.losses(X, design, draws=20).mean(0).cpu().numpy().reshape(-1, seeds, starts)
+        best = np.take_along_axis(losses, fitted.argmin(axis=-1)[None, ..., None], axis=-1)[..., 0]
+    rows = []
+    for place, (epsilon, z) in enumerate((e, z) for e in experiment.epsilons for z in dims):
+        name = method if z == PUBLISHED_DIM or method == "task_agnostic" else f"{method}_Z{z}"
+        series = _series(method, z)
+        variants = {name: best[:, place]}
+        if starts > 1:
+            variants[f"{name}_single_start"] = losses[:, place].reshape(len(losses), -1)
+        for design_name, values in variants.items():
+            low, high = np.quantile(values, [0.025, 0.975])
+            rows.append(
+                _row(experiment, design_name, epsilon, True, float(values.mean()), float(low), float(high), series)
+            )
+    return rows
+
+
+def _series(method: str, latent_dim: int = PUBLISHED_DIM) -> str:
+    return method if method == "task_agnostic" else f"{method}_Z{latent_dim}"
+
+
+def _row(
+    experiment: Experiment,
+    design: str,
+    epsilon: float,
+    as_published: bool,
+    loss: float,
+    low: float,
+    high: float,
+    series: str,
+) -> Row:
+    known = published_points(experiment.key, series).get(epsilon) if series in published(experiment.key) else None
+    return Row(
+        experiment=experiment.name,
+        design=design,
+        as_published=as_published,
+        epsilon=epsilon,
+        loss=loss,
+        low=low,
+        high=high,
+        published=known[0] if known else None,
+    )
+
+
+def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
+    """Loss against ε of all designs beside the published points and, with `latent_dims`, the figure over Z."""
+    fig, axes = plots.figure(2 if latent_dims else 1)
+    for method in HONEST:
+        for as_published in (True, False):
+            plots.curve(axes[0], rows, method, as_published=as_published, band=True)
+        if method in METHODS:
+            _stars(axes[0], experiment.key, _series(method), plots.COLORS[method])
+    constant, nothing = _lines(experiment)
+    axes[0].axhline(nothing, color="grey", linestyle="-.", linewidth=1, label="no privacy")
+    axes[0].axhline(constant, color="grey", linestyle=":", label="constant answer")
+    axes[0].set(
+        xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, 1.35 * constant),
+        title=f"{experiment.name}: lines ours (dashed: as published), stars published",
+    )  # fmt: skip
+    for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
+        name = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
+        plots.curve(axes[1], rows, name, as_published=True, color=color, label=f"Z = {z}, as published")
+        _stars(axes[1], experiment.key, f"task_aware_Z{z}", color)
+    if latent_dims:
+        axes[1].set(xscale="log", xlabel="ε", ylabel="task loss", title="Latent dimension Z (stars: published)")
+    for ax in axes:
+        ax.set_xticks(experiment.epsilons, [f"{e:g}" for e in experiment.epsilons])
+        ax.minorticks_off()
+        ax.legend(fontsize=7)
+    plots.save(fig, path)
+
+
+def _stars(ax: Any, key: str, series: str, color: str) -> None:
+    points = published_points(key, series)
+    ax.plot(list(points), [loss for loss, _ in points.values()], "*", color=color, alpha=0.6)
+
+
+def _lines(experiment: Experiment) -> tuple[float, float]:
+    """The test loss of the best constant answer on the design records, and of the task without any privacy."""
+    objective = Objective.of(experiment.task, experiment.X_test, experiment.y_test, "cpu")
+    centre = Objective.of(experiment.task, experiment.X, experiment.y, "cpu").centre
+    count = len(experiment.X_test)
+    constant = objective.costs(centre.expand(1, count, -1), torch.arange(count)).mean() / objective.scale
+    clear = experiment.task.losses(experiment.X_test, experiment.X_test, experiment.y_test).mean()
+    return float(constant), float(clear)
