@@ -72,7 +72,7 @@ function redraw() {
 }
 
 function pick(odds) {
-  let u = Math.random();
+  let u = crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
   return Math.max(0, odds.findIndex((p) => (u -= p) < 0));
 }
 

@@ -1,4 +1,5 @@
 /** Sends reports as they are, again and again if the network fails; a retry is never randomised anew. */
+import { system } from "./entropy";
 import { TaskveilError } from "./errors";
 import { BINARY, packBatch, PROBLEM, type Report } from "./wire";
 
@@ -28,7 +29,7 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
     let accepted = false;
     for (let attempt = 0, wait = 0; attempt < attempts && !accepted; attempt++) {
       if (attempt) await new Promise((done) => setTimeout(done, wait));
-      wait = Math.min(pause * 2 ** attempt * (0.5 + Math.random() / 2), LONGEST);
+      wait = Math.min(pause * 2 ** attempt * (0.5 + system(1)[0]! / 512), LONGEST);
       try {
         const answer = await fetch(target, {
           method: "POST",

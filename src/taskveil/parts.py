@@ -52,8 +52,8 @@ def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
     if isinstance(value, tuple):
         return [pack(item, f"{name}.{place}", arrays, kinds) for place, item in enumerate(value)]
     if is_dataclass(value) and not isinstance(value, type):
-        (kind,) = (kind for kind, part in kinds.items() if part is type(value))
-        return {"kind": kind} | {
+        names = {part: kind for kind, part in kinds.items()}
+        return {"kind": names[type(value)]} | {
             field.name: pack(getattr(value, field.name), f"{name}.{field.name}", arrays, kinds)
             for field in fields(value)
         }
