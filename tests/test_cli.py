@@ -64,6 +64,13 @@ def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     veil = tv.Veil.load(folder)
     assert result["epsilon"] == veil.guarantee.epsilon
     assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
+    assert veil.columns == tuple("abcdef")
+    assert veil.units is None
+
+
+def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
+    run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2", "--unit", "a=kW", "--unit", "c=m3")
+    assert tv.Veil.load(tmp_path / "r").units == ("kW", "", "m3", "", "", "")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,23 @@ import pytest
 import taskveil as tv
 
 
-@pytest.mark.parametrize("module", ["mechanisms", "regions", "encoders", "entropy", "files", "errors"])
+@pytest.mark.parametrize(
+    "module",
+    ["mechanisms", "regions", "encoders", "entropy", "files", "errors", "parts", "device", "wire", "signing", "client"],
+)
 def test_device_modules_need_numpy_alone(module: str) -> None:
-    heavy = ("scipy", "torch", "sklearn", "pandas", "matplotlib", "typer", "rich", "pydantic", "safetensors")
+    heavy = (
+        "scipy",
+        "torch",
+        "sklearn",
+        "pandas",
+        "matplotlib",
+        "typer",
+        "rich",
+        "pydantic",
+        "safetensors",
+        "cryptography",
+    )
     code = f"import sys, taskveil.{module}; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from taskveil.errors import TaskveilError
 
@@ -48,6 +52,7 @@ def design(
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     method: Annotated[str, typer.Option(help="auto, task_aware, task_agnostic, …")] = "auto",
     weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Design a veil for weighted means of a table's columns and write the release."""
@@ -60,13 +65,13 @@ def design(
     with _friendly():
         names, X = read_csv(data)
         weights = np.ones(len(names))
-        for item in weight or []:
-            column, _, value = item.partition("=")
-            if column not in names or not value:
-                raise TaskveilError(f"--weight takes column=weight with a column of {data}; got {item!r}.")
+        for column, value in _pairs("--weight", weight, names).items():
             weights[names.index(column)] = float(value)
+        units = _pairs("--unit", unit, names)
         task = LinearTask(np.diag(weights) / np.sqrt(len(names)))
         veil = make(X, task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
+        given = tuple(units.get(name, "") for name in names) if units else None
+        veil = dataclasses.replace(veil, columns=names, units=given)
         veil.save(folder)
         loss = veil.loss(X)
     result = {
@@ -80,6 +85,81 @@ def design(
     else:
         console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss.mean:.6g}")
         console.print(f"Release written to {folder}")
+
+
+@app.command()
+def sign(
+    folder: Annotated[Path, typer.Argument(help="The release.")],
+    key: Annotated[Path, typer.Option(help="PEM file with an Ed25519 private key.")],
+) -> None:
+    """Sign a release, so that devices which know the public key accept no other."""
+    from taskveil.release import sign as sign_release
+    from taskveil.signing import read_key
+
+    with _friendly():
+        sign_release(folder, read_key(key) or b"")
+    console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} hold a manifest.sig each.")
+
+
+@app.command()
+def privatize(
+    source: Annotated[Path, typer.Argument(help="CSV or Parquet, one person a row.")],
+    target: Annotated[Path, typer.Argument(help="Parquet of reports.")],
+    release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
+    column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
+    missing_as_nan: Annotated[bool, typer.Option(help="Report rows with missing values too.")] = False,
+    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+) -> None:
+    """Turn a table of records into a table of private reports, one per row, in constant memory."""
+    from taskveil.device import CLIENT, read_device
+    from taskveil.signing import read_key
+
+    with _friendly():
+        from taskveil.engines.tables import Table, privatize_table
+
+        home = release / CLIENT if (release / CLIENT).is_dir() else release
+        device, manifest = read_device(home, read_key(verify_key))
+        names = device.columns or ()
+        mapping, units = _pairs("--column", column, names), _pairs("--unit", unit, names)
+        with _rows(Table.open(source).rows) as advance:
+            count = privatize_table(
+                device,
+                manifest["digest"],
+                source,
+                target,
+                columns=mapping,
+                units=units,
+                missing_as_nan=missing_as_nan,
+                progress=advance,
+            )
+    console.print(f"{count:,} reports, ε = {device.mechanism.epsilon:g} each: {target}")
+
+
+@app.command()
+def decode(
+    source: Annotated[Path, typer.Argument(help="Parquet of reports, as written by privatize.")],
+    target: Annotated[Path, typer.Argument(help="Parquet of estimates.")],
+    release: Annotated[Path, typer.Option(help="The release.")],
+    column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
+    predict: Annotated[bool, typer.Option(help="Write the task's outputs instead of the attributes.")] = False,
+    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+) -> None:
+    """Turn a table of reports into a table of estimates, in constant memory."""
+    from taskveil.device import CLIENT, read_device
+    from taskveil.release import load
+    from taskveil.signing import read_key
+
+    with _friendly():
+        from taskveil.engines.tables import Table, decode_table
+
+        key = read_key(verify_key)
+        veil = load(release, verify_key=key)
+        digest = read_device(release / CLIENT, key)[1]["digest"]
+        mapping = _pairs("--column", column, veil.columns or ())
+        with _rows(Table.open(source).rows) as advance:
+            count = decode_table(veil, digest, source, target, columns=mapping, predict=predict, progress=advance)
+    console.print(f"{count:,} estimates: {target}")
 
 
 @app.command()
@@ -254,6 +334,31 @@ def data() -> None:
     console.print(f"mnist: {len(digits)} and {len(tests)} digits, digest checked")
 
 
+def _pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:
+    """column=value options as a dictionary, columns checked."""
+    pairs = {}
+    for item in items or []:
+        column, _, value = item.partition("=")
+        if column not in names or not value:
+            raise TaskveilError(
+                f"{option} takes column={option[2:]} with a column of {', '.join(names)}; got {item!r}."
+            )
+        pairs[column] = value
+    return pairs
+
+
+@contextlib.contextmanager
+def _rows(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar over rows on the terminal; yields what to call with every batch."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn(), console=Console(stderr=True)
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda rows: bar.advance(task, rows)
+
+
 class _friendly:
     """Turns errors raised on purpose into one line and exit code 2."""
 
@@ -262,7 +367,7 @@ class _friendly:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, TaskveilError):
-            Console(stderr=True).print(f"[red]error:[/red] {error}")
+            Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}")
             raise typer.Exit(2) from error
 
 

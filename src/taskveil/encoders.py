@@ -162,9 +162,17 @@ Encoder = LinearEncoder | HiddenEncoder
 
 def levels(X: Floats, low: Floats, high: Floats) -> Floats:
     """Whole numbers 0 … 2^20: where each value lies between low and high; outside is clipped, NaN is the middle."""
-    inside = np.clip(np.where(np.isnan(X), low + (high - low) / 2, X), low, high)
+    lost = np.isnan(X)
+    if lost.any():
+        X = np.where(lost, low + (high - low) / 2, X)
     gain = np.divide(LEVELS, high - low, out=np.zeros_like(low), where=high > low)
-    return np.minimum(np.floor((inside - low) * gain + 0.5), LEVELS)
+    q = np.maximum(X, low)  # one array from here on: in a batch, memory is what takes the time
+    np.minimum(q, high, out=q)
+    q -= low
+    q *= gain
+    q += 0.5
+    np.floor(q, out=q)
+    return np.minimum(q, LEVELS, out=q)
 
 
 def affine(q: Floats, weights: Integers, offset: Integers | Floats) -> Floats:

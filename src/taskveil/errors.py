@@ -49,3 +49,28 @@ class VersionError(ReleaseError):
 
 class AuditError(TaskveilError, ValueError):
     """Something that cannot be audited as asked: no claim to test, too few trials, reports that are no numbers."""
+
+
+class SignatureError(ReleaseError):
+    """Release files whose signature is missing, wrong, or cannot be checked here."""
+
+
+class LedgerError(TaskveilError, OSError):
+    """A ledger that cannot be read or written; no report was made, because it could not have been recorded."""
+
+
+class BudgetSpentError(TaskveilError):
+    """The person's budget does not allow another report; none was made."""
+
+
+class WireError(TaskveilError, ValueError):
+    """Bytes that are no report, or a report of another release or version."""
+
+
+class UploadError(TaskveilError, OSError):
+    """Reports that were not accepted. `sent` were; the others may be sent again, unchanged."""
+
+    def __init__(self, message: str, *, sent: int = 0, status: int | None = None) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.status = status

@@ -1,8 +1,8 @@
 """Release files: a canonical JSON manifest and a safetensors file, each checked before anything is believed.
 
-A folder holds `manifest.json` and `weights.safetensors`. The manifest names the schema version, the SHA-256 of the
-weights and its own digest, and must be byte for byte the canonical form of its content: flipping any bit of either
-file is noticed. Nothing is pickled and no code is read.
+A folder holds `manifest.json`, `weights.safetensors` and, if signed, `manifest.sig`. The manifest names the schema
+version, the SHA-256 of the weights and its own digest, and must be byte for byte the canonical form of its content:
+flipping any bit of either file is noticed. Nothing is pickled and no code is read.
 
 The reader ships to devices, so it needs numpy and the standard library only; writing uses the safetensors library.
 """
@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.errors import ReleaseError, VersionError
+from taskveil.errors import ReleaseError, SignatureError, VersionError
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
+SIGNATURE = "manifest.sig"
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I8": np.dtype("i1")}
@@ -40,9 +41,28 @@ def write_files(folder: Path, content: dict[str, Any], arrays: dict[str, Array])
     return digest
 
 
-def read_files(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Manifest and arrays of a folder, or a ReleaseError that says what is wrong with it."""
+def sign_files(folder: Path, key: bytes) -> None:
+    """Sign a folder's manifest, and with it the weights, with a PEM private key."""
+    from taskveil.signing import sign
+
+    read_files(folder)  # nothing altered or broken gets a signature
+    draft = folder / f".{SIGNATURE}"
+    draft.write_bytes(sign(_read(folder / MANIFEST), key))
+    draft.replace(folder / SIGNATURE)
+
+
+def read_files(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Manifest and arrays of a folder, or a ReleaseError that says what is wrong with it.
+
+    With a `verify_key` (PEM or 32 raw bytes, Ed25519) the folder must carry that key's signature.
+    """
     raw, weights = _read(folder / MANIFEST), _read(folder / WEIGHTS)
+    if verify_key is not None:
+        from taskveil.signing import verify
+
+        if not (folder / SIGNATURE).exists():
+            raise SignatureError(f"{folder} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
+        verify(raw, _read(folder / SIGNATURE), verify_key, folder)
     try:
         manifest = json.loads(raw)
         schema = manifest["schema"]

@@ -57,7 +57,9 @@ class BoxRegion:
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z)."""
         middle = self.low + (self.high - self.low) // 2
-        return np.clip(_to_grid(latents, self.step, middle), self.low, self.high)
+        k = _to_grid(latents, self.step, middle)
+        np.maximum(k, self.low, out=k)
+        return np.minimum(k, self.high, out=k)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,9 +143,15 @@ Region = BoxRegion | SignRegion | DiamondRegion
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
     """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact."""
     with np.errstate(over="ignore", invalid="ignore"):  # huge becomes infinite, which is clipped next
-        scaled = np.where(np.isnan(latents), fallback, latents / step)
+        scaled = latents / step
+    lost = np.isnan(latents)
+    if lost.any():
+        np.copyto(scaled, fallback, where=lost)
+    np.minimum(scaled, LARGEST, out=scaled)
+    np.maximum(scaled, -LARGEST, out=scaled)
     # floor(v + ½) rather than rint: the same rule in every language a client is written in.
-    return np.floor(np.clip(scaled, -LARGEST, LARGEST) + 0.5).astype(np.int64)
+    scaled += 0.5
+    return np.floor(scaled, out=scaled).astype(np.int64)
 
 
 def _pull_inside(

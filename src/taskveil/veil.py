@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.decoders import Decoder
+from taskveil.device import Device
 from taskveil.encoders import Encoder
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import Guarantee
@@ -73,6 +74,7 @@ class Veil:
     method: str
     columns: tuple[str, ...] | None = None
     bounds: LossBounds | None = None
+    units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
 
     def __post_init__(self) -> None:
@@ -81,8 +83,12 @@ class Veil:
             self.task.check_width(n)
         if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
-        if self.columns is not None and len(self.columns) != n:
-            raise DataError(f"{len(self.columns)} column names for {n} attributes.")
+        _ = self.device  # checks names and units
+
+    @property
+    def device(self) -> Device:
+        """The part that runs at the user's end."""
+        return Device(encoder=self.encoder, mechanism=self.mechanism, columns=self.columns, units=self.units)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -104,7 +110,7 @@ class Veil:
 
     def privatize(self, X: Any) -> NDArray[Any]:
         """Reports, one row per record, with fresh operating-system entropy."""
-        return self.mechanism(self.encoder(as_records(X, width=self.encoder.width)))
+        return self.device.privatize(as_records(X, width=self.encoder.width))
 
     def decode(self, reports: Any) -> Floats:
         """Estimates x̂ (N, n) of the records behind the reports."""
@@ -137,11 +143,15 @@ class Veil:
         save(self, Path(folder), overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path, *, task: Task | None = None) -> Veil:
+    def load(
+        cls, folder: str | Path, *, task: Task | None = None, verify_key: str | Path | bytes | None = None
+    ) -> Veil:
         """Read a release, refusing anything altered, truncated, malformed or newer than this version.
 
-        `task` is needed to predict when the task is a model; releases hold no models.
+        `task` is needed to predict when the task is a model; releases hold no models. With `verify_key` (a PEM file
+        or its bytes) the release must be signed by that key.
         """
         from taskveil.release import load
+        from taskveil.signing import read_key
 
-        return load(Path(folder), task)
+        return load(Path(folder), task, read_key(verify_key))

@@ -101,11 +101,15 @@ def top(scores: NDArray[np.float64], count: int) -> Integers:
 
     Ties go to the lower index; NaN counts as the lowest score.
     """
-    finite = scores.copy()
+    finite = scores
     with np.errstate(over="ignore", invalid="ignore"):
         tame = np.isfinite(scores.sum())  # one pass tells that nothing is NaN or infinite
     if not tame:
         finite = np.clip(np.where(np.isnan(scores), -1e308, scores), -1e308, 1e308)
+    elif 1 < count <= 8:
+        finite = scores.copy()  # what is taken is crossed out below
+    if count == 1:
+        return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
     if count > 8:
         return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
     rows = np.arange(len(finite))

@@ -1,0 +1,42 @@
+// Serves the demo page and accepts its reports, on this machine only: `npm run demo`.
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json" };
+const root = new URL("../", import.meta.url);
+
+/** Resolves to { url, received, script, close }: `received` are the bodies, `script` the next answers' status codes. */
+export async function serve(port = 0) {
+  const received = [];
+  const script = [];
+  const server = createServer(async (request, response) => {
+    const path = new URL(request.url, "http://localhost").pathname;
+    if (request.method === "POST" && path === "/v1/reports") {
+      const parts = [];
+      for await (const part of request) parts.push(part);
+      const status = script.shift() ?? 202;
+      received.push({ status, body: Buffer.concat(parts), headers: request.headers });
+      response.writeHead(status, { "Content-Type": "application/problem+json" });
+      response.end(status < 300 ? "" : JSON.stringify({ title: "Refused", detail: "this round is closed" }));
+      return;
+    }
+    const file = path === "/taskveil.js" ? "dist/taskveil.js" : `demo${path === "/" ? "/index.html" : path}`;
+    try {
+      const body = await readFile(new URL(file, root));
+      response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
+      response.end(body);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((ready) => server.listen(port, "127.0.0.1", ready));
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${server.address().port}/`, received, script, close };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(`demo page: ${(await serve(8000)).url}`);

@@ -1,0 +1,73 @@
+/** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
+export interface Layer {
+  /** Row after row: outputs × inputs. */
+  weights: Float64Array;
+  offset: Float64Array;
+}
+
+export interface Encoder {
+  low: Float64Array;
+  high: Float64Array;
+  hidden?: Layer & { shift: Float64Array; skip: Float64Array };
+  output: Layer;
+  step: Float64Array;
+  softmax: boolean;
+}
+
+const LEVELS = 2 ** 20;
+
+export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
+  const q = levels(x, encoder.low, encoder.high);
+  const { hidden, output, step } = encoder;
+  let latents: Float64Array;
+  if (hidden) {
+    const units = affine(q, hidden).map((v, i) => Math.floor(Math.max(v, 0) * powerOfTwo(-hidden.shift[i]!)));
+    const skipped = affine(q, { weights: hidden.skip, offset: new Float64Array(step.length) });
+    latents = affine(units, output).map((v, i) => (v + skipped[i]!) * step[i]!);
+  } else {
+    latents = affine(q, output).map((v, i) => v * step[i]!);
+  }
+  return encoder.softmax ? softmax(latents) : latents;
+}
+
+/** Whole numbers 0 … 2^20: where each value lies between low and high; outside is clipped, NaN is the middle. */
+function levels(x: ArrayLike<number>, low: Float64Array, high: Float64Array): Float64Array {
+  return low.map((from, i) => {
+    const to = high[i]!;
+    const value = Number.isNaN(x[i]!) ? from + (to - from) / 2 : x[i]!;
+    const gain = to > from ? LEVELS / (to - from) : 0;
+    return Math.min(Math.floor((Math.min(Math.max(value, from), to) - from) * gain + 0.5), LEVELS);
+  });
+}
+
+function affine(q: Float64Array, { weights, offset }: Layer): Float64Array {
+  const width = q.length;
+  return offset.map((start, row) => {
+    let sum = start;
+    for (let i = 0; i < width; i++) sum += q[i]! * weights[row * width + i]!;
+    return sum;
+  });
+}
+
+/** Class probabilities from additions, products and divisions alone, which round alike on every machine. */
+function softmax(z: Float64Array): Float64Array {
+  const largest = Math.max(...z);
+  const e = z.map((v) => {
+    const shifted = Math.max(v - largest, -700);
+    const power = Math.floor(shifted * 1.4426950408889634 + 0.5);
+    const rest = shifted - power * 0.693147180369123816490 - power * 1.90821492927058770002e-10;
+    let sum = 1 / 6227020800;
+    for (const d of [479001600, 39916800, 3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2, 1, 1]) {
+      sum = sum * rest + 1 / d;
+    }
+    return sum * powerOfTwo(power);
+  });
+  let total = 0;
+  for (const v of e) total += v;
+  return e.map((v) => v / total);
+}
+
+/** 2^n for −1022 ≤ n ≤ 1023, exactly: from its bits, since engines may round `**`. */
+function powerOfTwo(n: number): number {
+  return new Float64Array(new BigUint64Array([BigInt(n + 1023) << 52n]).buffer)[0]!;
+}

@@ -1,0 +1,12 @@
+/**
+ * What ships to people's browsers: record in, private report out.
+ *
+ *     const client = await Client.load("/release/client/");
+ *     const report = await client.report({ power: 1.2, gas: 0.4 });
+ *     await upload([report], "https://collector.example/v1/reports");
+ */
+export { Client, type Options, type Values } from "./client";
+export { type Code, TaskveilError } from "./errors";
+export type { Files } from "./release";
+export { upload, type UploadOptions } from "./upload";
+export { packBatch, Report } from "./wire";

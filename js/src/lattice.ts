@@ -1,0 +1,86 @@
+/** Codewords too many to list: one level per direction, total code length within a budget; see `lattice.py`. */
+export interface Lattice {
+  directions: { levels: Float64Array; lengths: Float64Array }[];
+  budget: number;
+  /** within[i][l]: choices in directions i, i + 1, … that use at most l. */
+  within: bigint[][];
+}
+
+export function lattice(levels: Float64Array, lengths: Float64Array, counts: Float64Array, budget: number): Lattice {
+  const directions: Lattice["directions"] = [];
+  let start = 0;
+  for (const count of counts) {
+    directions.push({ levels: levels.slice(start, start + count), lengths: lengths.slice(start, start + count) });
+    start += count;
+  }
+  let current: bigint[] = Array(budget + 1).fill(1n);
+  const within = [current];
+  for (const direction of [...directions].reverse()) {
+    const next: bigint[] = Array(budget + 1).fill(0n);
+    for (const used of direction.lengths) {
+      for (let left = used; left <= budget; left++) next[left]! += current[left - used]!;
+    }
+    within.unshift((current = next));
+  }
+  return { directions, budget, within };
+}
+
+export const size = (of: Lattice): bigint => of.within[0]![of.budget]!;
+
+/** The number of the codeword of least squared distance to k. */
+export function nearest(of: Lattice, k: Float64Array): bigint {
+  let worst = 0;
+  of.directions.forEach(({ levels }, i) => (worst += levels.reduce((m, v) => Math.max(m, (k[i]! - v) ** 2), 0)));
+  // Doubles add up squares exactly below 2^53; beyond, the same steps in BigInt.
+  return rank(of, worst < 2 ** 53 ? knapsack<number>(of, k, Number, Infinity) : knapsack<bigint>(of, k, BigInt, 1n << 90n));
+}
+
+/** Ties go to the lower level number, then to the shorter total. */
+function knapsack<T extends number | bigint>(of: Lattice, k: Float64Array, exact: (v: number) => T, far: T): number[] {
+  const width = of.budget + 1;
+  let cost: T[] = Array(width).fill(far);
+  cost[0] = exact(0);
+  const choices: Int16Array[] = [];
+  of.directions.forEach(({ levels, lengths }, i) => {
+    const next: T[] = Array(width).fill(far);
+    const choice = new Int16Array(width);
+    levels.forEach((level, number) => {
+      const used = lengths[number]!;
+      const square = exact((k[i]! - level) ** 2);
+      for (let spent = used; spent < width; spent++) {
+        const candidate = ((cost[spent - used] as number) + (square as number)) as T;
+        if (candidate < next[spent]!) {
+          next[spent] = candidate;
+          choice[spent] = number;
+        }
+      }
+    });
+    cost = next;
+    choices.push(choice);
+  });
+  let spent = 0;
+  cost.forEach((c, s) => {
+    if (c < cost[spent]!) spent = s;
+  });
+  const numbers: number[] = [];
+  for (let i = of.directions.length - 1; i >= 0; i--) {
+    const number = choices[i]![spent]!;
+    numbers.unshift(number);
+    spent -= of.directions[i]!.lengths[number]!;
+  }
+  return numbers;
+}
+
+/** The number of a codeword among all, in lexicographic order. */
+function rank(of: Lattice, numbers: number[]): bigint {
+  let left = of.budget;
+  let place = 0n;
+  numbers.forEach((number, i) => {
+    const { lengths } = of.directions[i]!;
+    for (let level = 0; level < number; level++) {
+      if (lengths[level]! <= left) place += of.within[i + 1]![left - lengths[level]!]!;
+    }
+    left -= lengths[number]!;
+  });
+  return place;
+}

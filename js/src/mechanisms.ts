@@ -1,0 +1,95 @@
+/** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
+import { type Source, uniformBelow } from "./entropy";
+import { type Lattice, nearest } from "./lattice";
+import { discreteLaplace } from "./noise";
+import { enforce, l1Diameter, type Region } from "./regions";
+
+export interface Response {
+  size: bigint;
+  favoured: number;
+  a: bigint;
+  b: bigint;
+  /** T = m·a + (K − m)·b, the number of equally likely draws. */
+  total: bigint;
+}
+
+export interface Stage {
+  vectors: Float64Array;
+  offsets: Float64Array;
+  shifts: Float64Array;
+  response: Response;
+}
+
+export type Mechanism =
+  | { kind: "laplace"; region: Region; scale: number }
+  | { kind: "codebook"; region: Region; stages: Stage[] }
+  | { kind: "lattice_codebook"; region: Region; lattice: Lattice; response: Response };
+
+/** Any floats → the numbers of a report. */
+export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
+  let k = enforce(mechanism.region, latents);
+  switch (mechanism.kind) {
+    case "laplace": {
+      const noise = discreteLaplace(source, mechanism.scale, k.length);
+      return noise.map((z, i) => BigInt(k[i]! + z));
+    }
+    case "codebook":
+      return mechanism.stages.map((stage) => {
+        const output = respond(stage.response, favoured(stage, k), source);
+        const shift = Number(output) * k.length;
+        k = k.map((v, i) => v - stage.shifts[shift + i]!);
+        return output;
+      });
+    case "lattice_codebook":
+      return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
+  }
+}
+
+/** The m outputs of the highest score; ties go to the lower number. */
+export function favoured(stage: Stage, k: Float64Array): number[] {
+  const scores = stage.offsets.map((start, j) => {
+    let sum = start;
+    for (let i = 0; i < k.length; i++) sum += k[i]! * stage.vectors[j * k.length + i]!;
+    return sum;
+  });
+  const { favoured: count } = stage.response;
+  if (count > 8) {
+    const order = Array.from(scores.keys()).sort((i, j) => scores[j]! - scores[i]! || i - j);
+    return order.slice(0, count);
+  }
+  const best: number[] = [];
+  while (best.length < count) {
+    let top = 0;
+    for (let j = 1; j < scores.length; j++) if (scores[j]! > scores[top]!) top = j;
+    best.push(top);
+    scores[top] = -Infinity; // taken: below anything a score can be
+  }
+  return best;
+}
+
+/** A favoured output with probability a/T each, any other with b/T: exact, by rejection. */
+function respond(response: Response, chosen: (number | bigint)[], source: Source): bigint {
+  const { a, b, favoured: m } = response;
+  const told = BigInt(m) * (a - b);
+  const u = uniformBelow(source, response.total);
+  return u < told ? BigInt(chosen[Number(u / (a - b))]!) : (u - told) / b;
+}
+
+/** A codeword's number in digits of 62 bits, the highest first, as many as the largest number needs. */
+export function digits(place: bigint, size: bigint): bigint[] {
+  const out: bigint[] = [];
+  for (let most = size - 1n; most > 0n || !out.length; most >>= 62n, place >>= 62n) out.unshift(place & ((1n << 62n) - 1n));
+  return out;
+}
+
+/** The privacy loss between any two inputs, to about 12 digits. */
+export function epsilonOf(mechanism: Mechanism): number {
+  if (mechanism.kind === "laplace") return l1Diameter(mechanism.region) / mechanism.scale;
+  const responses = mechanism.kind === "codebook" ? mechanism.stages.map((s) => s.response) : [mechanism.response];
+  return responses.reduce((sum, { a, b }) => sum + log(a) - log(b), 0);
+}
+
+function log(v: bigint): number {
+  const extra = Math.max(0, v.toString(2).length - 1000); // beyond what a double reaches
+  return Math.log(Number(v >> BigInt(extra))) + extra * Math.LN2;
+}

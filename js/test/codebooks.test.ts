@@ -1,0 +1,4 @@
+import { alike } from "./distribution";
+
+alike("codebook");
+alike("lattice");

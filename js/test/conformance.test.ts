@@ -1,0 +1,63 @@
+/** The browser client makes the reports of the Python client, bit by bit and in distribution. */
+import { describe, expect, test } from "vitest";
+import { draw } from "../src/client";
+import { readDevice } from "../src/release";
+import { hex } from "../src/wire";
+import { devices, files, read, replay } from "./files";
+
+interface Vector {
+  x: Float64Array;
+  bits: Uint8Array;
+  report: Uint8Array;
+}
+
+function* vectors(name: string, width: number): Generator<Vector> {
+  const raw = read(`${name}/vectors.bin`);
+  const view = new DataView(raw.buffer, raw.byteOffset);
+  for (let at = 0; at < raw.length; ) {
+    const x = new Float64Array(raw.slice(at, (at += 8 * width)).buffer);
+    const [taken, length] = [view.getUint16(at, true), view.getUint16(at + 2, true)];
+    at += 4;
+    yield { x, bits: raw.slice(at, (at += taken)), report: raw.slice(at, (at += length)) };
+  }
+}
+
+test("every mechanism is there", () => {
+  const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_stages", "lattice"];
+  expect(devices()).toEqual(expect.arrayContaining(kinds));
+});
+
+describe.each(devices())("%s", (name) => {
+  test("identical bytes from identical bits on 10,000 vectors", async () => {
+    const device = await readDevice(files(name));
+    let count = 0;
+    let hostile = 0;
+    const lengths = new Set<number>();
+    for (const { x, bits, report } of vectors(name, device.encoder.low.length)) {
+      const source = replay(bits);
+      const ours = draw(device, x, source).toBytes();
+      if (hex(ours) !== hex(report)) throw new Error(`vector ${count}: ${x} gave ${hex(ours)}, not ${hex(report)}`);
+      if (source.left()) throw new Error(`vector ${count}: ${source.left()} bytes of entropy were not taken`);
+      count++;
+      hostile += x.some((v) => !Number.isFinite(v) || Object.is(v, -0) || (v !== 0 && Math.abs(v) < 1e-307)) ? 1 : 0;
+      lengths.add(ours.length);
+    }
+    expect(count).toBeGreaterThanOrEqual(10_000);
+    expect(hostile).toBeGreaterThan(200);
+    expect(lengths.size).toBe(1);
+  });
+});
+
+test("the comparison notices one changed bit of entropy", async () => {
+  const device = await readDevice(files("laplace_box"));
+  let changed = 0;
+  for (const { x, bits, report } of vectors("laplace_box", device.encoder.low.length)) {
+    bits[23]! ^= 0x40; // a high bit of the first noise word
+    try {
+      changed += hex(draw(device, x, replay(bits)).toBytes()) === hex(report) ? 0 : 1;
+    } catch {
+      changed++; // the exact arithmetic asked for other bits
+    }
+  }
+  expect(changed).toBeGreaterThan(8_000);
+});

@@ -1,0 +1,25 @@
+import { readdirSync, readFileSync } from "node:fs";
+import type { Source } from "../src/entropy";
+import type { Files } from "../src/release";
+
+/** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
+const VECTORS = new URL("vectors/", import.meta.url);
+
+export const devices = (): string[] => readdirSync(VECTORS).sort();
+
+export const read = (path: string): Uint8Array<ArrayBuffer> => new Uint8Array(readFileSync(new URL(path, VECTORS)));
+
+export const files = (name: string): Files => ({
+  manifest: read(`${name}/manifest.json`),
+  weights: read(`${name}/weights.safetensors`),
+});
+
+/** Bits given in advance; asking for more than there are is an error. */
+export function replay(bits: Uint8Array): Source & { left(): number } {
+  let at = 0;
+  const source = (count: number): Uint8Array => {
+    if (at + count > bits.length) throw new Error("more bits were taken than the Python client took");
+    return bits.slice(at, (at += count));
+  };
+  return Object.assign(source, { left: () => bits.length - at });
+}

@@ -1,0 +1,106 @@
+/** Nothing altered, malformed, newer or unsigned is believed. */
+import { createHash, generateKeyPairSync, sign } from "node:crypto";
+import { describe, expect, test, vi } from "vitest";
+import { type Files, readDevice } from "../src/release";
+import { files } from "./files";
+
+type Json = any;
+
+const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer>): Promise<void> =>
+  expect(readDevice(given, key)).rejects.toMatchObject({ name: "TaskveilError", code });
+
+/** Python's canonical form: sorted keys, one space of indent, ASCII. Floats must be kept as they were written. */
+function forge(name: string, edit: (text: string) => string): Files {
+  const good = files(name);
+  const text = edit(new TextDecoder().decode(good.manifest)).replace(/^ "digest": "[0-9a-f]{64}",\n/m, "");
+  const digest = createHash("sha256").update(text).digest("hex");
+  const signed = text.replace(/^ "encoder": /m, ` "digest": "${digest}",\n "encoder": `);
+  return { ...good, manifest: new TextEncoder().encode(signed) };
+}
+
+test("the forger of these tests can repair digests", async () => {
+  const device = await readDevice(forge("codebook", (text) => text.replace('"for tests"', '"forged"')));
+  expect(device.statement).toBe("forged");
+});
+
+test("a release is read as it was written", async () => {
+  const device = await readDevice(files("codebook"));
+  expect(device.columns?.length).toBe(30);
+  expect(device.units?.[0]).toBe("kW");
+  expect(device.epsilon).toBeCloseTo(3, 9);
+});
+
+describe.each(["manifest", "weights"] as const)("%s", (part) => {
+  test("any flipped bit or cut is refused", async () => {
+    const good = files("laplace_sign_hidden");
+    const length = good[part].length;
+    for (let i = 0; i < 400; i++) {
+      const place = Math.floor((i * 8 * length) / 400) + (i % 8);
+      const bad = good[part].slice();
+      bad[place >> 3]! ^= 1 << (place & 7);
+      await expect(readDevice({ ...good, [part]: bad })).rejects.toMatchObject({ name: "TaskveilError" });
+    }
+    for (const cut of [0, 1, 7, 8, length >> 1, length - 1]) {
+      await expect(readDevice({ ...good, [part]: good[part].slice(0, cut) })).rejects.toMatchObject({ name: "TaskveilError" });
+    }
+  });
+});
+
+test("without digests nothing is believed", async () => {
+  const subtle = vi.spyOn(crypto, "subtle", "get").mockReturnValue(undefined as never);
+  await refused(files("codebook"), "release");
+  subtle.mockRestore();
+});
+
+test("a newer schema is named as such", () =>
+  refused(forge("codebook", (text) => text.replace('"schema": 1', '"schema": 2')), "version"));
+
+test.each<[string, string, [string | RegExp, string]]>([
+  ["less noise", "laplace_box", [/"scale": [0-9.]+/, '"scale": 2.0']],
+  ["no noise", "laplace_box", [/"scale": [0-9.]+/, '"scale": 0.0']],
+  ["noise in words", "laplace_box", [/"scale": [0-9.]+/, '"scale": "none"']],
+  ["another epsilon", "codebook", [/"epsilon": [0-9.]+/, '"epsilon": 1.0']],
+  ["a delta", "codebook", ['"delta": 0.0', '"delta": 0.5']],
+  ["a wrong size", "codebook", ['"size": 64', '"size": 63']],
+  ["no favoured output", "codebook", ['"favoured": 4', '"favoured": 0']],
+  ["all outputs favoured", "codebook", ['"favoured": 4', '"favoured": 64']],
+  ["half an output", "codebook", ['"favoured": 4', '"favoured": 1.5']],
+  ["no unlikely output", "codebook", [/"b": \d+/, '"b": 0']],
+  ["a negative weight", "codebook", [/"b": \d+/, '"b": -5']],
+  ["a step that is no power of two", "codebook", [/"step": 0.000244140625/, '"step": 0.3']],
+  ["a missing tensor", "codebook", ["mechanism.region.low", "mechanism.region.nowhere"]],
+  ["another tensor", "codebook", ['"tensor": "mechanism.region.low"', '"tensor": "encoder.low"']],
+  ["an unknown mechanism", "codebook", ['"kind": "codebook"', '"kind": "telepathy"']],
+  ["an unknown encoder", "codebook", ['"kind": "linear_encoder"', '"kind": "telepathy"']],
+  ["a codebook on another region", "codebook", ['"kind": "box_region"', '"kind": "diamond_region"']],
+  ["a lattice of another size", "lattice", [/"budget": \d+/, '"budget": 11']],
+  ["a lattice of no budget", "lattice", [/"budget": \d+/, '"budget": -1']],
+  ["too few names", "codebook", [' "columns": [\n  "a",', ' "columns": [']],
+  ["names that repeat", "codebook", ['  "a",', '  "b",']],
+])("%s is refused even with repaired digests", (_, name, [from, to]) =>
+  refused(
+    forge(name, (text) => {
+      const changed = text.replace(from, to);
+      expect(changed).not.toBe(text);
+      return changed;
+    }),
+    "release",
+  ),
+);
+
+test("signatures are checked when a key is given", async () => {
+  const good = files("codebook");
+  const pair = generateKeyPairSync("ed25519");
+  const raw = (key: typeof pair): Uint8Array<ArrayBuffer> =>
+    new Uint8Array(Buffer.from((key.publicKey.export({ format: "jwk" }) as Json).x, "base64url"));
+  const message = Buffer.concat([Buffer.from("taskveil release signature v1\n"), good.manifest]);
+  const signature = new Uint8Array(sign(null, message, pair.privateKey));
+  const device = await readDevice({ ...good, signature }, raw(pair));
+  expect(device.epsilon).toBeCloseTo(3, 9);
+  await refused(good, "signature", raw(pair));
+  await refused({ ...good, signature }, "signature", raw(generateKeyPairSync("ed25519")));
+  await refused({ ...good, signature }, "signature", new Uint8Array(5));
+  const bad = signature.slice();
+  bad[10]! ^= 1;
+  await refused({ ...good, signature: bad }, "signature", raw(pair));
+});

@@ -1,0 +1,226 @@
+"""What travels from a device to the collector, in bytes and in JSON: one module for both ends.
+
+A report carries the release it was made with, a random id so that a retry is recognised, and the randomised numbers.
+It holds no clock, no counter and no identity, and all reports of a release have one length.
+
+    one report    "TV" | version 1 | kind 1 | release (32) | id (16) | payload
+    a batch       "TV" | version 1 | kind 2 | release (32) | payload size (u16) | count (u32) | count × (id | payload)
+    JSON          {"version": 1, "release": hex, "reports": [{"id": hex, "payload": hex}, …]}
+
+Integers are little-endian. The payload is every number of the report minus the least it can be, in as few bytes as
+the largest takes. Both are fixed by the release; Laplace noise beyond 45 scales (probability 2^-64) is cut off there,
+which is post-processing.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.errors import WireError
+from taskveil.mechanisms import Codebook, Laplace, Mechanism
+from taskveil.regions import BoxRegion
+
+VERSION = 1
+PATH = "/v1/reports"
+BINARY = "application/vnd.taskveil.reports"
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+
+MOST = 1 << 20
+"""Reports in a batch, at most."""
+
+_MAGIC, _ONE, _MANY = b"TV", 1, 2
+_HEAD = struct.Struct("<2sBB32s")
+_COUNT = struct.Struct("<HI")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What leaves a device: `payload` is randomised, `id` is random, `release` is public."""
+
+    release: bytes
+    id: bytes
+    payload: bytes
+
+    def __post_init__(self) -> None:
+        if (len(self.release), len(self.id)) != (32, 16) or not 1 <= len(self.payload) < 2**16:
+            raise WireError("a report has a release of 32 bytes, an id of 16 and a payload.")
+
+    def to_bytes(self) -> bytes:
+        return _HEAD.pack(_MAGIC, VERSION, _ONE, self.release) + self.id + self.payload
+
+    __bytes__ = to_bytes
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Report:
+        release, rest = _head(raw, _ONE)
+        return cls(release=release, id=rest[:16], payload=rest[16:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes.
+
+    `unit` is what the number 1 stands for: a step of the grid, or None for numbers of codewords.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    unit: float | None = None
+
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Layout:
+        if isinstance(mechanism, Laplace):
+            region, reach = mechanism.region, math.ceil(45 * mechanism.scale)
+            if isinstance(region, BoxRegion):
+                low, high = region.low.tolist(), region.high.tolist()
+            else:  # no member is farther from the center than the diameter
+                low = (region.center - region.l1_diameter).tolist()
+                high = (region.center + region.l1_diameter).tolist()
+            return cls(low=tuple(k - reach for k in low), high=tuple(k + reach for k in high), unit=region.step)
+        if isinstance(mechanism, Codebook):
+            top = [stage.response.size - 1 for stage in mechanism.stages]
+        else:  # a number in digits of 62 bits, of which only the first has another largest value
+            lattice = mechanism.lattice
+            top = [(lattice.size - 1) >> 62 * (lattice.report_width - 1)] + [2**62 - 1] * (lattice.report_width - 1)
+        return cls(low=(0,) * len(top), high=tuple(top))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(max(1, -(-(high - low).bit_length() // 8)) for low, high in zip(self.low, self.high, strict=True))
+
+    def pack(self, numbers: Sequence[int]) -> bytes:
+        """The payload of a report."""
+        columns = zip(numbers, self.low, self.high, self.sizes, strict=True)
+        return b"".join((min(max(k, low), high) - low).to_bytes(size, "little") for k, low, high, size in columns)
+
+    def unpack(self, payload: bytes) -> tuple[int, ...]:
+        """The numbers of a report; a WireError if no device could have made it."""
+        if len(payload) != sum(self.sizes):
+            raise WireError(f"a payload of this release has {sum(self.sizes)} bytes, got {len(payload)}.")
+        numbers, start = [], 0
+        for low, high, size in zip(self.low, self.high, self.sizes, strict=True):
+            number = low + int.from_bytes(payload[start : start + size], "little")
+            if number > high:
+                raise WireError(f"the report holds {number}, but this release's reports reach {high} at most.")
+            numbers.append(number)
+            start += size
+        return tuple(numbers)
+
+    def decodable(self, reports: Sequence[Report]) -> NDArray[Any]:
+        """Reports as rows that `Veil.decode` takes, (N, width); a WireError if no device could have made one."""
+        numbers = np.array([self.unpack(report.payload) for report in reports], dtype=np.int64)
+        rows = numbers.reshape(len(reports), len(self.low))
+        return rows if self.unit is None else rows * self.unit
+
+
+def pack_batch(reports: Sequence[Report]) -> bytes:
+    """Reports of one release, in bytes."""
+    release, size = _common(reports)
+    head = _HEAD.pack(_MAGIC, VERSION, _MANY, release) + _COUNT.pack(size, len(reports))
+    return head + b"".join(report.id + report.payload for report in reports)
+
+
+def unpack_batch(raw: bytes) -> list[Report]:
+    """The reports of a batch; nothing may be missing or left over."""
+    release, rest = _head(raw, _MANY)
+    if len(rest) < _COUNT.size:
+        raise WireError("the batch is cut short.")
+    size, count = _COUNT.unpack_from(rest)
+    if not 1 <= count <= MOST or len(rest) != _COUNT.size + count * (16 + size):
+        raise WireError(f"the batch announces {count} reports of {16 + size} bytes and holds {len(rest)} bytes.")
+    starts = range(_COUNT.size, len(rest), 16 + size)
+    return [Report(release=release, id=rest[s : s + 16], payload=rest[s + 16 : s + 16 + size]) for s in starts]
+
+
+def to_json(reports: Sequence[Report]) -> bytes:
+    """Reports of one release, as JSON."""
+    release, _ = _common(reports)
+    listed = [{"id": report.id.hex(), "payload": report.payload.hex()} for report in reports]
+    return json.dumps({"version": VERSION, "release": release.hex(), "reports": listed}).encode()
+
+
+def from_json(raw: bytes) -> list[Report]:
+    """The reports of a JSON batch; unknown keys are refused."""
+    try:
+        body = json.loads(raw)
+        if body["version"] != VERSION:
+            raise WireError(f"these reports have version {body['version']}; this taskveil reads {VERSION}.")
+        if set(body) != {"version", "release", "reports"} or any(set(r) != {"id", "payload"} for r in body["reports"]):
+            raise WireError("a batch has version, release and reports; a report has id and payload; nothing else.")
+        release = bytes.fromhex(body["release"])
+        reports = [
+            Report(release=release, id=bytes.fromhex(item["id"]), payload=bytes.fromhex(item["payload"]))
+            for item in body["reports"]
+        ]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise (
+            error if isinstance(error, WireError) else WireError(f"this is no batch of reports: {error!r}.")
+        ) from error
+    _common(reports)
+    return reports
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """An RFC 9457 problem document: why the collector said no."""
+
+    status: int
+    title: str
+    detail: str = ""
+    type: str = "about:blank"
+
+    def to_json(self) -> bytes:
+        return json.dumps(
+            {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
+        ).encode()
+
+    @classmethod
+    def from_json(cls, raw: bytes, *, status: int) -> Problem:
+        """What a body says, however little that is; `status` is the one of the response."""
+        body: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(raw)
+        named = body if isinstance(body, dict) else {}
+        text = {key: value for key, value in named.items() if isinstance(value, str)}
+        return cls(
+            status=status,
+            title=text.get("title", f"status {status}"),
+            detail=text.get("detail", ""),
+            type=text.get("type", "about:blank"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.detail}" if self.detail else self.title
+
+
+def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:
+    if len(raw) < _HEAD.size:
+        raise WireError("this is no report: it is cut short.")
+    magic, version, found, release = _HEAD.unpack_from(raw)
+    if magic != _MAGIC:
+        raise WireError("this is no taskveil report.")
+    if version != VERSION:
+        raise WireError(f"this report has version {version}; this taskveil reads {VERSION}. Install a newer taskveil.")
+    if found != kind:
+        raise WireError("expected one report and found a batch." if kind == _ONE else "expected a batch of reports.")
+    return release, raw[_HEAD.size :]
+
+
+def _common(reports: Sequence[Report]) -> tuple[bytes, int]:
+    """Release and payload size that all reports share."""
+    kinds = {(report.release, len(report.payload)) for report in reports}
+    if len(kinds) != 1 or len(reports) > MOST:
+        raise WireError(f"a batch holds 1 to {MOST} reports of one release.")
+    return kinds.pop()

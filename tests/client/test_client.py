@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import OrderedDict
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import releases
+import taskveil as tv
+from hostile import hostile_records
+from taskveil import entropy
+from taskveil.client import Client, Report
+from taskveil.errors import (
+    BudgetError,
+    BudgetSpentError,
+    DataError,
+    EntropyError,
+    LedgerError,
+    ReleaseError,
+    VersionError,
+)
+from taskveil.files import MANIFEST, WEIGHTS, _canonical, _digest
+from taskveil.wire import Layout
+
+RECORD = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4, "e": 0.5}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    veil = releases.veil(
+        releases.linear(), releases.Codebook(region=releases.box(3), stages=(releases.stage(16, 4, 2.0),))
+    )
+    veil.save(tmp_path / "release")
+    return tmp_path / "release"
+
+
+@pytest.fixture
+def client(folder: Path, tmp_path: Path) -> Client:
+    return Client.load(folder, ledger=tmp_path / "ledger.sqlite", cap=1e6)
+
+
+def test_devices_need_numpy_and_the_standard_library_alone() -> None:
+    """In a fresh interpreter, every module the client loads belongs to numpy, to Python or to taskveil."""
+    code = (
+        # Processor time: other tests may be running on the same core.
+        "import sys, numpy, time; before = set(sys.modules); start = time.process_time()\n"
+        "import taskveil.client; spent = time.process_time() - start\n"
+        "names = {m.split('.')[0] for m in set(sys.modules) - before}\n"
+        "import json; print(json.dumps([sorted(names - set(sys.stdlib_module_names)), spent]))"
+    )
+    runs = [
+        json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert set(runs[0][0]) <= {"numpy", "taskveil"}
+    assert min(spent for _, spent in runs) < 0.1
+
+
+def test_reports_have_one_length_and_fresh_ids(client: Client) -> None:
+    reports = [client.report(RECORD, round=i) for i in range(200)]
+    assert {len(report.to_bytes()) for report in reports} == {53}
+    assert len({report.id for report in reports}) == 200
+    assert len({report.payload for report in reports}) > 5
+    assert {report.release for report in reports} == {client.release}
+
+
+def test_a_retry_returns_the_same_bytes_whatever_the_record_says_now(client: Client) -> None:
+    first = client.report(RECORD)
+    assert client.report([9, 9, 9, 9, 9]).to_bytes() == first.to_bytes()
+    assert client.report(RECORD, round="0") == first
+    assert client.report(RECORD, round="1") != first
+
+
+def test_reports_are_distributed_as_the_mechanism_says(client: Client) -> None:
+    """The favoured outputs of a record appear with probability a/T each: 2,000 reports, five standard deviations."""
+    (stage,) = client.device.mechanism.stages  # type: ignore[union-attr]
+    record = client._record(RECORD)
+    favoured = set(stage.favoured(client.device.mechanism.region.enforce(client.device.encoder(record)))[0].tolist())
+    told = [client._make(record).payload[0] in favoured for _ in range(2000)]
+    expected = 4 * stage.response.a / stage.response.total
+    assert abs(np.mean(told) - expected) < 5 * np.sqrt(expected * (1 - expected) / 2000)
+
+
+def test_names_not_order_decide(client: Client) -> None:
+    backwards = OrderedDict(reversed(RECORD.items()))
+    expected = client._record(list(RECORD.values()))
+    assert np.array_equal(client._record(backwards), expected)
+    assert np.array_equal(client._record(pd.Series(backwards)), expected)
+    with pytest.raises(DataError, match="exactly the release's columns"):
+        client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ([1, 2, 3], "5 numbers"),
+        ([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]], "5 numbers"),
+        ([1, [2], 3, 4, 5], "5 numbers"),
+        (3.0, "5 numbers"),
+        (None, "5 numbers"),
+        (["1", "2", "3", "4", "5"], "numbers only"),
+        ([1, 2, 3, 4, "5"], "numbers only"),
+        ([1, 2, 3, 4, 5j], "numbers only"),
+        ([1, 2, 3, 4, None], "NaN where a sensor"),
+        ({**RECORD, "f": 1}, "extra=\\['f'\\]"),
+        ({"a": 1}, "missing=\\['b', 'c', 'd', 'e'\\]"),
+        ({**RECORD, "e": "high"}, "numbers only"),
+        ({**RECORD, "e": None}, "NaN where a sensor"),
+        ({}, "missing"),
+    ],
+)
+def test_records_of_the_wrong_form_are_refused_and_cost_nothing(client: Client, record: object, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        client.report(record)
+    assert client.ledger.spent == 0
+
+
+@pytest.mark.parametrize("name", list(releases.devices()))
+def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
+    """Refusing a record for its values would say something about them."""
+    device = releases.devices()[name]
+    client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+    layout = Layout.of(device.mechanism)
+    for row in hostile_records(device.encoder.width)[::5]:
+        layout.unpack(client._make(client._record(row)).payload)
+    for odd in (10**400, -(10**400), Fraction(1, 3), True, np.longdouble("1e4000")):
+        client._make(client._record([odd] * device.encoder.width))
+
+
+def test_releases_without_names_take_numbers_in_order(
+    volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path
+) -> None:
+    tv.design(volunteers, task, epsilon=1.0).save(tmp_path / "r")
+    client = Client.load(tmp_path / "r" / "client", ledger=tmp_path / "l")  # the client folder alone is enough
+    assert len(client.report(volunteers[0]).to_bytes()) == len(client.report(volunteers[1]).to_bytes())
+    with pytest.raises(DataError, match="names no columns"):
+        client.report({"a": 1})
+
+
+@pytest.mark.parametrize("name", [MANIFEST, WEIGHTS])
+def test_any_flipped_bit_or_cut_is_refused_before_any_report(folder: Path, tmp_path: Path, name: str) -> None:
+    path = folder / "client" / name
+    good = path.read_bytes()
+    for place in np.random.default_rng(0).choice(len(good) * 8, size=300, replace=False):
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(bytes(bad))
+        with pytest.raises(ReleaseError):
+            Client.load(folder, ledger=tmp_path / "l")
+    for length in (0, 1, 8, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(ReleaseError):
+            Client.load(folder, ledger=tmp_path / "l")
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda m: m.update(schema=2), VersionError),
+        (lambda m: m["guarantee"].update(epsilon=1.0), ReleaseError),
+        (lambda m: m["mechanism"]["stages"][0]["response"].update(favoured=4.0), ReleaseError),
+        (lambda m: m["mechanism"]["stages"][0]["response"].update(size=17), ReleaseError),
+        (lambda m: m["mechanism"]["stages"][0]["response"].update(a={"integer": "x"}), ReleaseError),
+        (lambda m: m["mechanism"]["region"].update(step=0.3), ReleaseError),
+        (lambda m: m["mechanism"]["region"].update(low={"tensor": "encoder.low"}), ReleaseError),
+        (lambda m: m["mechanism"]["region"].update(low=[1, 2, 3]), ReleaseError),
+        (lambda m: m["encoder"].update(kind="affine_decoder"), ReleaseError),
+        (lambda m: m.update(columns=["a"]), ReleaseError),
+        (lambda m: m.update(columns=["a", "a", "b", "c", "d"]), ReleaseError),
+        (lambda m: m.update(columns=[1, 2, 3, 4, 5]), ReleaseError),
+        (lambda m: m.update(units="kW"), ReleaseError),
+        (lambda m: m.update(guarantee=None), ReleaseError),
+    ],
+)
+def test_forged_manifests_are_refused(folder: Path, tmp_path: Path, change: object, error: type[Exception]) -> None:
+    path = folder / "client" / MANIFEST
+    manifest = json.loads(path.read_bytes())
+    change(manifest)  # type: ignore[operator]
+    del manifest["digest"]
+    path.write_bytes(_canonical({**manifest, "digest": _digest(manifest)}))
+    with pytest.raises(error):
+        Client.load(folder, ledger=tmp_path / "l")
+
+
+def test_names_and_units_travel_with_the_release(folder: Path, client: Client) -> None:
+    assert tv.Veil.load(folder).units == ("kW",) * 5
+    assert client.device.units == ("kW",) * 5
+    assert client.device.columns == tuple("abcde")
+    assert "times as likely" in client.statement
+
+
+def test_no_entropy_no_report(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(count: int) -> bytes:
+        raise OSError("no entropy")
+
+    monkeypatch.setattr(entropy, "system_bytes", broken)
+    with pytest.raises(EntropyError):
+        client.report(RECORD)
+    assert client.ledger.spent == 0
+
+
+def test_without_a_cap_one_report_is_all(folder: Path, tmp_path: Path) -> None:
+    client = Client.load(folder, ledger=tmp_path / "l")
+    first = client.report(RECORD)
+    with pytest.raises(BudgetSpentError, match="no report was made"):
+        client.report(RECORD, round=1)
+    assert client.report(RECORD) == first
+    for cap in (0, -1, np.nan, np.inf):
+        with pytest.raises(BudgetError):
+            Client.load(folder, ledger=tmp_path / "l", cap=cap)
+
+
+def test_the_default_ledger_is_one_per_user(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    report = Client.load(folder).report(RECORD)
+    assert isinstance(report, Report)
+    assert (tmp_path / "state" / "taskveil" / "ledger.sqlite").exists()
+    assert Client.load(folder).report(RECORD) == report
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(LedgerError, match="ledger=path"):
+        Client.load(folder)

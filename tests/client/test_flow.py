@@ -1,0 +1,52 @@
+"""Design, ship, collect: what a report says on the server is what the mechanism drew on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import releases
+import taskveil as tv
+from taskveil.client import Client
+from taskveil.errors import WireError
+from taskveil.wire import Layout, Report, pack_batch, unpack_batch
+
+
+def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
+    X = pd.DataFrame(volunteers, columns=list("abcdef"))
+    veil = dataclasses.replace(tv.design(X, task, epsilon=60.0), units=("kW",) * 6)
+    veil.save(tmp_path / "release")
+    client = Client.load(tmp_path / "release", ledger=tmp_path / "l", cap=1e6)
+    reports = [client.report(dict(X.iloc[i]), round=i) for i in range(50)]
+    server = tv.Veil.load(tmp_path / "release")
+    rows = Layout.of(server.mechanism).decodable(unpack_batch(pack_batch(reports)))
+    # At this budget a lattice reports the nearest codeword, all but surely.
+    assert np.array_equal(rows, veil.privatize(X.iloc[:50]))
+    assert np.array_equal(server.decode(rows), veil.decode(rows))
+
+
+@pytest.mark.parametrize("name", list(releases.devices()))
+def test_what_arrives_is_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = releases.devices()[name]
+    client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+    mechanism, drawn = type(device.mechanism), []
+    original = mechanism.__call__
+
+    def remember(self: object, latents: np.ndarray) -> np.ndarray:
+        drawn.append(original(self, latents))  # type: ignore[arg-type]
+        return drawn[-1]
+
+    monkeypatch.setattr(mechanism, "__call__", remember)
+    reports = [client._make(client._record(np.full(device.encoder.width, v))) for v in np.linspace(-3, 3, 40)]
+    assert np.array_equal(Layout.of(device.mechanism).decodable(reports), np.concatenate(drawn))
+
+
+def test_foreign_payloads_are_refused() -> None:
+    layout = Layout.of(releases.devices()["lattice"].mechanism)
+    with pytest.raises(WireError):
+        layout.decodable([Report(release=bytes(32), id=bytes(16), payload=b"\xff\xff")])
+    assert layout.decodable([]).shape == (0, 1)

@@ -1,0 +1,217 @@
+"""The ledger keeps its promise through kills, full disks, forks and crowds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import releases
+from taskveil.client import Client, Ledger
+from taskveil.errors import BudgetSpentError, LedgerError
+
+ONE, OTHER = b"1" * 32, b"2" * 32
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def never() -> bytes:
+    raise AssertionError("a second report was made")
+
+
+def test_one_report_a_round_and_release(ledger: Ledger) -> None:
+    assert ledger.once(ONE, "0", 1.0, 3.0, lambda: b"first") == b"first"
+    assert ledger.once(ONE, "0", 1.0, 3.0, never) == b"first"
+    assert ledger.once(ONE, "1", 1.0, 3.0, lambda: b"next round") == b"next round"
+    assert ledger.once(OTHER, "0", 1.0, 3.0, lambda: b"other release") == b"other release"
+    assert ledger.spent == 3.0
+
+
+def test_the_cap_holds_across_releases_and_rounds(ledger: Ledger) -> None:
+    ledger.once(ONE, "0", 1.0, 2.5, lambda: b"a")
+    ledger.once(OTHER, "0", 1.0, 2.5, lambda: b"b")
+    with pytest.raises(BudgetSpentError, match=r"2 of 2\.5 are spent"):
+        ledger.once(OTHER, "1", 1.0, 2.5, never)
+    assert ledger.once(ONE, "0", 1.0, 0.1, never) == b"a"  # resending costs nothing
+    assert ledger.once(OTHER, "1", 0.5, 2.5, lambda: b"c") == b"c"
+
+
+def test_a_cap_of_n_reports_allows_n(tmp_path: Path) -> None:
+    for number in range(60):
+        epsilon, count = random.Random(number).uniform(0.01, 3), 1 + number % 7
+        ledger = Ledger(tmp_path / f"{number}.sqlite")
+        for place in range(count):
+            ledger.once(ONE, str(place), epsilon, count * epsilon, lambda: b"x")
+        with pytest.raises(BudgetSpentError):
+            ledger.once(ONE, "more", epsilon, count * epsilon, never)
+        ledger.close()
+
+
+def test_nan_buys_nothing(ledger: Ledger) -> None:
+    with pytest.raises(BudgetSpentError):
+        ledger.once(ONE, "0", float("nan"), 1.0, never)
+    with pytest.raises(BudgetSpentError):
+        ledger.once(ONE, "0", 1.0, float("nan"), never)
+
+
+def test_what_was_not_made_is_not_spent(ledger: Ledger) -> None:
+    with pytest.raises(ZeroDivisionError):
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: bytes(1 // 0))
+    assert ledger.spent == 0
+    assert ledger.once(ONE, "0", 1.0, 1.0, lambda: b"now") == b"now"
+
+
+def test_every_commit_is_synced(ledger: Ledger) -> None:
+    """A kill cannot tell a synced commit from one in the page cache; a power cut can. FULL is 2."""
+    assert ledger._open().execute("PRAGMA synchronous").fetchone() == (2,)
+    assert ledger._open().execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_it_survives_reopening(tmp_path: Path) -> None:
+    Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
+    assert Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, never) == b"kept"
+
+
+def test_unusable_files_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("this is not a database, it is a letter to my grandmother " * 50)
+    (tmp_path / "folder").mkdir()
+    for bad in ("text", "folder", "nowhere/ledger"):
+        with pytest.raises(LedgerError, match="no report was made"):
+            Ledger(tmp_path / bad)
+
+
+def test_a_damaged_ledger_makes_no_report(ledger: Ledger, tmp_path: Path) -> None:
+    for place in range(50):
+        ledger.once(ONE, str(place), 1.0, 1e6, lambda: b"x" * 500)
+    ledger.close()
+    raw = bytearray((tmp_path / "ledger.sqlite").read_bytes())
+    for place in range(100, len(raw)):
+        raw[place] = 0xA5
+    (tmp_path / "ledger.sqlite").write_bytes(bytes(raw))
+    with pytest.raises(LedgerError):
+        Ledger(tmp_path / "ledger.sqlite").once(ONE, "new", 1.0, 1e6, never)
+
+
+def test_a_full_disk_makes_no_report(tmp_path: Path) -> None:
+    """With no room for another page the report is refused, and what was recorded stays readable."""
+    code = """
+import resource, signal, sys
+from taskveil.client import Ledger
+from taskveil.errors import LedgerError
+ledger = Ledger(sys.argv[1])
+first = ledger.once(b"1" * 32, "0", 1.0, 1e9, lambda: b"kept")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import os
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[1] + "-wal"), resource.RLIM_INFINITY))
+refused = 0
+for place in range(1, 40):
+    try:
+        ledger.once(b"1" * 32, str(place), 1.0, 1e9, lambda: b"x" * 900)
+    except LedgerError:
+        refused += 1
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(refused, ledger.spent, ledger.once(b"1" * 32, "0", 1.0, 1e9, None) == first)
+"""
+    path = str(tmp_path / "l")
+    out = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True).stdout.split()
+    assert int(out[0]) > 0
+    assert float(out[1]) == 40 - int(out[0])  # spent is exactly what was not refused
+    assert out[2] == "True"
+
+
+def test_threads_share_one_report(ledger: Ledger) -> None:
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(os.urandom(8))
+        return made[-1]
+
+    got: list[bytes] = []
+    threads = [threading.Thread(target=lambda: got.append(ledger.once(ONE, "0", 1.0, 1.0, make))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert set(got) == set(made)
+
+
+def test_forks_and_processes_share_one_report(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.once(ONE, "before", 1.0, 99.0, lambda: b"x")
+    code = (
+        "import sys, os; from taskveil.client import Ledger\n"
+        "ledger = Ledger(sys.argv[1]); ledger.spent; os.fork()\n"
+        "for place in range(20):\n"
+        "    got = ledger.once(b'1' * 32, str(place), 1.0, 99.0, lambda: os.urandom(8)).hex()\n"
+        "    os.write(1, f'{place} {got}\\n'.encode())"  # one write: both halves of a fork share the pipe
+    )
+    path = str(tmp_path / "ledger.sqlite")
+    crowd = [subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    lines = [line for process in crowd for line in process.communicate(timeout=60)[0].splitlines()]
+    assert len(lines) == 6 * 20
+    assert len(set(lines)) == 20
+    assert ledger.spent == 21.0
+
+
+def test_a_fork_opens_its_own_connection(tmp_path: Path) -> None:
+    code = (
+        "import sys, os; from taskveil.client import Ledger\n"
+        "ledger = Ledger(sys.argv[1]); parents = ledger._open(); child = os.fork()\n"
+        "if child == 0: os._exit(0 if ledger._open() is not parents else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), ledger._open() is parents)"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path / "l")], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["0", "True"]
+
+
+WORKER = """
+import sys
+from taskveil.client import Client
+client = Client.load(sys.argv[1], ledger=sys.argv[2], cap=1e9)
+print("ready", flush=True)
+for place in range(int(sys.argv[3]), 10**6):
+    report = client.report([0.5] * 5, round=place)
+    print(place, report.to_bytes().hex(), flush=True)  # this is the network: what was printed has left the device
+"""
+
+
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    """SIGKILL at many moments: whatever left the device is recorded, exactly once, and a retry repeats it."""
+    veil = releases.veil(releases.linear(), releases.laplace(releases.box(3), 1.0))
+    veil.save(tmp_path / "r")
+    path, seen, chance = tmp_path / "ledger.sqlite", {}, random.Random(0)
+    epsilon = veil.guarantee.epsilon
+    for _ in range(25):
+        start = str(max(len(seen) - 3, 0))  # every life first retries the last rounds of the life before
+        arguments = [sys.executable, "-c", WORKER, str(tmp_path / "r"), str(path), start]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        rest, _ = process.communicate()
+        for line in rest.splitlines(keepends=True):
+            if line.endswith("\n"):  # a half-printed line is a connection cut in the middle
+                place, sent = line.split()
+                assert seen.setdefault(place, sent) == sent, "a retry changed what had been sent"
+        with sqlite3.connect(path) as connection:
+            recorded = dict(connection.execute("SELECT round, hex(bytes) FROM reports"))
+        connection.close()
+        assert {place: sent.upper() for place, sent in seen.items()}.items() <= recorded.items()
+        assert len(recorded) <= len(seen) + 1  # at most the one report that was recorded but not yet sent
+        seen = {place: sent.lower() for place, sent in recorded.items()}
+    assert len(seen) > 25
+    client = Client.load(tmp_path / "r", ledger=path, cap=1e9)
+    assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
+    assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())

@@ -1,0 +1,148 @@
+"""Small releases of every mechanism, built by hand, for tests of what runs on devices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import taskveil as tv
+from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
+from taskveil.device import Device
+from taskveil.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.lattice import Lattice
+from taskveil.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.regions import BoxRegion, DiamondRegion, Region, SignRegion
+
+NAMES = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
+
+
+def linear(width: int = 5, latents: int = 3) -> LinearEncoder:
+    rng = np.random.default_rng(width)
+    low = rng.normal(size=width) - 2
+    return LinearEncoder.of(
+        low=low,
+        high=low + rng.uniform(1, 5, size=width),
+        weights=rng.normal(size=(latents, width)),
+        offset=rng.normal(size=latents),
+    )
+
+
+def hidden(width: int = 5, latents: int = 3, *, softmax: bool = False) -> HiddenEncoder:
+    rng = np.random.default_rng(width + 100)
+    low = np.append(rng.normal(size=width - 1) - 2, 1.0)
+    return HiddenEncoder.of(
+        low=low,
+        high=low + np.append(rng.uniform(1, 5, size=width - 1), 0.0),  # the last attribute never varies
+        hidden_weights=rng.normal(size=(8, width)),
+        hidden_offset=rng.normal(size=8),
+        weights=rng.normal(size=(latents, 8)),
+        offset=rng.normal(size=latents),
+        skip=rng.normal(size=(latents, width)),
+        softmax=softmax,
+    )
+
+
+def box(latents: int, step: float = 2.0**-12, half: int = 1 << 14) -> BoxRegion:
+    return BoxRegion(step=step, low=np.full(latents, -half), high=np.full(latents, half + 1))
+
+
+def sign_region(latents: int = 3) -> SignRegion:
+    bits = (np.arange(2 ** (latents - 1))[:, None] >> np.arange(latents)) & 1
+    signs = (1 - 2 * bits).astype(np.int8)
+    rng = np.random.default_rng(0)
+    cloud = rng.integers(-500, 700, size=(40, latents)) @ signs.T.astype(np.int64)
+    lower, upper = cloud.min(axis=0), cloud.max(axis=0)
+    return SignRegion(step=2.0**-8, signs=signs, lower=lower, upper=upper, center=np.array([50, -20, 10][:latents]))
+
+
+def diamond(latents: int = 3) -> DiamondRegion:
+    return DiamondRegion(step=2.0**-10, center=np.arange(latents) * 100, radius=2000)
+
+
+def stage(size: int, favoured: int, epsilon: float, latents: int = 3, seed: int = 0, *, ties: bool = False) -> Stage:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-4000, 4000, size=(size, latents))
+    offsets = rng.integers(-(10**6), 10**6, size=size)
+    if ties:  # every score appears twice
+        vectors[: size // 2], offsets[: size // 2] = vectors[-(size // 2) :], offsets[-(size // 2) :]
+    return Stage(
+        vectors=vectors,
+        offsets=offsets,
+        shifts=rng.integers(-3000, 3000, size=(size, latents)),
+        response=Response.calibrated(size=size, favoured=favoured, epsilon=epsilon),
+    )
+
+
+def lattice(latents: int = 3, count: int = 9, budget: int = 12, reach: int = 2**15) -> Lattice:
+    levels = (np.arange(count) - count // 2) * (reach // count)
+    lengths = np.abs(np.arange(count) - count // 2)
+    return Lattice(
+        levels=np.tile(levels, latents),
+        lengths=np.tile(lengths, latents),
+        counts=np.full(latents, count),
+        budget=budget,
+    )
+
+
+def lattice_codebook(epsilon: float, **shape: int) -> LatticeCodebook:
+    points = lattice(**shape)
+    response = Response.calibrated(size=points.size, favoured=1, epsilon=epsilon)
+    region = box(points.dim, 2.0**-22, 2**24 - 1) if "reach" in shape else box(points.dim)
+    return LatticeCodebook(region=region, lattice=points, response=response)
+
+
+def laplace(region: Region, epsilon: float) -> Laplace:
+    return Laplace.calibrated(region=region, epsilon=epsilon)
+
+
+def veil(encoder: Encoder, mechanism: Laplace | Codebook | LatticeCodebook) -> tv.Veil:
+    """A veil whose decoder fits but was not designed."""
+    n = encoder.width
+    rng = np.random.default_rng(1)
+    decoder: AffineDecoder | CodewordDecoder | LatticeDecoder
+    if isinstance(mechanism, Laplace):
+        decoder = AffineDecoder(weights=rng.normal(size=(n, mechanism.report_width)), offset=rng.normal(size=n))
+    elif isinstance(mechanism, Codebook):
+        sizes = np.array([s.response.size for s in mechanism.stages])
+        decoder = CodewordDecoder(codewords=rng.normal(size=(int(sizes.sum()), n)), sizes=sizes)
+    else:
+        points = mechanism.lattice
+        decoder = LatticeDecoder(
+            lattice=points,
+            step=mechanism.region.step,
+            weights=rng.normal(size=(n, points.dim)),
+            offset=rng.normal(size=n),
+        )
+    return tv.Veil(
+        encoder=encoder,
+        mechanism=mechanism,
+        decoder=decoder,
+        task=tv.LinearTask(np.eye(n)),
+        method="by hand",
+        columns=NAMES[:n],
+        units=tuple(["kW"] * n),
+    )
+
+
+def devices() -> dict[str, Device]:
+    """One device per mechanism and per way through its code."""
+    made = {
+        "laplace_box": veil(linear(), laplace(box(3), 1.0)),
+        "laplace_sign_hidden": veil(hidden(), laplace(sign_region(), 2.5)),
+        "laplace_diamond": veil(linear(30, 12), laplace(diamond(12), 0.7)),
+        "laplace_coarse": veil(linear(), laplace(box(3, 1.0, 1), 8.0)),
+        "laplace_wide": veil(linear(), Laplace(region=box(3, 2.0**-30, 2**39), scale=2.0**38 + 0.3)),
+        "codebook": veil(linear(30, 4), Codebook(region=box(4), stages=(stage(64, 4, 3.0, 4),))),
+        "codebook_stages": veil(
+            hidden(softmax=True),
+            Codebook(
+                region=box(3),
+                stages=(stage(16, 4, 2.0), stage(300, 10, 4.0, seed=1, ties=True), stage(7, 1, 45.0, seed=2)),
+            ),
+        ),
+        "lattice": veil(linear(), lattice_codebook(6.0)),
+        # More codewords than a 64-bit integer holds: a report has two digits.
+        "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),
+        # Squared distances that add up to more than 2^53.
+        "lattice_far": veil(linear(12, 12), lattice_codebook(9.0, latents=12, count=5, budget=6, reach=2**25 - 8)),
+    }
+    return {name: made[name].device for name in made}

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import releases
+from taskveil.errors import WireError
+from taskveil.mechanisms import Laplace
+from taskveil.wire import Layout, Problem, Report, from_json, pack_batch, to_json, unpack_batch
+
+
+def report(payload: bytes = b"\x07", id: bytes = b"i" * 16, release: bytes = b"r" * 32) -> Report:
+    return Report(release=release, id=id, payload=payload)
+
+
+@given(st.binary(min_size=1, max_size=200), st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32))
+def test_one_report_there_and_back(payload: bytes, id: bytes, release: bytes) -> None:
+    one = report(payload, id, release)
+    assert Report.from_bytes(one.to_bytes()) == one
+    assert bytes(one) == one.to_bytes()
+    assert len(one.to_bytes()) == 52 + len(payload)
+
+
+@given(st.lists(st.binary(min_size=18, max_size=18), min_size=1, max_size=20))
+def test_batches_there_and_back(contents: list[bytes]) -> None:
+    reports = [report(content[16:], content[:16]) for content in contents]
+    assert unpack_batch(pack_batch(reports)) == reports
+    assert from_json(to_json(reports)) == reports
+
+
+def test_the_format_is_pinned() -> None:
+    """Collectors in the field read these bytes: a change here needs a new version."""
+    assert report().to_bytes() == b"TV\x01\x01" + b"r" * 32 + b"i" * 16 + b"\x07"
+    assert pack_batch([report()]) == b"TV\x01\x02" + b"r" * 32 + b"\x01\x00" + b"\x01\x00\x00\x00" + b"i" * 16 + b"\x07"
+
+
+def test_every_cut_and_every_addition_is_noticed() -> None:
+    batch = pack_batch([report(), report(id=b"j" * 16)])
+    for length in range(len(batch)):
+        with pytest.raises(WireError):
+            unpack_batch(batch[:length])
+    with pytest.raises(WireError):
+        unpack_batch(batch + b"x")
+    one = report().to_bytes()
+    for length in range(len(one)):
+        with pytest.raises(WireError):
+            Report.from_bytes(one[:length])
+
+
+@pytest.mark.parametrize("raw", [b"", b"XX" + report().to_bytes()[2:], pack_batch([report()])])
+def test_other_bytes_are_no_report(raw: bytes) -> None:
+    with pytest.raises(WireError):
+        Report.from_bytes(raw)
+    newer = bytearray(report().to_bytes())
+    newer[2] = 2
+    with pytest.raises(WireError, match="newer taskveil"):
+        Report.from_bytes(bytes(newer))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: b.update(version=2),
+        lambda b: b.update(clock=5),
+        lambda b: b.pop("release"),
+        lambda b: b.update(release="zz"),
+        lambda b: b.update(reports=[]),
+        lambda b: b.update(reports=[1]),
+        lambda b: b["reports"][0].update(user="me"),
+        lambda b: b["reports"][0].update(id="00"),
+        lambda b: b["reports"][0].update(payload=""),
+        lambda b: b["reports"].append({"id": "00" * 16, "payload": "0000"}),
+    ],
+)
+def test_malformed_json_is_refused(change: object) -> None:
+    body = json.loads(to_json([report()]))
+    change(body)  # type: ignore[operator]
+    with pytest.raises(WireError):
+        from_json(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"{", b"[" * 100_000])
+def test_what_is_no_json_is_refused(raw: bytes) -> None:
+    with pytest.raises(WireError):
+        from_json(raw)
+
+
+def test_a_batch_has_one_release() -> None:
+    for mixed in ([], [report(), report(release=b"s" * 32)], [report(), report(b"ab")]):
+        with pytest.raises(WireError):
+            pack_batch(mixed)
+
+
+@pytest.mark.parametrize("name", list(releases.devices()))
+def test_payloads_keep_every_number(name: str) -> None:
+    mechanism = releases.devices()[name].mechanism
+    layout = Layout.of(mechanism)
+    rng = np.random.default_rng(0)
+    drawn = mechanism(rng.normal(size=(300, mechanism.latent_dim)) * 100)
+    if isinstance(mechanism, Laplace):
+        drawn = np.rint(drawn / mechanism.region.step).astype(np.int64)
+    for row in drawn.tolist():
+        payload = layout.pack(row)
+        assert len(payload) == sum(layout.sizes)
+        assert list(layout.unpack(payload)) == row
+    for edge in (layout.low, layout.high):
+        assert layout.unpack(layout.pack(edge)) == edge
+    beyond = [k + 1 for k in layout.high]
+    assert layout.unpack(layout.pack(beyond)) == layout.high  # cut off, never wrapped around
+
+
+def test_payloads_no_device_could_have_made_are_refused() -> None:
+    layout = Layout(low=(0, -3), high=(6, 300))
+    assert layout.sizes == (1, 2)
+    with pytest.raises(WireError, match="reach 6"):
+        layout.unpack(b"\x07\x00\x00")
+    with pytest.raises(WireError, match="3 bytes"):
+        layout.unpack(b"\x06\x00")
+
+
+def test_problem_documents_say_what_they_can() -> None:
+    problem = Problem(status=403, title="Forbidden", detail="release withdrawn")
+    assert Problem.from_json(problem.to_json(), status=403) == problem
+    assert str(problem) == "Forbidden: release withdrawn"
+    for useless in (b"", b"<html>", b"[1]", b'{"title": 5}'):
+        assert str(Problem.from_json(useless, status=418)) == "status 418"

@@ -1,0 +1,94 @@
+"""Writes what the browser client is held against: `python tests/vectors.py FOLDER`.
+
+For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
+Python client from injected bits, and, for some, how 1,000,000 reports of one record with real entropy are distributed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import releases
+from hostile import hostile_records
+from taskveil import entropy
+from taskveil.client import Client
+from taskveil.device import Device, pack_device
+from taskveil.encoders import LEVELS
+from taskveil.files import write_files
+from taskveil.mechanisms import Laplace
+
+COUNT = 10_000
+REPORTS = 1_000_000
+COUNTED = ("laplace_box", "codebook", "lattice")
+
+
+def records(device: Device, count: int) -> np.ndarray:
+    """Hostile records, edges of levels and ordinary ones, (count, n)."""
+    encoder, rng = device.encoder, np.random.default_rng(11)
+    low, high = encoder.low, encoder.high
+    hostile = hostile_records(encoder.width)[: count // 2]
+    size = (count - len(hostile), encoder.width)
+    inside = rng.uniform(low - 0.2 * (high - low), high + 0.2 * (high - low), size=size)
+    edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
+    nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
+    which = rng.integers(0, 4, size=(size[0], 1))
+    return np.concatenate([hostile, np.where(which == 0, edges, np.where(which == 1, nearly, inside))])
+
+
+class Bits:
+    """A bit stream that remembers what was taken. Every third is full of words that need the exact arithmetic."""
+
+    def __init__(self, rng: np.random.Generator, *, odd: bool) -> None:
+        self.rng, self.odd, self.taken = rng, odd, b""
+
+    def __call__(self, count: int) -> bytes:
+        raw = self.rng.bytes(count)
+        if self.odd:
+            words = np.frombuffer(raw, dtype="<u8").copy()
+            kind = self.rng.integers(0, 8, size=len(words))
+            words[kind == 0] = 0
+            words[kind == 1] = 2**64 - 1
+            words[kind == 2] >>= np.uint64(17)
+            words[kind == 3] &= np.uint64(1)
+            raw = words.tobytes()
+        self.taken += raw
+        return raw
+
+
+def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
+    real = entropy.system_bytes
+    for name, device in releases.devices().items():
+        home = folder / name
+        home.mkdir(parents=True, exist_ok=True)
+        content, arrays = pack_device(device, device.mechanism.epsilon, 0.0, "for tests")
+        release = bytes.fromhex(write_files(home, content, arrays))
+        client = Client(device=device, release=release, statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+        rng = np.random.default_rng(5)
+        with (home / "vectors.bin").open("wb") as file:
+            for number, row in enumerate(records(device, count)):
+                entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
+                report = client._make(row[None, :]).to_bytes()
+                file.write(row.astype("<f8").tobytes())
+                file.write(struct.pack("<HH", len(bits.taken), len(report)) + bits.taken + report)
+        entropy.system_bytes = real
+        (home / "counts.json").unlink(missing_ok=True)
+        if name in COUNTED:
+            record = device.encoder.low + 0.3 * (device.encoder.high - device.encoder.low)
+            bucket = int(device.mechanism.scale / 4) if isinstance(device.mechanism, Laplace) else 1
+            unit = device.mechanism.region.step * bucket if isinstance(device.mechanism, Laplace) else 1
+            tally: dict[int, int] = {}
+            for _ in range(10):
+                drawn = device.privatize(np.tile(record, (reports // 10, 1)))[:, 0]
+                for key, times in zip(*np.unique(np.floor(drawn / unit), return_counts=True), strict=True):
+                    tally[int(key)] = tally.get(int(key), 0) + int(times)
+            described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
+            (home / "counts.json").write_text(json.dumps(described))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
