@@ -30,7 +30,7 @@ NOTES = {
     "at most two seeds. Our task network alone, without privacy, costs 0.0700: the published 0.071 at ε = 100, one "
     "draw, would leave next to nothing for the noise.",
     "mnist": "As published, task-agnostic: not reproduced, its losses of 180 to 4,000 depend on where training "
-    "stopped. Rows as published are one seed and 8 epochs, the honest baselines and auto one seed.",
+    "stopped. Rows as published are one seed and 8 epochs, the honest baselines one seed; auto is run with CUDA only.",
 }
 
 
