@@ -33,6 +33,7 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/sensitivity.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/codebook.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/gradient.py
