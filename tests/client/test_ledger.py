@@ -115,9 +115,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import os
 resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[1] + "-wal"), resource.RLIM_INFINITY))
 refused = 0
-for place in range(1, 40):
+for place in range(1, 400):
     try:
-        ledger.once(b"1" * 32, str(place), 1.0, 1e9, lambda: b"x" * 900)
+        ledger.once(b"1" * 32, str(place), 1.0, 1e9, lambda: b"x" * 4000)
     except LedgerError:
         refused += 1
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -126,7 +126,7 @@ print(refused, ledger.spent, ledger.once(b"1" * 32, "0", 1.0, 1e9, None) == firs
     path = str(tmp_path / "l")
     out = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True).stdout.split()
     assert int(out[0]) > 0
-    assert float(out[1]) == 40 - int(out[0])  # spent is exactly what was not refused
+    assert float(out[1]) == 400 - int(out[0])  # spent is exactly what was not refused
     assert out[2] == "True"
 
 
