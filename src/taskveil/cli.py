@@ -169,7 +169,9 @@ def sweep(
     model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
     loss: Annotated[str | None, typer.Option(help="mse or cross_entropy; by default by the model's outputs.")] = None,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
-    methods: Annotated[str, typer.Option(help="Methods to compare, with commas between.")] = "task_aware,task_agnostic",
+    methods: Annotated[
+        str, typer.Option(help="Methods to compare, with commas between.")
+    ] = "codebook,task_aware,task_agnostic",
     seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
     folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",

@@ -103,7 +103,7 @@ class Frontier:
 
     def table(self) -> str:
         """A plain text table: methods down, budgets across, loss and share kept in every cell."""
-        cells = {(r["method"], r["epsilon"]): f"{r['loss']:.4g} ({r['kept']:.0%})" for r in self.rows()}
+        cells = {(r["method"], r["epsilon"]): f"{r['loss']:.4g} ({_share(r['kept'])})" for r in self.rows()}
         lines = [["method", *(f"ε = {e:g}" for e in self.epsilons)]]
         lines += [[m, *(cells.get((m, e), "") for e in self.epsilons)] for m in self.methods]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -206,9 +206,7 @@ class Frontier:
 def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return "<td></td>"
-    return (
-        f"<td>{row['loss']:.4g}<small>{row['kept']:.0%} kept · {row['least']:.4g} to {row['greatest']:.4g}</small></td>"
-    )
+    return f"<td>{row['loss']:.4g}<small>{_share(row['kept'])} kept{_range(row)}</small></td>"
 
 
 _PAGE = """<!doctype html>
@@ -231,3 +229,13 @@ design lies between the two. Small print: least and greatest loss over seeds, on
 <script type="application/json" id="data">{data}</script>
 </body></html>
 """
+
+
+def _share(kept: float) -> str:
+    """Whole percent, rounded towards zero: 94.9% must not read as the 95% somebody asked for."""
+    return f"{int(kept * 100)}%"
+
+
+def _range(row: dict[str, Any]) -> str:
+    """Least and greatest loss over seeds, where there are several."""
+    return f"<br>{row['least']:.4g} to {row['greatest']:.4g}" if row["least"] < row["greatest"] else ""

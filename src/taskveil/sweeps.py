@@ -36,7 +36,7 @@ def sweep(
     task: Task,
     *,
     epsilons: Iterable[float],
-    methods: Sequence[Method] = LEARNED,
+    methods: Sequence[Method] = ("codebook", "task_aware", "task_agnostic"),
     y: Any = None,
     X_test: Any = None,
     y_test: Any = None,

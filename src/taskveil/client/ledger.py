@@ -12,7 +12,6 @@ unseen.
 from __future__ import annotations
 
 import contextlib
-import contextlib
 import math
 import os
 import sqlite3

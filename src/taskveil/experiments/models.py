@@ -187,7 +187,7 @@ def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Se
     axes[0].axhline(nothing, color="grey", linestyle="-.", linewidth=1, label="no privacy")
     axes[0].axhline(constant, color="grey", linestyle=":", label="constant answer")
     axes[0].set(
-        xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, 1.35 * constant),
+        xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, 1.6 * constant),
         title=f"{experiment.name}: lines ours (dashed: as published), stars published",
     )  # fmt: skip
     for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
@@ -199,7 +199,7 @@ def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Se
     for ax in axes:
         ax.set_xticks(experiment.epsilons, [f"{e:g}" for e in experiment.epsilons])
         ax.minorticks_off()
-        ax.legend(fontsize=7)
+        ax.legend(fontsize=6, ncols=2, loc="upper right", framealpha=0.85)
     plots.save(fig, path)
 
 
