@@ -8,7 +8,7 @@ stops the upload with the server's own reason (an RFC 9457 problem document). St
 from __future__ import annotations
 
 import http.client
-import random
+import secrets
 import time
 import urllib.error
 import urllib.request
@@ -62,7 +62,7 @@ def _send(
     for attempt in range(attempts):
         if attempt:
             sleep(wait)
-        wait = min(pause * 2**attempt * random.uniform(0.5, 1.0), _LONGEST_PAUSE)
+        wait = min(pause * 2**attempt * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
         request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310
         try:
             with _opener(url).open(request, timeout=timeout) as answer:
