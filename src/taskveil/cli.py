@@ -280,7 +280,7 @@ def reproduce(
     """The paper's figures, and ours beside them."""
     from functools import partial
 
-    from taskveil.experiments.report import Finished, Row, table, write_json
+    from taskveil.experiments.report import Finished, Row, shares_table, table, write_json
 
     names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
     rows: list[Row] = []
@@ -295,7 +295,11 @@ def reproduce(
             rows += done.rows
             seconds[name] = done.seconds
     for title in dict.fromkeys(row.experiment for row in rows):
-        console.print(table(title, [row for row in rows if row.experiment == title]))
+        mine = [row for row in rows if row.experiment == title]
+        console.print(table(title, mine))
+        shares = shares_table(mine)
+        if shares:
+            console.print(shares)
     if json_file:
         write_json(json_file, rows)
         console.print(f"rows: {json_file}")

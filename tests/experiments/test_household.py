@@ -74,3 +74,15 @@ def test_minutes_become_hours_of_full_days(tmp_path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as bundle:
         bundle.writestr("household_power_consumption.txt", "\n".join(lines) + "\n")
     assert data._household_minutes(archive) == pytest.approx(np.arange(24)[None, :] + 0.25)
+
+
+def test_shares_of_the_reachable_improvement() -> None:
+    from taskveil.experiments.report import Row, captured_shares, shares_table
+
+    def row(design: str, loss: float) -> Row:
+        return Row(experiment="e", design=design, as_published=False, epsilon=1.0, loss=loss, low=loss, high=loss)
+
+    rows = [row("codebook", 0.6), row("limit", 0.2), row("constant", 1.0)]
+    assert captured_shares(rows) == {"codebook": {1.0: pytest.approx(0.5)}}
+    assert shares_table(rows) is not None
+    assert shares_table(rows[:1]) is None

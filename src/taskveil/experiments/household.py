@@ -69,6 +69,8 @@ def run(plot_folder: Path | None = None, seeds: int = 5, *, progress: bool = Fal
         if epsilon == HOURLY_EPSILON:
             hourly[method] = np.array([_hour(veils[0], hour).loss(test).mean for hour in range(24)])
     rows += [_row("limit", epsilon, False, _limit(train, test, task, epsilon)) for epsilon in EPSILONS]
+    guess = Loss.of(task.losses(np.broadcast_to(train.mean(axis=0), test.shape), test), exact=True)
+    rows += [_row("constant", epsilon, False, guess) for epsilon in EPSILONS]
     if plot_folder is not None:
         _plot(rows, hourly, plot_folder / "household.png")
     return rows

@@ -13,6 +13,8 @@ from typing import Any
 
 from rich.table import Table
 
+from taskveil.limits import captured
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -93,6 +95,39 @@ def table(title: str, rows: Iterable[Row]) -> Table:
                 view.add_row("  published", *("" if c is None else f"{c:.4f}" for c in cells), style="dim")
         view.add_section()
     return view
+
+
+def captured_shares(rows: Iterable[Row]) -> dict[str, dict[float, float]]:
+    """{design: {ε: share of the reachable improvement it captures}}, where there is a limit and a constant guess."""
+    honest = [row for row in rows if not row.as_published]
+    loss = {(row.design, row.epsilon): row.loss for row in honest}
+    shares: dict[str, dict[float, float]] = {}
+    for row in honest:
+        limit, constant = loss.get(("limit", row.epsilon)), loss.get(("constant", row.epsilon))
+        if limit is not None and constant is not None and row.design not in ("limit", "constant"):
+            shares.setdefault(row.design, {})[row.epsilon] = captured(constant, row.loss, limit)
+    return shares
+
+
+def shares_table(rows: Iterable[Row]) -> Table | None:
+    """(constant − loss)/(constant − limit) of every design, or None where there is no limit to compare with."""
+    shares = captured_shares(rows)
+    if not shares:
+        return None
+    budgets = sorted({epsilon for points in shares.values() for epsilon in points})
+    view = Table(title="share of the reachable improvement captured", title_justify="left")
+    view.add_column("design")
+    for epsilon in budgets:
+        view.add_column(f"ε = {epsilon:g}", justify="right")
+    for design, points in shares.items():
+        view.add_row(design.replace("_", " "), *(_percent(points.get(epsilon)) for epsilon in budgets))
+    return view
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{share:.0%}" if share > -1 else "below −100%"
 
 
 def write_json(path: Path, rows: Iterable[Row]) -> None:

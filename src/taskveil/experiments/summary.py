@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import Row, captured_shares
 
 INTRODUCTION = """# Results
 
@@ -60,6 +60,13 @@ def _section(title: str, rows: list[Row], seconds: dict[str, float]) -> list[str
             known = [points[e].published if e in points else None for e in budgets]
             if as_published and any(k is not None for k in known):
                 lines.append(_line("*published*", ["" if k is None else f"*{_number(k)}*" for k in known]))
+    shares = captured_shares(rows)
+    if shares:
+        lines += ["", "Share of the reachable improvement captured, (constant − loss)/(constant − limit):", ""]
+        lines += [_line("design", [f"ε = {e:g}" for e in budgets]), "| --- |" + " --- |" * len(budgets)]
+        for design, points in shares.items():
+            cells = [f"{points[e]:.0%}" if e in points and points[e] > -1 else "" for e in budgets]
+            lines.append(_line(design.replace("_", " "), cells))
     return [*lines, ""]
 
 
