@@ -64,8 +64,8 @@ def _section(title: str, rows: list[Row], seconds: dict[str, float]) -> list[str
     if shares:
         lines += ["", "Share of the reachable improvement captured, (constant − loss)/(constant − limit):", ""]
         lines += [_line("design", [f"ε = {e:g}" for e in budgets]), "| --- |" + " --- |" * len(budgets)]
-        for design, points in shares.items():
-            cells = [f"{points[e]:.0%}" if e in points and points[e] > -1 else "" for e in budgets]
+        for design, share in shares.items():
+            cells = [f"{share[e]:.0%}" if e in share and share[e] > -1 else "" for e in budgets]
             lines.append(_line(design.replace("_", " "), cells))
     return [*lines, ""]
 
