@@ -197,7 +197,8 @@ def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Se
     if latent_dims:
         axes[1].set(xscale="log", xlabel="ε", ylabel="task loss", title="Latent dimension Z (stars: published)")
     for ax in axes:
-        ax.set_xticks(experiment.epsilons, [f"{e:g}" for e in experiment.epsilons])
+        budgets = sorted({row.epsilon for row in rows} if ax is axes[0] else experiment.epsilons)
+        ax.set_xticks(budgets, [f"{e:g}" for e in budgets])
         ax.minorticks_off()
         ax.legend(fontsize=6, ncols=2, loc="upper right", framealpha=0.85)
     plots.save(fig, path)
