@@ -88,12 +88,16 @@ def _sign_sums(M: Floats) -> Iterator[Floats]:
 
     Doubling (every row added to and subtracted from all sums so far) costs one addition per sum.
     """
+    M = np.ascontiguousarray(M)
     split = 1
     while split < len(M) and 2**split * M.shape[1] <= _CHUNK:
         split += 1
-    sums = np.ascontiguousarray(M[:1])
-    for row in M[1:split]:
-        sums = np.concatenate([sums + row, sums - row])
+    sums = np.empty((2 ** (split - 1), M.shape[1]))
+    sums[0] = M[0]
+    for power, row in enumerate(M[1:split]):
+        done = 2**power
+        np.subtract(sums[:done], row, out=sums[done : 2 * done])
+        sums[:done] += row
     rest = M[split:]
     for code in range(2 ** len(rest)):
         signs = 1.0 - 2.0 * ((code >> np.arange(len(rest))) & 1)
