@@ -269,7 +269,7 @@ def audit(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[Experiment, typer.Argument(help="Which figure.")],
+    experiment: Annotated[list[Experiment], typer.Argument(help="Which figures, or all.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
@@ -282,7 +282,8 @@ def reproduce(
 
     from taskveil.experiments.report import Finished, Row, shares_table, table, write_json
 
-    names = EXPERIMENTS if experiment.value == "all" else (experiment.value,)
+    asked = [entry.value for entry in experiment]
+    names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
     rows: list[Row] = []
     seconds: dict[str, float] = {}
     with _friendly():

@@ -84,7 +84,7 @@ def test_the_summary_shows_every_row(tmp_path: Path) -> None:
     write_summary(tmp_path / "r.md", rows, {"e": 1.0, "f": 2.0}, seeds=5, device="cpu")
     page = (tmp_path / "r.md").read_text()
     assert "| codebook | 1234 [1.0000, 2000] | 0.5000 [0.4000, 0.6000] |" in page
-    assert "reproduce all" in page
+    assert "reproduce e f --seeds 5" in page
 
 
 def sheet(rows: list[list[str]]) -> str:

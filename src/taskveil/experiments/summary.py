@@ -37,7 +37,7 @@ NOTES = {
 def write_summary(path: Path, rows: Iterable[Row], seconds: dict[str, float], *, seeds: int, device: str) -> None:
     """One table per experiment: designs down, budgets across, the published value under ours."""
     rows = list(rows)
-    command = f"taskveil reproduce {'all' if len(seconds) > 1 else next(iter(seconds))} --seeds {seeds}"
+    command = f"taskveil reproduce {' '.join(seconds)} --seeds {seeds}"
     text = [INTRODUCTION.format(command=command, date=f"{datetime.now(UTC):%Y-%m-%d}", machine=_machine(device))]
     for title in dict.fromkeys(row.experiment for row in rows):
         text += _section(title, [row for row in rows if row.experiment == title], seconds)
