@@ -18,7 +18,7 @@ from taskveil.experiments.report import Row
 
 COLORS = {
     "codebook": "#d35400",
-    "auto": "#7f8c8d",
+    "auto": "#111111",
     "task_aware": "#1f5fbf",
     "task_agnostic": "#c0392b",
     "privacy_agnostic": "#2e8b57",
@@ -72,7 +72,9 @@ def curve(
         [r.loss for r in points],
         color=color,
         marker=None if as_published else MARKERS[design],
-        linestyle="--" if as_published else "-",
+        # auto usually lies on the curve of what it chose: dots on top keep both visible.
+        linestyle="--" if as_published else ":" if design == "auto" else "-",
+        zorder=3 if design == "auto" else 2,
         label=label or LABELS[design] + (" as published" if as_published else ""),
     )
     if band and not as_published:
