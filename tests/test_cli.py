@@ -103,7 +103,7 @@ def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path), "--seeds", "1")
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert set(rows[0]) == {
-        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
+        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published", "seeds",
     }  # fmt: skip
     assert (tmp_path / "household.png").exists()
 
@@ -114,14 +114,25 @@ def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytes
 
     asked = []
 
-    def experiment(plot: Path | None, seeds: int, *, device: str, progress: bool) -> list[Row]:
-        asked.append((plot, seeds, device, progress))
+    def experiment(seeds: int, *, device: str, progress: bool) -> list[Row]:
+        asked.append((seeds, device, progress))
+        point = {"experiment": "real-estate", "epsilon": 1.0, "low": 1, "high": 2}
         return [
-            Row(experiment="real-estate", design="task_aware", as_published=False, epsilon=1.0, loss=1, low=1, high=1)
+            Row(design="task_aware", as_published=True, loss=1.7, seeds=seeds, **point),
+            Row(design="task_aware", as_published=False, loss=1.5, seeds=seeds, **point),
+            Row(design="constant", as_published=False, loss=3.0, **point),
+            Row(design="no_privacy", as_published=False, loss=0.5, **point),
         ]
 
     monkeypatch.setattr(real_estate, "run", experiment)
-    page = tmp_path / "docs" / "results.md"
-    run("reproduce", "real-estate", "--seeds", "3", "--device", "cuda", "--summary", str(page))
-    assert asked == [(None, 3, "cuda", False)]
-    assert "| task aware | 1.0000 [1.0000, 1.0000] |" in page.read_text()
+    page, log = tmp_path / "docs" / "results.md", tmp_path / "log"
+    options = ("--seeds", "3", "--device", "cuda", "--summary", str(page), "--resume", str(log))
+    run("reproduce", "real-estate", *options)
+    assert asked == [(3, "cuda", False)]
+    assert "| task aware | 3 | 1.5000 [1.0000, 2.0000] |" in page.read_text()
+    # What is finished is not run again, but its picture is drawn wherever it is asked for.
+    run("reproduce", "real-estate", *options, "--plot", str(tmp_path / "pictures"))
+    assert len(asked) == 1
+    assert (tmp_path / "pictures" / "real_estate.png").exists()
+    run("reproduce", "real-estate", "--seeds", "2", "--resume", str(log))
+    assert len(asked) == 2

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import taskveil as tv
 from taskveil import sweeps
 from taskveil.cli import app
+from taskveil.designs import baselines
 from taskveil.designs.gradient import Settings
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.frontier import Frontier, Point
@@ -103,20 +104,20 @@ def test_without_test_records_some_are_held_out() -> None:
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"epsilons": [1.0, 2.0, 4.0], "methods": ["task_agnostic"], "resume": tmp_path / "log" / "sweep.json"}
-    original, calls = sweeps.design, []
+    original, calls = baselines.task_agnostic, []
 
-    def design(*arguments: object, **named: object) -> tv.Veil:
-        calls.append(named["epsilon"])
+    def task_agnostic(X: np.ndarray, task: tv.LinearTask, epsilon: float, domain: object) -> tv.Veil:
+        calls.append(epsilon)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return original(*arguments, **named)
+        return original(X, task, epsilon, domain)
 
-    monkeypatch.setattr(sweeps, "design", design)
+    monkeypatch.setattr(baselines, "task_agnostic", task_agnostic)
     with pytest.raises(KeyboardInterrupt):
         tv.sweep(X, LINEAR, **options)
     resumed = tv.sweep(X, LINEAR, **options)
     assert calls == [1.0, 2.0, 4.0, 4.0]
-    monkeypatch.setattr(sweeps, "design", original)
+    monkeypatch.setattr(baselines, "task_agnostic", original)
     assert resumed == tv.sweep(X, LINEAR, **{**options, "resume": None})
     with pytest.raises(DataError, match="other data or another task"):
         tv.sweep(X + 1.0, LINEAR, **options)

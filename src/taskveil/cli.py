@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from taskveil.errors import TaskveilError
+from taskveil.experiments.runs import EXPERIMENTS
 
 app = typer.Typer(help="Task-aware local differential privacy.", no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console()
 
-EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
 Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all")}, type=str)  # type: ignore[misc]
 
 
@@ -278,23 +278,24 @@ def reproduce(
     resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
 ) -> None:
     """The paper's figures, and ours beside them."""
-    from functools import partial
-
-    from taskveil.experiments.report import Finished, Row, shares_table, table, write_json
+    from taskveil.experiments.report import shares_table, table, write_json
+    from taskveil.experiments.runs import Finished
 
     asked = [entry.value for entry in experiment]
     names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
-    rows: list[Row] = []
-    seconds: dict[str, float] = {}
+    finished: list[Finished] = []
     with _friendly():
         for name in names:
-            done = Finished.read(resume, name, seeds) if resume else None
-            if done is None:
-                done = Finished.by(name, seeds, partial(_run_experiment, name, plot, seeds, device))
+            run = Finished.read(resume, name, seeds) if resume else None
+            if run is None:
+                console.print(f"{name}…")
+                run = Finished.by_running(name, seeds, device=device, progress=console.is_terminal)
                 if resume:
-                    done.write(resume)
-            rows += done.rows
-            seconds[name] = done.seconds
+                    run.write(resume)
+            finished.append(run)
+            if plot:
+                console.print(f"picture: {run.draw(plot)}")
+    rows = [row for run in finished for row in run.rows]
     for title in dict.fromkeys(row.experiment for row in rows):
         mine = [row for row in rows if row.experiment == title]
         console.print(table(title, mine))
@@ -304,28 +305,11 @@ def reproduce(
     if json_file:
         write_json(json_file, rows)
         console.print(f"rows: {json_file}")
-    if plot:
-        console.print(f"pictures: {plot}")
     if summary:
         from taskveil.experiments.summary import write_summary
 
-        write_summary(summary, rows, seconds, seeds=seeds, device=device)
+        write_summary(summary, finished)
         console.print(f"summary: {summary}")
-
-
-def _run_experiment(name: str, plot: Path | None, seeds: int, device: str) -> list[Any]:
-    from taskveil.experiments import household, theory
-
-    if name == "theory":
-        with console.status(f"{name}…"):
-            return theory.run(plot)
-    if name == "household":
-        return household.run(plot, seeds, progress=console.is_terminal)
-    from taskveil.experiments import breast_cancer, mnist, real_estate
-
-    run = {"real-estate": real_estate.run, "breast-cancer": breast_cancer.run, "mnist": mnist.run}[name]
-    console.print(f"{name}…")
-    return run(plot, seeds, device=device, progress=console.is_terminal)
 
 
 @app.command()

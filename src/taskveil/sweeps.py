@@ -5,30 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 import taskveil
-from taskveil.designs import Method, design
+from taskveil.designs.many import Method, Options, design_many
 from taskveil.domain import Domain, fit_domain
 from taskveil.errors import DataError, TaskError
 from taskveil.frontier import Frontier, Point
 from taskveil.records import as_epsilon, as_records, as_volunteers
-from taskveil.task import LinearTask, ModelTask, MultiTask, Task, check_task, take_labels
-from taskveil.veil import Veil
+from taskveil.task import LinearTask, MultiTask, Task, as_linear, check_task, take_labels
 
 Floats = NDArray[np.float64]
 
-LearnedMethod = Literal["task_aware", "task_agnostic", "privacy_agnostic"]
-
 TEST_SHARE = 0.3
-LEARNED: tuple[LearnedMethod, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
-"""Methods that train all budgets and seeds of a model task at once."""
 
 
 def sweep(
@@ -80,7 +75,7 @@ def sweep(
         held = as_records(X_test, width=records.shape[1])
         task.labels(y_test, len(held))
     where = fit_domain(domain, records)
-    linear = isinstance(task, LinearTask) or (isinstance(task, MultiTask) and task.stacked() is not None)
+    linear = as_linear(task) is not None
     done = _Log(resume, _fingerprint(records, y, held, y_test, task, f"{latent_dim} {where.bounding_box}"))
     for method in methods:
         missing = [(e, s) for e in budgets for s in ([0] if linear else chosen) if (method, e, s) not in done.points]
@@ -92,10 +87,7 @@ def sweep(
                 epsilons=sorted({e for e, _ in missing}),
                 seeds=sorted({s for _, s in missing}),
                 method=method,
-                latent_dim=latent_dim,
-                domain=where,
-                device=device,
-                progress=progress,
+                options=Options(domain=where, latent_dim=latent_dim, device=device, progress=progress),
             )
             for epsilon, seed, veil in veils:
                 done.add(Point.of(method, epsilon, seed, veil.loss(held, y_test)))
@@ -105,50 +97,6 @@ def sweep(
         clear=float(task.losses(held, held, y_test).mean()),
         constant=constant_loss(task, records, y, held, y_test),
     )
-
-
-def design_many(
-    X: Floats,
-    task: Task,
-    y: Any,
-    *,
-    epsilons: Sequence[float],
-    seeds: Sequence[int],
-    method: Method,
-    domain: Domain,
-    latent_dim: int | None = None,
-    device: str = "cpu",
-    progress: bool = False,
-) -> Iterator[tuple[float, int, Veil]]:
-    """A veil for every (ε, seed), each as soon as it is there; what budgets can share is learned once."""
-    model = isinstance(task, ModelTask) or (isinstance(task, MultiTask) and task.stacked() is None)
-    learned = next((name for name in LEARNED if name == method), None)
-    if model and learned:
-        from taskveil.designs.learned import design_models
-
-        veils = design_models(
-            X, task, y, epsilons=epsilons, seeds=seeds, domain=domain, method=learned, latent_dim=latent_dim,
-            device=device, progress=progress,
-        )  # fmt: skip
-        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
-        return
-    for seed in seeds:
-        if isinstance(task, ModelTask) and method == "codebook" and not callable(task.loss):
-            from taskveil.designs.model_codebook import model_codebook
-            from taskveil.designs.predictor import fit_predictor
-
-            # What a record says about the answer does not depend on the budget.
-            classes, truth = task.loss == "cross_entropy", task.targets(X, y)
-            predictor = fit_predictor(X, truth, classes=classes, seed=seed, device=device)
-            for epsilon in epsilons:
-                yield epsilon, seed, model_codebook(X, task, epsilon, domain, y, seed, device, predictor)
-            continue
-        for epsilon in epsilons:
-            veil = design(
-                X, task, epsilon=epsilon, y=y, method=method, latent_dim=latent_dim, domain=domain, seed=seed,
-                progress=progress, device=device,
-            )  # fmt: skip
-            yield epsilon, seed, veil
 
 
 def constant_loss(task: Task, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:

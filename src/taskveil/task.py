@@ -301,6 +301,13 @@ def check_task(task: Any) -> Task:
     return task
 
 
+def as_linear(task: Task) -> LinearTask | None:
+    """The LinearTask with the same loss, where there is one."""
+    if isinstance(task, MultiTask):
+        return task.stacked()
+    return task if isinstance(task, LinearTask) else None
+
+
 def take_labels(task: Task, y: Any, rows: slice | NDArray[Any]) -> Any:
     """The labels of some records, as they were given: None, one array, or one entry per task of a MultiTask."""
     if y is None:

@@ -14,12 +14,17 @@ from taskveil.designs.published import Recipe
 from taskveil.errors import DataError
 from taskveil.experiments import breast_cancer, data, mnist, models, real_estate
 from taskveil.experiments.report import Row, published_points
+from taskveil.experiments.runs import Finished
 from taskveil.experiments.summary import write_summary
 
 HAVE = data._local("real_estate/valuation.csv") is not None
 HAVE_MNIST = data._local("mnist/t10k-images-idx3-ubyte.gz") is not None
 
 REAL_ESTATE = {1.0: 0.0127, 1.5: 0.0120, 3.0: 0.0098, 5.0: 0.0080, 10.0: 0.0063, 30.0: 0.0052}
+
+
+def finished(name: str, rows: list[Row]) -> Finished:
+    return Finished(name=name, seeds=2, seconds=12.3, machine="a machine", date="2026-01-02", rows=rows)
 
 
 def honest(experiment: models.Experiment, seeds: int) -> dict[float, float]:
@@ -67,11 +72,14 @@ def test_rows_as_published_and_the_picture(tmp_path: Path) -> None:
     assert all(row.as_published and row.low <= row.loss <= row.high for row in rows)
     by_name = {(row.design, row.epsilon): row for row in rows}
     assert by_name["task_aware_Z1", 5.0].published == published_points("real_estate", "task_aware_Z1")[5.0][0]
-    models.plot(experiment, rows, tmp_path / "p.png", latent_dims=(1, 3, 6))
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    write_summary(tmp_path / "results.md", rows, {"real-estate": 12.3}, seeds=2, device="cpu")
+    rows += models.reference_rows(experiment)
+    assert rows[-1].loss < 0.006 < 0.012 < rows[-7].loss
+    run = finished("real-estate", rows)
+    assert run.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
+    write_summary(tmp_path / "results.md", [run])
     page = (tmp_path / "results.md").read_text()
-    assert "## real-estate (12 s)" in page
+    assert "## real-estate" in page
+    assert "Measured on 2026-01-02 in 12 s on a machine." in page
     assert "taskveil reproduce real-estate --seeds 2" in page
     assert page.count("*published*") == 5
 
@@ -81,10 +89,10 @@ def test_the_summary_shows_every_row(tmp_path: Path) -> None:
         Row(experiment="e", design="codebook", as_published=False, epsilon=2.0, loss=0.5, low=0.4, high=0.6),
         Row(experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1234.5, low=1.0, high=2000.0),
     ]
-    write_summary(tmp_path / "r.md", rows, {"e": 1.0, "f": 2.0}, seeds=5, device="cpu")
+    write_summary(tmp_path / "r.md", [finished("e", rows), finished("f", rows)])
     page = (tmp_path / "r.md").read_text()
-    assert "| codebook | 1234 [1.0000, 2000] | 0.5000 [0.4000, 0.6000] |" in page
-    assert "reproduce e f --seeds 5" in page
+    assert page.count("| codebook | 1 | 1234 [1.0000, 2000] | 0.5000 [0.4000, 0.6000] |") == 2
+    assert "reproduce e f --seeds 2" in page
 
 
 def sheet(rows: list[list[str]]) -> str:

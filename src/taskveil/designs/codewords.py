@@ -8,6 +8,8 @@ space, or by search.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -41,10 +43,11 @@ def own_cost(truth: Floats, *, classes: bool) -> Floats:
     return np.asarray(-(truth**2).mean(axis=1))
 
 
-def realise(task: ModelTask, wanted: Floats, X: Floats, rng: np.random.Generator) -> Floats:
+def realise(task: ModelTask, wanted: Floats, X: Floats, rng: np.random.Generator, device: str = "cpu") -> Floats:
     """Inputs (K, n) inside the volunteers' range whose answers come closest to `wanted` (K, S)."""
-    module = task.torch_module
-    return _by_search(task, wanted, X, rng) if module is None else _by_gradient(module, task, wanted, X)
+    if task.torch_module is None:
+        return _by_search(task, wanted, X, rng)
+    return _by_gradient(copy.deepcopy(task.torch_module).to(device), task, wanted, X)
 
 
 def _divergence(given: Floats, wanted: Floats, *, classes: bool) -> Floats:

@@ -9,6 +9,7 @@ and m by cross-validation.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from scipy.sparse import csr_array
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.build import box_region
 from taskveil.designs.codewords import LEAST, answers, costs, own_cost, realise
-from taskveil.designs.predictor import Predictor, fit_predictor
+from taskveil.designs.predictor import fit_predictor
 from taskveil.domain import Domain
 from taskveil.errors import TaskError
 from taskveil.mechanisms import Codebook, Response, Stage
@@ -52,42 +53,53 @@ class Sample:
         return len(self.truth)
 
 
-def model_codebook(
+def model_codebooks(
     X: Floats,
     task: ModelTask,
-    epsilon: float,
+    epsilons: Iterable[float],
     domain: Domain,
     y: Any = None,
     seed: int = 0,
     device: str = "cpu",
-    predictor: Predictor | None = None,
-) -> Veil:
-    """The codebook of least cross-validated loss. `predictor` may be shared by all budgets of a sweep."""
+) -> Iterator[tuple[float, Veil]]:
+    """For every budget the codebook of least cross-validated loss, each as soon as it is there."""
     if callable(task.loss):
         raise TaskError('codebooks need loss="mse" or "cross_entropy"; use method="task_aware" for a loss of your own.')
-    rng = np.random.default_rng(seed)
     classes, truth = task.loss == "cross_entropy", task.targets(X, y)
     if not np.isfinite(truth).all():
         raise TaskError("the task's answers or labels are not finite on the volunteers' records.")
-    predictor = predictor or fit_predictor(X, truth, classes=classes, seed=seed, device=device)
+    # What a record says about the answer does not depend on the budget.
+    predictor = fit_predictor(X, truth, classes=classes, seed=seed, device=device)
     sample = Sample(predicted=predictor.held_out, truth=truth, classes=classes)
-    budget = min(epsilon, _LARGEST_EPSILON)
-    response = _choose(sample, budget, rng)
+    box = domain.bounding_box
+    encoder = predictor.encoder(box.low, box.high)
+    made: dict[float, Veil] = {}
+    for epsilon in epsilons:
+        budget = min(epsilon, _LARGEST_EPSILON)
+        if budget not in made:
+            codewords, response = _fit(task, sample, budget, X, np.random.default_rng(seed), device)
+            made[budget] = Veil(
+                encoder=encoder,
+                mechanism=_mechanism(answers(task, codewords), sample, response),
+                decoder=CodewordDecoder(codewords=codewords, sizes=np.array([len(codewords)])),
+                task=task,
+                method="codebook",
+            )
+        yield epsilon, made[budget]
+
+
+def _fit(
+    task: ModelTask, sample: Sample, epsilon: float, X: Floats, rng: np.random.Generator, device: str
+) -> tuple[Floats, Response]:
+    """Codewords (K, n) and the channel that reports them."""
+    response = _choose(sample, epsilon, rng)
     _, wanted = min((lloyd(sample, response, rng) for _ in range(6)), key=lambda found: found[0])
-    codewords = realise(task, wanted, X, rng)
-    given = answers(task, codewords)
-    if not np.isfinite(given).all():
+    codewords = realise(task, wanted, X, rng, device)
+    if not np.isfinite(answers(task, codewords)).all():
         raise TaskError(
             "the model answers NaN at a codeword; does it cope with all inputs inside the volunteers' range?"
         )
-    box = domain.bounding_box
-    return Veil(
-        encoder=predictor.encoder(box.low, box.high),
-        mechanism=_mechanism(given, sample, response),
-        decoder=CodewordDecoder(codewords=codewords, sizes=np.array([len(codewords)])),
-        task=task,
-        method="codebook",
-    )
+    return codewords, response
 
 
 def lloyd(sample: Sample, response: Response, rng: np.random.Generator, steps: int = 40) -> tuple[float, Floats]:

@@ -23,7 +23,7 @@ from taskveil.experiments.report import Row, published, published_points
 from taskveil.limits import gaussian_limit
 from taskveil.sensitivity import l1_diameter
 from taskveil.task import LinearTask
-from taskveil.veil import Loss, Veil
+from taskveil.veil import Loss
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ METHODS: tuple[Method, ...] = (
     "matrix_factorization",
 )
 SEEDED = ("auto", "codebook")
-SERIES = {
+SERIES: dict[Method, str] = {
     "task_aware": "task_aware",
     "task_agnostic": "task_agnostic",
     "privacy_agnostic": "privacy_agnostic_Z3",
@@ -55,24 +55,19 @@ def problem() -> tuple[Floats, Floats, LinearTask]:
     return days[:count], days[count:], LinearTask(np.diag(weights) / np.sqrt(24))
 
 
-def run(plot_folder: Path | None = None, seeds: int = 5, *, progress: bool = False) -> list[Row]:
-    """All rows, means over `seeds` where a design depends on one; writes household.png into `plot_folder`."""
+def run(seeds: int = 5, *, progress: bool = False, **_: object) -> list[Row]:
+    """All rows, means over `seeds` where a design depends on one."""
     train, test, task = problem()
     rows = [_row(d, eps, True, Loss.of(_published_way(d, eps, train, test, task) @ _k2(task), exact=True))
             for d in SERIES for eps in EPSILONS]  # fmt: skip
-    hourly: dict[str, Floats] = {}
     points = [(method, epsilon) for method in METHODS for epsilon in EPSILONS]
     for method, epsilon in track(points, "household…", disable=not progress):
         count = seeds if method in SEEDED else 1
         veils = [design(train, task, epsilon=epsilon, method=method, seed=seed) for seed in range(count)]
-        rows.append(_row(method, epsilon, False, mean_loss([veil.loss(test) for veil in veils])))
-        if epsilon == HOURLY_EPSILON:
-            hourly[method] = np.array([_hour(veils[0], hour).loss(test).mean for hour in range(24)])
+        rows.append(_row(method, epsilon, False, mean_loss([veil.loss(test) for veil in veils]), count))
     rows += [_row("limit", epsilon, False, _limit(train, test, task, epsilon)) for epsilon in EPSILONS]
     guess = Loss.of(task.losses(np.broadcast_to(train.mean(axis=0), test.shape), test), exact=True)
     rows += [_row("constant", epsilon, False, guess) for epsilon in EPSILONS]
-    if plot_folder is not None:
-        _plot(rows, hourly, plot_folder / "household.png")
     return rows
 
 
@@ -93,13 +88,17 @@ def _limit(train: Floats, test: Floats, task: LinearTask, epsilon: float) -> Los
     return Loss(mean=loss, low=loss, high=loss, exact=True)
 
 
-def _hour(veil: Veil, hour: int) -> Veil:
-    """The same reports, judged by one hour alone."""
-    return replace(veil, task=LinearTask(np.eye(24)[hour : hour + 1]))
+def _hourly(method: Method) -> Floats:
+    """(24,): the same reports, judged by each hour alone."""
+    train, test, task = problem()
+    veil = design(train, task, epsilon=HOURLY_EPSILON, method=method)
+    hours = (replace(veil, task=LinearTask(np.eye(24)[hour : hour + 1])) for hour in range(24))
+    return np.array([hour.loss(test).mean for hour in hours])
 
 
-def _row(method: str, epsilon: float, as_published: bool, loss: Loss) -> Row:
-    known = published_points("household", SERIES[method]) if method in SERIES else {}
+def _row(method: str, epsilon: float, as_published: bool, loss: Loss, seeds: int = 0) -> Row:
+    series = next((series for name, series in SERIES.items() if name == method), None)
+    known = published_points("household", series) if series else {}
     return Row(
         experiment="household",
         design=method,
@@ -109,6 +108,7 @@ def _row(method: str, epsilon: float, as_published: bool, loss: Loss) -> Row:
         low=loss.low,
         high=loss.high,
         published=known[epsilon][0] if epsilon in known else None,
+        seeds=seeds,
     )
 
 
@@ -133,13 +133,14 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
     return np.asarray((estimates - test) ** 2 + variance * (decoder.weights**2).sum(axis=1))
 
 
-def _plot(rows: list[Row], hourly: dict[str, Floats], path: Path) -> None:
+def plot(rows: list[Row], path: Path) -> None:
+    """Loss against 1/ε, and the error of each hour at one budget."""
     fig, (left, right) = plots.figure(2, height=5.0)
     limit = sorted((1 / row.epsilon, row.loss) for row in rows if row.design == "limit")
     reach, bound = np.array(limit).T
     left.fill_between(reach, bound, color="grey", alpha=0.2, label="beyond the information limit")
     plots.curve(left, rows, "codebook", as_published=False, inverse=True)
-    right.plot(np.arange(1, 25), hourly["codebook"], color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
+    right.plot(np.arange(1, 25), _hourly("codebook"), color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
                label=plots.LABELS["codebook"])  # fmt: skip
     for method, series in SERIES.items():
         plots.curve(left, rows, method, as_published=True, inverse=True)
@@ -155,7 +156,7 @@ def _plot(rows: list[Row], hourly: dict[str, Floats], path: Path) -> None:
             label=plots.LABELS[method] + ", published points",
         )
         hours = np.arange(1, 25)
-        right.plot(hours, hourly[method], color=plots.COLORS[method], marker=plots.MARKERS[method],
+        right.plot(hours, _hourly(method), color=plots.COLORS[method], marker=plots.MARKERS[method],
                    label=plots.LABELS[method])  # fmt: skip
         known = published("household")["hourly_mse_epsilon5"][series]
         right.plot(hours, [point["mse"] for point in known], "*", color=plots.COLORS[method], alpha=0.45)

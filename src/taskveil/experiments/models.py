@@ -12,22 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from taskveil.designs import Method as AnyMethod
+from taskveil.designs.many import Method as AnyMethod
+from taskveil.designs.many import Options, design_many
 from taskveil.designs.objective import Objective
 from taskveil.designs.published import Method, Recipe, train
 from taskveil.designs.replicas import Replicas
 from taskveil.domain import Points
 from taskveil.experiments import plots
 from taskveil.experiments.report import Row, published, published_points
-from taskveil.sweeps import design_many
+from taskveil.sweeps import constant_loss
 from taskveil.task import LossName, ModelTask
 
 Floats = NDArray[np.float64]
 
 METHODS: tuple[Method, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
-HONEST: tuple[AnyMethod, ...] = ("codebook", *METHODS)
-AUTO_SEEDS = 1
-"""auto designs everything four times to judge it on held-out volunteers; one seed shows what it chooses."""
+HONEST: tuple[AnyMethod, ...] = ("auto", "codebook", *METHODS)
 PUBLISHED_DIM = 3
 
 
@@ -90,17 +89,26 @@ def honest_rows(
             experiment.y,
             epsilons=budgets,
             seeds=range(seeds),
-            domain=Points(experiment.X),
             method=method,
-            device=device,
-            progress=progress,
+            options=Options(domain=Points(experiment.X), device=device, progress=progress),
         )
         found = [(epsilon, veil.loss(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
         for epsilon in budgets:
             losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
             mean, low, high = (float(value) for value in np.mean(losses, axis=0))
-            rows.append(_row(experiment, method, epsilon, False, mean, low, high, _series(method)))
+            rows.append(_row(experiment, method, epsilon, False, mean, low, high, _series(method), seeds))
     return rows
+
+
+def reference_rows(experiment: Experiment) -> list[Row]:
+    """The best constant answer, and the task on the records themselves."""
+    test = experiment.X_test, experiment.y_test
+    losses = {
+        "constant": constant_loss(experiment.task, experiment.X, experiment.y, *test),
+        "no_privacy": float(experiment.task.losses(experiment.X_test, *test).mean()),
+    }
+    budgets = (*experiment.smaller, *experiment.epsilons)
+    return [_row(experiment, name, e, False, loss, loss, loss, "", 0) for name, loss in losses.items() for e in budgets]
 
 
 def published_rows(
@@ -142,9 +150,8 @@ def published_rows(
             variants[f"{name}_single_start"] = losses[:, place].reshape(len(losses), -1)
         for design_name, values in variants.items():
             low, high = np.quantile(values, [0.025, 0.975])
-            rows.append(
-                _row(experiment, design_name, epsilon, True, float(values.mean()), float(low), float(high), series)
-            )
+            mean = float(values.mean())
+            rows.append(_row(experiment, design_name, epsilon, True, mean, float(low), float(high), series, seeds))
     return rows
 
 
@@ -161,6 +168,7 @@ def _row(
     low: float,
     high: float,
     series: str,
+    seeds: int,
 ) -> Row:
     known = published_points(experiment.key, series).get(epsilon) if series in published(experiment.key) else None
     return Row(
@@ -172,33 +180,36 @@ def _row(
         low=low,
         high=high,
         published=known[0] if known else None,
+        seeds=seeds,
     )
 
 
-def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
+def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
     """Loss against ε of all designs beside the published points and, with `latent_dims`, the figure over Z."""
+    name = rows[0].experiment
+    key, budgets = name.replace("-", "_"), sorted({row.epsilon for row in rows})
+    line = {row.design: row.loss for row in rows if row.design in ("constant", "no_privacy")}
     fig, axes = plots.figure(2 if latent_dims else 1)
     for method in HONEST:
         for as_published in (True, False):
             plots.curve(axes[0], rows, method, as_published=as_published, band=True)
         if method in METHODS:
-            _stars(axes[0], experiment.key, _series(method), plots.COLORS[method])
-    constant, nothing = _lines(experiment)
-    axes[0].axhline(nothing, color="grey", linestyle="-.", linewidth=1, label="no privacy")
-    axes[0].axhline(constant, color="grey", linestyle=":", label="constant answer")
+            _stars(axes[0], key, _series(method), plots.COLORS[method])
+    axes[0].axhline(line["no_privacy"], color="grey", linestyle="-.", linewidth=1, label="no privacy")
+    axes[0].axhline(line["constant"], color="grey", linestyle=":", label="constant answer")
     axes[0].set(
-        xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, 1.6 * constant),
-        title=f"{experiment.name}: lines ours (dashed: as published), stars published",
+        xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, 1.6 * line["constant"]),
+        title=f"{name}: lines ours (dashed: as published), stars published",
     )  # fmt: skip
     for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
-        name = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
-        plots.curve(axes[1], rows, name, as_published=True, color=color, label=f"Z = {z}, as published")
-        _stars(axes[1], experiment.key, f"task_aware_Z{z}", color)
+        design = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
+        plots.curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
+        _stars(axes[1], key, f"task_aware_Z{z}", color)
     if latent_dims:
         axes[1].set(xscale="log", xlabel="ε", ylabel="task loss", title="Latent dimension Z (stars: published)")
     for ax in axes:
-        budgets = sorted({row.epsilon for row in rows} if ax is axes[0] else experiment.epsilons)
-        ax.set_xticks(budgets, [f"{e:g}" for e in budgets])
+        shown = budgets if ax is axes[0] else list(published_points(key, f"task_aware_Z{PUBLISHED_DIM}"))
+        ax.set_xticks(shown, [f"{e:g}" for e in shown])
         ax.minorticks_off()
         ax.legend(fontsize=6, ncols=2, loc="upper right", framealpha=0.85)
     plots.save(fig, path)
@@ -207,13 +218,3 @@ def plot(experiment: Experiment, rows: list[Row], path: Path, *, latent_dims: Se
 def _stars(ax: Any, key: str, series: str, color: str) -> None:
     points = published_points(key, series)
     ax.plot(list(points), [loss for loss, _ in points.values()], "*", color=color, alpha=0.6)
-
-
-def _lines(experiment: Experiment) -> tuple[float, float]:
-    """The test loss of the best constant answer on the design records, and of the task without any privacy."""
-    objective = Objective.of(experiment.task, experiment.X_test, experiment.y_test, "cpu")
-    centre = Objective.of(experiment.task, experiment.X, experiment.y, "cpu").centre
-    count = len(experiment.X_test)
-    constant = objective.costs(centre.expand(1, count, -1), torch.arange(count)).mean() / objective.scale
-    clear = experiment.task.losses(experiment.X_test, experiment.X_test, experiment.y_test).mean()
-    return float(constant), float(clear)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,7 +18,8 @@ from taskveil.limits import captured
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """`as_published`: computed the way the published numbers were, to prove that the implementation matches; otherwise
-    the honest figure at the true ε. `low` and `high` bound it with 95% confidence."""
+    the honest figure at the true ε. `low` and `high` bound it with 95% confidence; `seeds`: the designs averaged, 0
+    where nothing is designed."""
 
     experiment: str
     design: str
@@ -29,39 +29,7 @@ class Row:
     low: float
     high: float
     published: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """The rows of one experiment, how long they took and for how many seeds, in a file of their own."""
-
-    name: str
-    seeds: int
-    seconds: float
-    rows: list[Row]
-
-    @classmethod
-    def by(cls, name: str, seeds: int, run: Callable[[], list[Row]]) -> Finished:
-        start = time.perf_counter()
-        rows = run()
-        return cls(name=name, seeds=seeds, seconds=time.perf_counter() - start, rows=rows)
-
-    @classmethod
-    def read(cls, folder: Path, name: str, seeds: int) -> Finished | None:
-        """What an earlier run with as many seeds left, if it did."""
-        path = folder / f"{name}.json"
-        if not path.exists():
-            return None
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["seeds"] != seeds:
-            return None
-        return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
-
-    def write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f"{self.name}.json.part"
-        draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        draft.replace(folder / f"{self.name}.json")
+    seeds: int = 1
 
 
 @cache
@@ -83,16 +51,19 @@ def table(title: str, rows: Iterable[Row]) -> Table:
     budgets = sorted({row.epsilon for row in rows})
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("design")
+    view.add_column("seeds", justify="right")
     for epsilon in budgets:
         view.add_column(f"ε = {epsilon:g}", justify="right")
     for as_published in (True, False):
         for design in dict.fromkeys(row.design for row in rows if row.as_published == as_published):
             points = {r.epsilon: r for r in rows if r.design == design and r.as_published == as_published}
             name = design.replace("_", " ") + (" (as published)" if as_published else "")
-            view.add_row(name, *(f"{points[e].loss:.4f}" if e in points else "" for e in budgets))
+            seeds = max(point.seeds for point in points.values())
+            cells = (f"{points[e].loss:.4f}" if e in points else "" for e in budgets)
+            view.add_row(name, str(seeds or ""), *cells)
             if as_published and any(p.published is not None for p in points.values()):
-                cells = ((points[e].published if e in points else None) for e in budgets)
-                view.add_row("  published", *("" if c is None else f"{c:.4f}" for c in cells), style="dim")
+                known = ((points[e].published if e in points else None) for e in budgets)
+                view.add_row("  published", "", *("" if k is None else f"{k:.4f}" for k in known), style="dim")
         view.add_section()
     return view
 
