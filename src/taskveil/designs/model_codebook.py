@@ -93,7 +93,8 @@ def _fit(
 ) -> tuple[Floats, Response]:
     """Codewords (K, n) and the channel that reports them."""
     response = _choose(sample, epsilon, rng)
-    _, wanted = min((lloyd(sample, response, rng) for _ in range(6)), key=lambda found: found[0])
+    starts = (_spread_out(sample, response.size, rng) for _ in range(6))
+    _, wanted = min((lloyd(sample, response, start) for start in starts), key=lambda found: found[0])
     codewords = realise(task, wanted, X, rng, device)
     if not np.isfinite(answers(task, codewords)).all():
         raise TaskError(
@@ -102,9 +103,10 @@ def _fit(
     return codewords, response
 
 
-def lloyd(sample: Sample, response: Response, rng: np.random.Generator, steps: int = 40) -> tuple[float, Floats]:
-    """(expected cost, wanted answers (K, S)): favour what should cost least, then move answers to mean truths."""
-    wanted, last = _start(sample, response.size, rng), math.inf
+def lloyd(sample: Sample, response: Response, start: Floats, steps: int = 40) -> tuple[float, Floats]:
+    """(expected cost, wanted answers (K, S)): favour what should cost least, then move answers to mean truths. The
+    first K of `start` are where they begin."""
+    wanted, last = start[: response.size], math.inf
     outputs = sample.truth.shape[1]
     columns = np.hstack([sample.truth, sample.predicted, np.ones((len(sample), 1))])
     value = last
@@ -134,8 +136,9 @@ def _favour(cost: Floats, count: int) -> NDArray[np.intp]:
     return cost.argmin(axis=1)[:, None] if count == 1 else np.argpartition(cost, count - 1, axis=1)[:, :count]
 
 
-def _start(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
-    """k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step."""
+def _spread_out(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
+    """(size, S): k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step.
+    Its first K are a start of K."""
     p = sample.predicted
     soft = 0.9 * p + 0.1 * p.mean(axis=0) if sample.classes else p
     floor = own_cost(p, classes=sample.classes)[:, None]
@@ -165,13 +168,15 @@ def _choose(sample: Sample, epsilon: float, rng: np.random.Generator) -> Respons
     folds = 5 if records < 2000 else 2
     pairs = _candidates(epsilon, records, sample.truth.shape[1])
     loss = dict.fromkeys(pairs, 0.0)
+    responses = [Response.calibrated(size=size, favoured=favoured, epsilon=epsilon) for size, favoured in pairs]
     for _ in range(max(1, min(4, 6000 // records))):
         part = rng.permutation(records) % folds
-        for size, favoured in pairs:
-            response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)
-            for fold in range(folds):
-                _, wanted = lloyd(sample[part != fold], response, rng)
-                loss[size, favoured] += float(_expected(sample[part == fold], wanted, response).sum())
+        for fold in range(folds):
+            rest, held = sample[part != fold], sample[part == fold]
+            start = _spread_out(rest, max(size for size, _ in pairs), rng)
+            for response in responses:
+                _, wanted = lloyd(rest, response, start)
+                loss[response.size, response.favoured] += float(_expected(held, wanted, response).sum())
     least = min(loss.values())
     slack = 1e-3 * abs(least)
     size, favoured = min(
