@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
 
 from taskveil.errors import TaskveilError
 from taskveil.experiments.runs import EXPERIMENTS
@@ -39,7 +41,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows]))
         return
-    console.print(table("Expected task loss on 171 people who were not among the volunteers", rows))
+    _print_whole(table("Expected task loss on 171 people who were not among the volunteers", rows))
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
     console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
     console.print(f"The picture: {picture}")
@@ -298,10 +300,10 @@ def reproduce(
     rows = [row for run in finished for row in run.rows]
     for title in dict.fromkeys(row.experiment for row in rows):
         mine = [row for row in rows if row.experiment == title]
-        console.print(table(title, mine))
+        _print_whole(table(title, mine))
         shares = shares_table(mine)
         if shares:
-            console.print(shares)
+            _print_whole(shares)
     if json_file:
         write_json(json_file, rows)
         console.print(f"rows: {json_file}")
@@ -310,6 +312,12 @@ def reproduce(
 
         write_summary(summary, finished)
         console.print(f"summary: {summary}")
+
+
+def _print_whole(view: Table) -> None:
+    """As wide as the table needs, because a number cut off says nothing."""
+    needed = Measurement.get(console, console.options.update(max_width=1000), view).maximum
+    Console(width=max(console.width, needed)).print(view)
 
 
 @app.command()

@@ -136,10 +136,12 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
 def plot(rows: list[Row], path: Path) -> None:
     """Loss against 1/ε, and the error of each hour at one budget."""
     fig, (left, right) = plots.figure(2, height=5.0)
-    limit = sorted((1 / row.epsilon, row.loss) for row in rows if row.design == "limit")
-    reach, bound = np.array(limit).T
-    left.fill_between(reach, bound, color="grey", alpha=0.2, label="beyond the information limit")
-    plots.curve(left, rows, "codebook", as_published=False, inverse=True)
+    train, test, task = problem()
+    budgets = np.geomspace(min(EPSILONS), max(EPSILONS), 80)
+    bound = [_limit(train, test, task, epsilon).mean for epsilon in budgets]
+    left.fill_between(1 / budgets, bound, color="grey", alpha=0.2, label="beyond the information limit")
+    for method in SEEDED:
+        plots.curve(left, rows, method, as_published=False, inverse=True)
     right.plot(np.arange(1, 25), _hourly("codebook"), color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
                label=plots.LABELS["codebook"])  # fmt: skip
     for method, series in SERIES.items():
@@ -153,7 +155,7 @@ def plot(rows: list[Row], path: Path) -> None:
             fmt="*",
             color=plots.COLORS[method],
             alpha=0.55,
-            label=plots.LABELS[method] + ", published points",
+            label=plots.LABELS[method].removesuffix(" (ours)") + ", published points",
         )
         hours = np.arange(1, 25)
         right.plot(hours, _hourly(method), color=plots.COLORS[method], marker=plots.MARKERS[method],
