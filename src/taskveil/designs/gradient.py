@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 from torch import Tensor, nn
 
+from taskveil.designs.batches import Records
 from taskveil.designs.inverse import Inverse, fit_inverse
 from taskveil.designs.objective import Objective
 from taskveil.designs.replicas import Networks, Replicas, keep, snapshot, standard_laplace
@@ -84,22 +85,24 @@ class Head(nn.Module):
 class Reports:
     """Where reports come from while learning: an encoder in training, or latents that are already fixed.
 
-    `noise` (R, 1, 1) is the Laplace scale, `unit` (R, 1, Z) brings reports to unit size for the head.
+    `noise` (R, 1, 1) is the Laplace scale, `unit` (R, 1, Z) brings reports to unit size for the head, `fixed` holds
+    latents (N, Z) for all replicas alike or (N, R, Z).
     """
 
-    u: Tensor
+    u: Records
     replicas: Replicas
     noise: Tensor
     unit: Tensor
     encoder: LightEncoder | None = None
     clipped: bool = True
-    fixed: Tensor | None = None
+    fixed: Records | None = None
 
     def latents(self, rows: Tensor) -> Tensor:
         if self.encoder is None:
             if self.fixed is None:
                 raise ValueError("reports need an encoder or fixed latents.")
-            return self.fixed[:, rows].expand(len(self.replicas), -1, -1)
+            latents = self.fixed[rows]
+            return latents.expand(len(self.replicas), -1, -1) if latents.dim() == 2 else latents.transpose(0, 1)
         raw: Tensor = self.encoder(self.u[rows])
         mask = self.replicas.mask
         if not self.clipped:
@@ -159,7 +162,6 @@ def learn(
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, c.rate, c.steps, pct_start=0.1)
     generator = torch.Generator(device).manual_seed(seed)
-    weight = (~held).float()
     tags = len(replicas) // (cells * dims)
     final = torch.arange(tags - 1, len(replicas), tags, device=device)
     curve: list[Tensor] = []
@@ -170,7 +172,7 @@ def learn(
             order = torch.randperm(count, generator=generator, device=device)
             queue = [b for b in torch.split(order, c.batch) if len(b) == c.batch or count < c.batch]
         rows = queue.pop()
-        w = weight[:, rows]
+        w = (~held[:, rows]).float()
         losses = objective.costs(answer(head, source.draw(rows, generator), source.unit, objective), rows)
         optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(((losses * w).sum(1) / w.sum(1).clamp_min(1)).sum())
@@ -192,9 +194,16 @@ def learn(
         replicas=replicas.take(chosen),
         noise=source.noise[chosen],
         unit=source.unit[chosen],
-        fixed=source.fixed[chosen] if source.fixed is not None and len(source.fixed) > 1 else source.fixed,
+        fixed=None if source.fixed is None else _of_replicas(source.fixed, chosen),
     )
     return Answers(source, head, objective, best.amin(1))
+
+
+def _of_replicas(fixed: Records, chosen: Tensor) -> Records:
+    """The latents of some replicas."""
+    if fixed.values.dim() == 2:
+        return fixed
+    return Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
 
 
 @torch.no_grad()
@@ -221,7 +230,7 @@ def folds(seeds: Sequence[int], tags: int, count: int, device: Any) -> Tensor:
     return held.to(device)
 
 
-def invert(answers: Answers, X: Tensor, *, seed: int, progress: bool = False, **options: Any) -> Inverse:
+def invert(answers: Answers, X: Records, *, seed: int, progress: bool = False, **options: Any) -> Inverse:
     """Stage 2 for what the heads of all replicas ask for."""
     generator = torch.Generator(X.device).manual_seed(seed)
     replicas = len(answers.reports.replicas)

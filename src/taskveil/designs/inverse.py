@@ -13,6 +13,7 @@ import torch
 from rich.progress import track
 from torch import Tensor, nn
 
+from taskveil.designs.batches import Records
 from taskveil.designs.objective import Objective
 
 
@@ -25,16 +26,16 @@ class Inverse(nn.Module):
     center: Tensor
     spread: Tensor
 
-    def __init__(self, wanted: Tensor, X: Tensor, objective: Objective, hidden: int) -> None:
+    def __init__(self, wanted: Tensor, X: Records, objective: Objective, hidden: int) -> None:
         super().__init__()
-        spread = X.std(0)
-        self.register_buffer("middle", X.mean(0))
+        spread = X.std()
+        self.register_buffer("middle", X.mean())
         self.register_buffer("reach", spread.clamp_min(1e-3 * float(spread.max()) + 1e-12))
         centred = wanted @ objective.centring
         self.register_buffer("centring", objective.centring)
         self.register_buffer("center", centred.mean(0))
         self.register_buffer("spread", centred.std(0).clamp_min(1e-6))
-        sizes = [wanted.shape[1], hidden, hidden, X.shape[1]]
+        sizes = [wanted.shape[1], hidden, hidden, X.width]
         self.layers = nn.ModuleList([nn.Linear(i, o) for i, o in pairwise(sizes)])
 
     def forward(self, wanted: Tensor) -> Tensor:
@@ -47,7 +48,7 @@ class Inverse(nn.Module):
 
 def fit_inverse(
     asked: Callable[[int], tuple[Tensor, Tensor]],
-    X: Tensor,
+    X: Records,
     objective: Objective,
     *,
     hidden: int = 64,
@@ -63,7 +64,7 @@ def fit_inverse(
     `asked(size)` draws answers that the designs ask for, (size, outputs), and the records behind them, (size, n).
     """
     model = objective.differentiable
-    with torch.random.fork_rng(devices=[X.device] if X.is_cuda else []):
+    with torch.random.fork_rng(devices=[X.device] if X.device.type == "cuda" else []):
         torch.manual_seed(seed)
         inverse = Inverse(asked(4096)[0], X, objective, hidden).to(X.device)
     optimiser = torch.optim.Adam(inverse.parameters(), rate, fused=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from taskveil.decoders import Layer, NetworkDecoder
+from taskveil.designs.batches import Records
 from taskveil.designs.build import box_region, cloud_region, image_region
 from taskveil.designs.gradient import Answers, LightEncoder, Reports, Settings, folds, invert, learn
 from taskveil.designs.inverse import Inverse
@@ -39,8 +40,8 @@ class Problem:
     domain: Domain
     mean: Floats
     gain: Floats
-    u: Tensor
-    x: Tensor
+    u: Records
+    x: Records
     objective: Objective
     settings: Settings
     seeds: tuple[int, ...]
@@ -83,8 +84,8 @@ def design_models(
         domain=domain,
         mean=mean,
         gain=gain,
-        u=torch.as_tensor((X - mean) * gain, dtype=torch.float32, device=device),
-        x=torch.as_tensor(X, dtype=torch.float32, device=device),
+        u=Records.of((X - mean) * gain, device),
+        x=Records.of(X, device),
         objective=objective,
         settings=settings or Settings.for_size(len(X)),
         seeds=tuple(seeds),
@@ -173,11 +174,11 @@ def _on_frozen_latents(
     replicas = Replicas.of([(e, z, s) for (e, s), z in zip(grid, dims, strict=True) for _ in range(tags)], p.device)
     shared = len({id(encoder) for encoder, _ in parts}) == 1
     latents = [mechanism.bound(encoder(p.X)) for encoder, mechanism in (parts[:1] if shared else parts)]
-    fixed = torch.as_tensor(np.stack(latents), dtype=torch.float32, device=p.device)
+    fixed = Records.of(latents[0] if shared else np.stack(latents, axis=1).repeat(tags, axis=1), p.device)
     scales = torch.tensor([m.scale * m.region.step for _, m in parts], dtype=torch.float32, device=p.device)
     noise = scales.repeat_interleave(tags)[:, None, None]
-    fixed = fixed if shared else fixed.repeat_interleave(tags, dim=0)
-    unit = (fixed.var(1, keepdim=True).expand(len(replicas), -1, -1) + 2 * noise**2).clamp_min(1e-20).rsqrt()
+    variance = fixed.std().square().view(-1, 1, fixed.width).expand(len(replicas), -1, -1)
+    unit = (variance + 2 * noise**2).clamp_min(1e-20).rsqrt()
     source = Reports(p.u, replicas, noise, unit, fixed=fixed)
     held = folds(replicas.seed.tolist(), tags, len(p.X), p.device)
     answers = learn(

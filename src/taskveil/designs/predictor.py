@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from taskveil.designs.batches import Records
 from taskveil.encoders import HiddenEncoder
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 HIDDEN, FOLDS, STEPS, BATCH = 32, 5, 1500, 256
 RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
 _EVERY = 20  # steps between looks at the held-out records
+_AT_ONCE = 2**16  # records looked at together
 _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 
 
@@ -53,29 +55,28 @@ class Predictor:
 def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, device: str = "cpu") -> Predictor:
     """Minimise squared error, or cross-entropy where targets (N, S) are class probabilities."""
     random = torch.Generator(device).manual_seed(seed)
-    records = torch.as_tensor(X, dtype=torch.float32, device=device)
     truth = torch.as_tensor(targets, dtype=torch.float32, device=device)
-    (count, width), outputs = records.shape, truth.shape[1]
-    variance = records.var(0, unbiased=False)
+    (count, width), outputs = X.shape, truth.shape[1]
+    variance = X.var(axis=0)
     # Rows of about unit length; a constant attribute is harmless.
-    scale = ((variance + _FLOOR * variance.mean() + 1e-30) * width).sqrt()
-    center = records.mean(0)
-    scaled = (records - center) / scale
+    scale = np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
+    center = X.mean(axis=0)
+    scaled = Records.of((X - center) / scale, device)
     shift, spread = torch.zeros(outputs, device=device), torch.ones(outputs, device=device)
     if not classes:
         shift, spread = truth.mean(0), truth.std(0, unbiased=False) + 1e-9
     fold = torch.randperm(count, generator=random, device=device) % FOLDS
     networks = _Networks(width, outputs, random, device)
     average, held_out = networks.train(scaled, (truth - shift) / spread, fold, classes, random)
-    first = average[0] / scale[:, None]
-    hidden_offset = average[1] - (center @ first)[:, None]
 
     def numbers(value: Tensor) -> Floats:
         return np.asarray(value.double().cpu().numpy())
 
+    first = numbers(average[0]) / scale[:, None]
+    hidden_offset = numbers(average[1]) - (center @ first)[:, None]
     return Predictor(
-        hidden_weights=numbers(first.transpose(1, 2).reshape(-1, width)),
-        hidden_offset=numbers(hidden_offset.reshape(-1)),
+        hidden_weights=first.transpose(0, 2, 1).reshape(-1, width),
+        hidden_offset=hidden_offset.reshape(-1),
         weights=numbers((average[2] / FOLDS * spread).reshape(-1, outputs).T),
         offset=numbers(average[3].mean(0)[0] * spread + shift),
         classes=classes,
@@ -111,18 +112,24 @@ class _Networks:
         hidden = torch.baddbmm(first_offset, x.expand(FOLDS, *x.shape), first).relu()
         return torch.baddbmm(second_offset, hidden, second)
 
+    def _held_out(self, x: Records, parameters: list[Tensor], fold: Tensor) -> Tensor:
+        """(N, outputs): for every record the network that does not see it."""
+        parts = torch.split(torch.arange(len(x), device=x.device), _AT_ONCE)
+        return torch.cat(
+            [self.forward(x[p], parameters)[fold[p], torch.arange(len(p), device=x.device)] for p in parts]
+        )
+
     def train(
-        self, x: Tensor, truth: Tensor, fold: Tensor, classes: bool, random: torch.Generator
+        self, x: Records, truth: Tensor, fold: Tensor, classes: bool, random: torch.Generator
     ) -> tuple[list[Tensor], Tensor]:
         """Averaged parameters at the step of least pooled held-out loss, and the held-out outputs (N, S) there."""
         keep = (fold[None] != torch.arange(FOLDS, device=x.device)[:, None]).float()
         average = [p.detach().clone() for p in self.parameters]
-        rows = torch.arange(len(x), device=x.device)
         best, best_step, chosen, held = float("inf"), 0, average, truth
         batches = _batches(len(x), random, x.device)
         for step in range(1, STEPS + 1):
             pick = next(batches)
-            mask = torch.rand(len(pick), x.shape[1], generator=random, device=x.device) > DROPOUT
+            mask = torch.rand(len(pick), x.width, generator=random, device=x.device) > DROPOUT
             weight = keep[:, pick]
             losses = _losses(self.forward(x[pick] * mask / (1 - DROPOUT), self.parameters), truth[pick], classes)
             self.optimizer.zero_grad(set_to_none=True)
@@ -132,7 +139,7 @@ class _Networks:
                 for mean, parameter in zip(average, self.parameters, strict=True):
                     mean.lerp_(parameter, 1 - min(AVERAGING, step / (step + 10)))
                 if step % _EVERY == 0:
-                    outputs = self.forward(x, average)[fold, rows]
+                    outputs = self._held_out(x, average, fold)
                     value = float(_losses(outputs, truth, classes).mean())
                     if value < best:
                         best, best_step, held = value, step, outputs
