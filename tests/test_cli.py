@@ -103,7 +103,7 @@ def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path), "--seeds", "1")
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert set(rows[0]) == {
-        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published", "seeds",
+        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
     }  # fmt: skip
     assert (tmp_path / "household.png").exists()
 

@@ -31,15 +31,13 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Design private reports for scikit-learn's breast cancer data and compare with what tools do today."""
-    from dataclasses import asdict
-
     from taskveil.experiments import demo as experiment
     from taskveil.experiments.report import table
 
     with console.status("designing…") if not as_json else _silence():
         rows, veil, nothing = experiment.run(picture)
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows]))
+        typer.echo(json.dumps([row.as_json() for row in rows]))
         return
     _print_whole(table("Expected task loss on 171 people who were not among the volunteers", rows))
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")

@@ -31,6 +31,10 @@ class Row:
     published: float | None = None
     seeds: int = 1
 
+    def as_json(self) -> dict[str, Any]:
+        """The fields that programs read; they stay as they are."""
+        return {name: value for name, value in asdict(self).items() if name != "seeds"}
+
 
 @cache
 def published(experiment: str) -> dict[str, Any]:
@@ -103,4 +107,4 @@ def _percent(share: float | None) -> str:
 
 def write_json(path: Path, rows: Iterable[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n", encoding="utf-8")
