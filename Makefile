@@ -37,6 +37,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/gradient.py
+	$(BIN)/python benchmarks/design.py
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished

@@ -126,7 +126,6 @@ def _learned(
 
 def _candidates(task: ModelTask | MultiTask) -> list[str]:
     """The designs that fit: codebooks need one model and a loss they know, gradients a model that has them."""
-    single = isinstance(task, ModelTask)
-    listed = isinstance(task, ModelTask) and not callable(task.loss)
-    black_box = single and task.torch_module is None
-    return [*(["codebook"] if listed else []), *([] if black_box and listed else ["task_aware"])]
+    if isinstance(task, MultiTask) or callable(task.loss):
+        return ["task_aware"]
+    return ["codebook"] if task.torch_module is None else ["codebook", "task_aware"]
