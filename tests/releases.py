@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import taskveil as tv
@@ -39,6 +41,14 @@ def hidden(width: int = 5, latents: int = 3, *, softmax: bool = False) -> Hidden
         skip=rng.normal(size=(latents, width)),
         softmax=softmax,
     )
+
+
+def overflowing() -> HiddenEncoder:
+    """Attributes whose ranges a double cannot divide by or hold: latents become NaN before the softmax."""
+    encoder = hidden(softmax=True)
+    low, high = encoder.low.copy(), encoder.high.copy()
+    low[:2], high[:2] = (0.0, -1e308), (1e-310, 1e308)
+    return replace(encoder, low=low, high=high)
 
 
 def box(latents: int, step: float = 2.0**-12, half: int = 1 << 14) -> BoxRegion:
@@ -139,6 +149,7 @@ def devices() -> dict[str, Device]:
                 stages=(stage(16, 4, 2.0), stage(300, 10, 4.0, seed=1, ties=True), stage(7, 1, 45.0, seed=2)),
             ),
         ),
+        "codebook_overflow": veil(overflowing(), Codebook(region=box(3), stages=(stage(16, 4, 2.0),))),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),

@@ -33,8 +33,9 @@ def records(device: Device, count: int) -> np.ndarray:
     low, high = encoder.low, encoder.high
     hostile = hostile_records(encoder.width)[: count // 2]
     size = (count - len(hostile), encoder.width)
-    inside = rng.uniform(low - 0.2 * (high - low), high + 0.2 * (high - low), size=size)
-    edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
+    with np.errstate(all="ignore"):
+        inside = low + rng.uniform(-0.2, 1.2, size=size) * (high - low)
+        edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
     nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     which = rng.integers(0, 4, size=(size[0], 1))
     return np.concatenate([hostile, np.where(which == 0, edges, np.where(which == 1, nearly, inside))])

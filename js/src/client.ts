@@ -18,21 +18,27 @@ export interface Options {
   verifyKey?: Uint8Array<ArrayBuffer>;
 }
 
+const OPTIONS = ["ledger", "cap", "verifyKey"];
+
 /** Makes the reports of one person for one release. Every number that leaves has been through the mechanism. */
 export class Client {
   private constructor(
     private readonly device: Device,
     private readonly ledger: Ledger,
     readonly cap: number,
+    /** Whether the browser promised not to evict the ledger; without that, a forgotten ledger lets a person report anew. */
+    readonly persistent: boolean,
   ) {}
 
   /** Read and check a release: the address of its `client/` folder, or its files. */
   static async load(release: string | URL | Files, options: Options = {}): Promise<Client> {
+    const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
+    if (unknown.length) fail("data", `unknown options [${unknown}]; there are [${OPTIONS}].`); // a misspelt key checks nothing
     const files = typeof release === "string" || release instanceof URL ? await fetchFiles(release, options) : release;
     const device = await readDevice(files, options.verifyKey);
     const cap = options.cap ?? device.epsilon;
     if (!(cap > 0 && Number.isFinite(cap))) fail("budget", `the cap must be a finite number above zero, got ${cap}.`);
-    return new Client(device, await Ledger.open(options.ledger), cap);
+    return new Client(device, await Ledger.open(options.ledger), cap, await Ledger.keep());
   }
 
   get epsilon(): number {
@@ -63,7 +69,10 @@ export class Client {
     return Report.fromBytes(await this.ledger.once(hex(release), String(round), epsilon, this.cap, make));
   }
 
-  /** For releases with one stage of codewords: the exact probability of every report this record can lead to. */
+  /**
+   * For releases with one stage of codewords: the exact probability of every report this record can lead to. It is a
+   * function of the record that no mechanism has touched: show it to the person, never send it.
+   */
   odds(values: Values): number[] | null {
     const { mechanism, encoder } = this.device;
     if (mechanism.kind !== "codebook" || mechanism.stages.length > 1) return null;
@@ -120,5 +129,5 @@ async function fetchFiles(folder: string | URL, { verifyKey }: Options): Promise
     return new Uint8Array(await answer.arrayBuffer());
   };
   const [manifest, weights] = await Promise.all([get("manifest.json"), get("weights.safetensors")]);
-  return { manifest, weights, signature: verifyKey && (await get("manifest.sig")) };
+  return { manifest, weights, signature: verifyKey === undefined ? undefined : await get("manifest.sig") };
 }

@@ -32,6 +32,18 @@ export class Ledger {
     );
   }
 
+  /**
+   * Ask the browser to keep the ledger when storage runs short; whether it will. Where it will not (private windows,
+   * frames of other sites, pages nobody returns to) a forgotten ledger lets a person report anew.
+   */
+  static async keep(): Promise<boolean> {
+    try {
+      return await navigator.storage.persist();
+    } catch {
+      return false;
+    }
+  }
+
   /** The recorded report of this round, or a new one from `make` if the cap allows it. */
   once(release: string, round: string, epsilon: number, cap: number, make: () => Uint8Array): Promise<Uint8Array> {
     return told(
@@ -51,6 +63,7 @@ export class Ledger {
               result = found.bytes;
               return;
             }
+            if (transaction.durability !== "strict") throw new Error("this browser cannot store durably: update it");
             const spent = sum(rows);
             if (!(spent + epsilon <= cap * (1 + SLACK))) {
               fail("budget", `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report was made.`);
@@ -84,7 +97,10 @@ export class Ledger {
 
 const short = (v: number): number => Number(v.toPrecision(4));
 
-const sum = (rows: Row[]): number => rows.reduce((total, row) => total + row.epsilon, 0);
+function sum(rows: Row[]): number {
+  if (!rows.every((row) => Number.isFinite(row.epsilon) && row.epsilon >= 0)) throw new Error("it holds no budgets");
+  return rows.reduce((total, row) => total + row.epsilon, 0);
+}
 
 async function told<T>(work: Promise<T>): Promise<T> {
   try {

@@ -32,7 +32,7 @@ type Tensor = { shape: number[]; dtype: string; data: Float64Array };
 /** Device of a release's files. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
 export async function readDevice(files: Files, verifyKey?: Uint8Array<ArrayBuffer>): Promise<Device> {
   if (!globalThis.crypto?.subtle) fail("release", "digests can only be checked on pages served over https or from localhost.");
-  if (verifyKey) await verify(files, verifyKey);
+  if (verifyKey !== undefined) await verify(files, verifyKey);
   // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
   const text = Array.from(files.manifest, (byte) => String.fromCharCode(byte)).join("");
   const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
@@ -61,6 +61,7 @@ export async function readDevice(files: Files, verifyKey?: Uint8Array<ArrayBuffe
 }
 
 async function verify({ manifest, signature }: Files, key: Uint8Array<ArrayBuffer>): Promise<void> {
+  if (!(key instanceof Uint8Array && key.length === 32)) fail("signature", "the key must be 32 bytes (Ed25519).");
   if (!signature) fail("signature", "the release is not signed.");
   let good = false;
   try {
@@ -76,12 +77,14 @@ async function verify({ manifest, signature }: Files, key: Uint8Array<ArrayBuffe
 const sha256 = async (raw: Uint8Array<ArrayBuffer>): Promise<string> =>
   hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
 
-function safetensors(raw: Uint8Array<ArrayBuffer>): Record<string, Tensor> {
+function safetensors(raw: Uint8Array<ArrayBuffer>): Map<string, Tensor> {
   const length = Number(new DataView(raw.buffer, raw.byteOffset).getBigUint64(0, true));
   const header: Json = JSON.parse(new TextDecoder().decode(raw.subarray(8, 8 + length)));
-  const tensors: Record<string, Tensor> = {};
+  const tensors = new Map<string, Tensor>();
   for (const [name, entry] of Object.entries<Json>(header)) {
     if (name === "__metadata__") continue;
+    // Whole numbers only: a length given as "3" would turn sums of places into joined strings.
+    need(sizes(entry.shape) && sizes(entry.data_offsets) && entry.data_offsets.length === 2, `tensor ${name}`);
     const [start, stop] = entry.data_offsets;
     const bytes = raw.slice(8 + length + start, 8 + length + stop).buffer;
     const data =
@@ -90,10 +93,12 @@ function safetensors(raw: Uint8Array<ArrayBuffer>): Record<string, Tensor> {
         : Float64Array.from(entry.dtype === "I64" ? new BigInt64Array(bytes) : new Int8Array(bytes), Number);
     need(["F64", "I64", "I8"].includes(entry.dtype) && data.length === product(entry.shape), `tensor ${name}`);
     need(data.every((v) => (entry.dtype === "F64" ? Number.isFinite(v) : Number.isSafeInteger(v))), `numbers in ${name}`);
-    tensors[name] = { shape: entry.shape, dtype: entry.dtype, data };
+    tensors.set(name, { shape: entry.shape, dtype: entry.dtype, data });
   }
   return tensors;
 }
+
+const sizes = (list: unknown): list is number[] => Array.isArray(list) && list.every((n) => Number.isSafeInteger(n) && n >= 0);
 
 const product = (shape: number[]): number => shape.reduce((all, n) => all * n, 1);
 
@@ -101,13 +106,14 @@ function need(condition: unknown, what: string): asserts condition {
   if (!condition) fail("release", `the release holds no valid veil: ${what}.`);
 }
 
-function device(manifest: Json, tensors: Record<string, Tensor>): Device {
+function device(manifest: Json, tensors: Map<string, Tensor>): Device {
   const get = (packed: Json, dtype: string, ...shape: number[]): Float64Array => {
-    const tensor = tensors[packed.tensor];
-    need(tensor && tensor.dtype === dtype && tensor.shape.join() === shape.join(), `shape of ${packed.tensor}`);
+    const tensor = tensors.get(packed.tensor);
+    const fits = tensor?.dtype === dtype && tensor.shape.length === shape.length && tensor.shape.every((n, i) => n === shape[i]);
+    need(tensor && fits, `shape of ${packed.tensor}`);
     return tensor.data;
   };
-  const rows = (packed: Json): number[] => tensors[packed.tensor]!.shape;
+  const rows = (packed: Json): number[] => tensors.get(packed.tensor)!.shape;
 
   const encoderOf = (e: Json): Encoder => {
     need(e.kind === "linear_encoder" || e.kind === "hidden_encoder", `encoder ${e.kind}`);
@@ -225,14 +231,18 @@ function device(manifest: Json, tensors: Record<string, Tensor>): Device {
   const { epsilon, delta, statement } = manifest.guarantee;
   // Python states the exact value, rounded up; logarithms here agree to about 12 digits.
   const kept = epsilonOf(mechanism);
-  need(delta === 0 && Math.abs(kept - epsilon) <= 1e-9 * kept + 1e-12, "the stated epsilon is not the one the mechanism keeps");
+  const stated = typeof epsilon === "number" && Math.abs(kept - epsilon) <= 1e-9 * kept + 1e-12;
+  need(delta === 0 && stated, "the stated epsilon is not the one the mechanism keeps");
+  need(typeof statement === "string", "statement");
+  const layout = layoutOf(mechanism);
+  need(layout.reduce((sum, { bytes }) => sum + bytes, 0) < 2 ** 16, "reports longer than the wire format allows");
   return {
     encoder,
     mechanism,
     columns,
     units: names(manifest.units, "units", encoder.low.length),
     release: unhex(manifest.digest),
-    layout: layoutOf(mechanism),
+    layout,
     epsilon,
     statement,
   };

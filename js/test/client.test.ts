@@ -90,6 +90,9 @@ describe("reports", () => {
   });
 });
 
+test("a misspelt option is refused, not forgotten", () =>
+  expect(load("lattice", { verify_key: new Uint8Array(32) })).rejects.toThrow("unknown options [verify_key]"));
+
 describe("the ledger", () => {
   test("keeps the cap across releases and rounds", async () => {
     const ledger = await Ledger.open(fresh());
@@ -120,6 +123,34 @@ describe("the ledger", () => {
     const ledger = await Ledger.open(fresh());
     await expect(ledger.once("one", "0", 1, 1, never)).rejects.toMatchObject({ code: "ledger" });
     expect(await ledger.spent()).toBe(0);
+  });
+
+  test("that holds no budgets is not believed", async () => {
+    for (const epsilon of ["1", -5]) {
+      const ledger = await Ledger.open(fresh());
+      const make = (): Uint8Array => Uint8Array.of(1);
+      await ledger.once("one", "0", epsilon as never, 1, make);
+      await expect(ledger.once("two", "0", 1, 99, make)).rejects.toMatchObject({ code: "ledger" });
+    }
+  });
+
+  test("returns nothing where the browser does not store durably", async () => {
+    const ledger = await Ledger.open(fresh());
+    const { transaction } = IDBDatabase.prototype;
+    const lax = vi.spyOn(IDBDatabase.prototype, "transaction").mockImplementation(function (this: IDBDatabase, stores, mode) {
+      return transaction.call(this, stores, mode); // an older browser, which does not know the option
+    });
+    await expect(ledger.once("one", "0", 1, 1, never)).rejects.toThrow("durably");
+    lax.mockRestore();
+    expect(await ledger.spent()).toBe(0);
+  });
+
+  test.each([true, false])("says whether the browser will keep it: %s", async (kept) => {
+    vi.stubGlobal("navigator", { storage: { persist: async () => kept } });
+    expect((await load()).persistent).toBe(kept);
+    vi.stubGlobal("navigator", {});
+    expect((await load()).persistent).toBe(false);
+    vi.unstubAllGlobals();
   });
 
   test("returns nothing when it cannot write", async () => {

@@ -18,10 +18,36 @@ function forge(name: string, edit: (text: string) => string): Files {
   return { ...good, manifest: new TextEncoder().encode(signed) };
 }
 
+/** The same for the header of the weights. */
+function forgeWeights(name: string, edit: (header: Json) => void): Files {
+  const { weights } = files(name);
+  const length = Number(new DataView(weights.buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(weights.slice(8, 8 + length)));
+  edit(header);
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const size = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
+  const forged = new Uint8Array([...size, ...text, ...weights.slice(8 + length)]);
+  const digest = createHash("sha256").update(forged).digest("hex");
+  return { ...forge(name, (manifest) => manifest.replace(/"weights_sha256": "[0-9a-f]{64}"/, `"weights_sha256": "${digest}"`)), weights: forged };
+}
+
 test("the forger of these tests can repair digests", async () => {
   const device = await readDevice(forge("codebook", (text) => text.replace('"for tests"', '"forged"')));
   expect(device.statement).toBe("forged");
+  expect((await readDevice(forgeWeights("laplace_sign_hidden", () => {}))).epsilon).toBeCloseTo(2.5, 9);
 });
+
+test.each<[string, (header: Json) => void]>([
+  ["a length in words", (h) => (h["mechanism.region.center"].shape = ["3"])],
+  ["no shape", (h) => delete h["mechanism.region.center"].shape],
+  ["a shape in words", (h) => (h["mechanism.region.center"].shape = "3")],
+  ["another shape of as many", (h) => (h["mechanism.region.signs"].shape = [3, 4])],
+  ["one dimension more", (h) => (h["mechanism.region.center"].shape = [3, 1])],
+  ["a negative length", (h) => (h["mechanism.region.signs"].shape = [-4, -3])],
+  ["places in words", (h) => (h["encoder.step"].data_offsets = h["encoder.step"].data_offsets.map(String))],
+  ["places before the start", (h) => (h["encoder.step"].data_offsets = [-24, 0])],
+  ["a place too many", (h) => h["encoder.step"].data_offsets.push(0)],
+])("weights with %s are refused even with repaired digests", (_, edit) => refused(forgeWeights("laplace_sign_hidden", edit), "release"));
 
 test("a release is read as it was written", async () => {
   const device = await readDevice(files("codebook"));
@@ -60,6 +86,9 @@ test.each<[string, string, [string | RegExp, string]]>([
   ["no noise", "laplace_box", [/"scale": [0-9.]+/, '"scale": 0.0']],
   ["noise in words", "laplace_box", [/"scale": [0-9.]+/, '"scale": "none"']],
   ["another epsilon", "codebook", [/"epsilon": [0-9.]+/, '"epsilon": 1.0']],
+  ["an epsilon in words", "codebook", [/"epsilon": ([0-9.]+)/, '"epsilon": "$1"']],
+  ["an epsilon in a list", "codebook", [/"epsilon": ([0-9.]+)/, '"epsilon": [$1]']],
+  ["no statement", "codebook", ['"statement": "for tests"', '"statement": null']],
   ["a delta", "codebook", ['"delta": 0.0', '"delta": 0.5']],
   ["a wrong size", "codebook", ['"size": 64', '"size": 63']],
   ["no favoured output", "codebook", ['"favoured": 4', '"favoured": 0']],
@@ -100,6 +129,7 @@ test("signatures are checked when a key is given", async () => {
   await refused(good, "signature", raw(pair));
   await refused({ ...good, signature }, "signature", raw(generateKeyPairSync("ed25519")));
   await refused({ ...good, signature }, "signature", new Uint8Array(5));
+  for (const none of ["", null, 0, false]) await refused({ ...good, signature }, "signature", none as never);
   const bad = signature.slice();
   bad[10]! ^= 1;
   await refused({ ...good, signature: bad }, "signature", raw(pair));

@@ -63,7 +63,8 @@ class LinearEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        return affine(levels(X, self.low, self.high), self.weights, self.offset) * self.step
+        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+            return affine(levels(X, self.low, self.high), self.weights, self.offset) * self.step
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,11 +151,12 @@ class HiddenEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        q = levels(X, self.low, self.high)
-        raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
-        hidden = np.floor(raw * 2.0**-self.hidden_shift)
-        latents = (affine(hidden, self.weights, self.offset) + affine(q, self.skip, np.zeros(1))) * self.step
-        return portable_softmax(latents) if self.softmax else latents
+        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+            q = levels(X, self.low, self.high)
+            raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
+            hidden = np.floor(raw * 2.0**-self.hidden_shift)
+            latents = (affine(hidden, self.weights, self.offset) + affine(q, self.skip, np.zeros(1))) * self.step
+            return portable_softmax(latents) if self.softmax else latents
 
 
 Encoder = LinearEncoder | HiddenEncoder

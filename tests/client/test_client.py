@@ -121,6 +121,14 @@ def test_records_of_the_wrong_form_are_refused_and_cost_nothing(client: Client, 
     assert client.ledger.spent == 0
 
 
+@pytest.mark.parametrize("record", [[1.25, 2, 3, 4, "secret"], {**RECORD, "e": "secret"}, [1.25, 2, 3, 4, 5j]])
+def test_refusals_do_not_repeat_the_record(client: Client, record: object) -> None:
+    with pytest.raises(DataError) as refusal:
+        client.report(record)
+    assert "secret" not in str(refusal.value)
+    assert "1.25" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("name", list(releases.devices()))
 def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
     """Refusing a record for its values would say something about them."""

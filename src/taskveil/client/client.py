@@ -124,7 +124,7 @@ def _number(value: Any) -> float:
     if value is None:
         raise DataError("a value is missing (None). Pass NaN where a sensor gave nothing.")
     if not isinstance(value, Real):
-        raise DataError(f"a record holds numbers only, got {type(value).__name__} {value!r}.")
+        raise DataError(f"a record holds numbers only, got a {type(value).__name__}.")
     try:
         return float(value)
     except OverflowError:
