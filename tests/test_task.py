@@ -157,3 +157,77 @@ def test_a_model_may_be_a_path(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"not a model")
     with pytest.raises(TaskError, match="no valid ONNX"):
         tv.ModelTask(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], [1, 2, 3], [-1, 0, 1]])
+def test_a_multitask_names_classes_once(names: list) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.array(names)[np.digitize(X[:, 0], [-0.5, 0.5])]
+    task = tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy")
+    both = tv.MultiTask([(task, 2.0)])
+    some = y != names[-1]
+    assert both.losses(X[some], X[some], [y[some]]) == pytest.approx(2 * task.losses(X[some], X[some], y[some]))
+    assert both.pairwise_losses(X[:3], X, [y]) == pytest.approx(2 * task.pairwise_losses(X[:3], X, y))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
+def test_pairwise_losses_keep_their_digits_far_from_zero(offset: float) -> None:
+    rng = np.random.default_rng(0)
+    X, candidates = rng.normal(size=(20, 3)) + offset, rng.normal(size=(4, 3)) + offset
+    direct = ((X[:, None] - candidates) ** 2).sum(axis=2)
+    assert tv.LinearTask(np.eye(3)).pairwise_losses(candidates, X) == pytest.approx(direct, rel=1e-6)
+
+
+class Centring(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x - x.mean(0))
+
+
+class Noisy(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(super().forward(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Centring(4, 2), "mixes records"),
+        (lambda: Noisy(4, 8), "draws at random"),
+        (lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(4, track_running_stats=False)).eval(), "record"),
+        (lambda: torch.nn.LSTM(4, 2), "cannot take records"),
+        (lambda: torch.nn.LazyLinear(2), "lazy"),
+    ],
+)
+def test_modules_that_do_not_answer_record_by_record(make: object, says: str) -> None:
+    with pytest.raises(TaskError, match=says):
+        tv.ModelTask(make()).check_width(4)
+
+
+def test_one_output_is_no_classifier() -> None:
+    with pytest.raises(TaskError, match="one logit per class"):
+        tv.ModelTask(torch.nn.Linear(4, 1), loss="cross_entropy")
+
+
+def test_half_precision_and_single_records() -> None:
+    task = tv.ModelTask(torch.nn.Linear(4, 2).to(torch.bfloat16))
+    assert task.predict(np.ones((3, 4))).shape == (3, 2)
+    with pytest.raises(TaskError, match="a table"):
+        task.predict(np.ones(4))
+
+
+def test_a_module_of_ones_own_takes_what_the_data_has() -> None:
+    class Shared(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = torch.nn.Linear(1, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.each(x[..., None]).sum(dim=(1, 2))
+
+    task = tv.ModelTask(Shared())
+    assert task.width is None
+    task.check_width(5)
+    assert (task.width, task.outputs) == (5, 1)

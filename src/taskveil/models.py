@@ -1,14 +1,12 @@
 """Models as tasks see them: frozen functions from records (N, n) to outputs (N, m), with gradients where possible.
 
-torch modules are copied; scikit-learn's linear, logistic and multi-layer models, also behind scalers, become torch
-modules that are checked against the original's predictions; ONNX files are read by `taskveil.onnx_models`. Every other
-estimator stays a black box: it predicts, and designs that need gradients say that they cannot use it.
+torch modules are copied; scikit-learn estimators are read by `taskveil.estimators`, ONNX files by
+`taskveil.onnx_models`.
 """
 
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE = 4096
-TINY_PROBABILITY = 1e-12
 
 
 class FrozenModel:
@@ -66,11 +63,24 @@ class FrozenModel:
             return
         probe = np.linspace(0.0, 1.0, 3 * width).reshape(3, width)
         answer = self._ask(probe)
+        alone = [self._ask(row[None]) for row in probe]
+        same = all(one.shape == (1, answer.shape[1]) for one in alone)
+        if not same or not np.allclose(np.concatenate(alone), answer, rtol=0, atol=0.01 * float(np.abs(answer).max())):
+            raise TaskError(
+                "the model answers a record differently alone and among others: it mixes records or draws at random."
+            )
+        if self.probabilities and answer.shape[1] < 2:
+            raise TaskError(
+                "cross_entropy needs one logit per class, but the model has one output: give it two, (0, z), or judge "
+                "it by a loss of your own."
+            )
         if self.probabilities and answer.shape[1] > 1 and (answer >= 0).all() and np.allclose(answer.sum(axis=1), 1.0):
             raise TaskError("cross_entropy needs logits, but the model gives probabilities: take off its last softmax.")
         self.width, self._outputs = width, answer.shape[1]
 
     def __call__(self, X: Floats) -> Floats:
+        if X.ndim != 2:
+            raise TaskError(f"records form a table (N, n), got shape {X.shape}.")
         self.check_width(X.shape[1])
         if len(X) == 0:
             return np.empty((0, self.outputs))
@@ -79,7 +89,7 @@ class FrozenModel:
     def _ask(self, X: Floats) -> Floats:
         try:
             answer = np.asarray(self._function(X), dtype=np.float64)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except Exception as error:  # whatever someone else's model raises
             raise TaskError(f"the model cannot take records with {X.shape[1]} attributes: {error}") from error
         answer = answer[:, None] if answer.ndim == 1 else answer
         if answer.ndim != 2 or len(answer) != len(X):
@@ -96,14 +106,16 @@ def freeze(model: Any, loss: str | None) -> FrozenModel:
     """A frozen copy of a torch module, scikit-learn estimator or ONNX file; TaskError for anything else."""
     if isinstance(model, nn.Module):
         _check_module(model)
-        return _from_module(model, _first_width(model), probabilities=loss == "cross_entropy")
+        return from_module(model, _first_width(model), probabilities=loss == "cross_entropy")
     if isinstance(model, str | Path):
         from taskveil.onnx_models import read_onnx
 
         module, width = read_onnx(Path(model), logits=loss == "cross_entropy")
-        return _from_module(module, width, probabilities=loss == "cross_entropy")
+        return from_module(module, width, probabilities=loss == "cross_entropy")
     if hasattr(model, "predict") and hasattr(model, "get_params"):
-        return _from_estimator(model, loss)
+        from taskveil.estimators import from_estimator
+
+        return from_estimator(model, loss)
     raise TaskError(
         "a model must be a torch module, a fitted scikit-learn estimator or the path of an ONNX file, "
         f"got {type(model).__name__}."
@@ -112,7 +124,7 @@ def freeze(model: Any, loss: str | None) -> FrozenModel:
 
 def side_by_side(tasks: Sequence[LinearTask | ModelTask]) -> nn.Module | None:
     """One module with the outputs of all tasks next to each other; None when one has no gradients."""
-    modules = [task.torch_module if hasattr(task, "torch_module") else _affine(task.K, None) for task in tasks]
+    modules = [task.torch_module if hasattr(task, "torch_module") else affine(task.K, None) for task in tasks]
     found = [module for module in modules if module is not None]
     return _SideBySide(found) if len(found) == len(modules) else None
 
@@ -127,14 +139,14 @@ class _SideBySide(nn.Module):
         if len(kinds) > 1:
             # A float64 scikit-learn model beside a float32 torch module: each computes in its own precision.
             return torch.cat([_in_own_dtype(model, x) for model in self.models], dim=1)
-        return torch.cat([_rows(model(x)) for model in self.models], dim=1)
+        return torch.cat([rows_of(model(x)) for model in self.models], dim=1)
 
 
 def _in_own_dtype(model: nn.Module, x: Tensor) -> Tensor:
-    return _rows(model(x.to(module_dtype(model)))).to(x.dtype)
+    return rows_of(model(x.to(module_dtype(model)))).to(x.dtype)
 
 
-def _rows(answer: Tensor) -> Tensor:
+def rows_of(answer: Tensor) -> Tensor:
     return answer[:, None] if answer.dim() == 1 else answer
 
 
@@ -155,6 +167,8 @@ def _check_module(model: nn.Module) -> None:
     devices = {str(tensor.device) for tensor in [*model.parameters(), *model.buffers()]}
     if len(devices) > 1:
         raise TaskError(f"the model's parameters lie on several devices ({', '.join(sorted(devices))}): use one.")
+    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+        raise TaskError("the model has lazy layers without weights: run it once on a record first.")
     if "meta" in devices:
         raise TaskError("the model is on the meta device and holds no numbers: load its weights first.")
     moody = [
@@ -166,130 +180,28 @@ def _check_module(model: nn.Module) -> None:
 
 
 def _first_width(model: nn.Module) -> int | None:
-    """What the first layer with parameters takes, when it is a plain linear one."""
-    for layer in model.modules():
-        if next(layer.parameters(recurse=False), None) is not None:
-            return layer.in_features if isinstance(layer, nn.Linear) else None
-    return None
+    """What a plain stack of layers takes when it begins with a linear one; of other modules only data can tell."""
+    if isinstance(model, nn.Linear):
+        return model.in_features
+    return _first_width(model[0]) if isinstance(model, nn.Sequential) and len(model) else None
 
 
-def _from_module(model: nn.Module, width: int | None, *, probabilities: bool) -> FrozenModel:
-    frozen = copy.deepcopy(model).eval().requires_grad_(False)
+def from_module(model: nn.Module, width: int | None, *, probabilities: bool) -> FrozenModel:
+    try:
+        frozen = copy.deepcopy(model).eval().requires_grad_(False)
+    except RuntimeError as error:
+        raise TaskError(f"the model cannot be copied: {error}") from error
     dtype, device = module_dtype(frozen), module_device(frozen)
 
     def function(X: Floats) -> Floats:
         with torch.no_grad():
-            return np.asarray(_rows(frozen(torch.tensor(X, dtype=dtype, device=device))).cpu(), dtype=np.float64)
+            answer = rows_of(frozen(torch.tensor(X, dtype=dtype, device=device)))
+            return np.asarray(answer.double().cpu())
 
-    try:
-        return FrozenModel(function, module=frozen, width=width, probabilities=probabilities)
-    except TaskError:
-        if width is None or isinstance(frozen, nn.Linear | nn.Sequential):
-            raise
-        # A module of one's own may reshape its input before the first layer: only data can tell the width.
-        return FrozenModel(function, module=frozen, probabilities=probabilities)
+    return FrozenModel(function, module=frozen, width=width, probabilities=probabilities)
 
 
-def _from_estimator(model: Any, loss: str | None) -> FrozenModel:
-    from sklearn.base import is_classifier
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
-
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
-        raise TaskError(f"fit the model first: {error}") from error
-    classifier = bool(is_classifier(model))
-    if loss == "cross_entropy" and not (classifier and hasattr(model, "predict_proba")):
-        raise TaskError(f"cross_entropy needs a classifier with probabilities; {type(model).__name__} is none.")
-    if loss == "mse" and classifier:
-        raise TaskError(f'{type(model).__name__} is a classifier: use loss="cross_entropy", or a loss of your own.')
-    width = int(model.n_features_in_)
-    own = copy.deepcopy(model)
-    classes = np.asarray(own.classes_) if classifier else None
-
-    def function(X: Floats) -> Floats:
-        with warnings.catch_warnings():
-            # Trained on a named table, asked with an array: the columns are the same, in the same order.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            if classifier:
-                return np.asarray(np.log(np.maximum(own.predict_proba(X), TINY_PROBABILITY)))
-            return np.asarray(own.predict(X), dtype=np.float64)
-
-    module = _as_module(own, classifier)
-    if module is not None and _agrees(module, function, width, classifier):
-        frozen = _from_module(module, width, probabilities=False)
-        frozen.classes = classes
-        return frozen
-    return FrozenModel(function, width=width, classes=classes)
-
-
-def _agrees(module: nn.Module, function: Callable[[Floats], Floats], width: int, classifier: bool) -> bool:
-    """The converted model gives the original's predictions on records of several sizes."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(256, width)) * rng.choice([0.1, 1.0, 10.0], size=(256, 1))
-    with torch.no_grad():
-        mine = _rows(module(torch.from_numpy(X)))
-    theirs = function(X).reshape(len(X), -1)
-    if classifier:
-        mine, theirs = mine.softmax(dim=1), np.exp(theirs)
-    return theirs.shape == tuple(mine.shape) and np.allclose(mine.numpy(), theirs, rtol=1e-7, atol=1e-9)
-
-
-def _as_module(model: Any, classifier: bool) -> nn.Module | None:
-    """The estimator as float64 torch layers, or None when it is not of the known kinds."""
-    from sklearn.pipeline import Pipeline
-
-    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    layers: list[nn.Module] = []
-    for scaler in steps[:-1]:
-        if scaler in (None, "passthrough"):
-            continue
-        found = _scaler(scaler)
-        if found is None:
-            return None
-        layers.append(found)
-    last = _layers(steps[-1], classifier)
-    return None if last is None else nn.Sequential(*layers, *last)
-
-
-def _scaler(scaler: Any) -> nn.Module | None:
-    """Scalers are affine maps, attribute by attribute: read off at 0 and 1."""
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-
-    if not isinstance(scaler, StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler) or getattr(
-        scaler, "clip", False
-    ):
-        return None
-    ends = np.array([[0.0], [1.0]]) * np.ones(scaler.n_features_in_)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        at_zero, at_one = scaler.transform(ends)
-    return _affine(np.diag(at_one - at_zero), at_zero)
-
-
-def _layers(model: Any, classifier: bool) -> list[nn.Module] | None:
-    from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-    if isinstance(model, MLPClassifier | MLPRegressor):
-        activations = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
-        layers: list[nn.Module] = []
-        for weights, offset in zip(model.coefs_, model.intercepts_, strict=True):
-            layers += [_affine(weights.T, offset), activations[model.activation]()]
-        return [*layers[:-1], *_logits(classifier, model.coefs_[-1].shape[1])]
-    if hasattr(model, "coef_") and hasattr(model, "intercept_") and not hasattr(model, "coefs_"):
-        weights = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
-        offset = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), (len(weights),))
-        return [_affine(weights, offset), *_logits(classifier, len(weights))]
-    return None
-
-
-def _logits(classifier: bool, outputs: int) -> list[nn.Module]:
-    """A binary classifier's single score z becomes the two logits (0, z)."""
-    return [_affine(np.array([[0.0], [1.0]]), None)] if classifier and outputs == 1 else []
-
-
-def _affine(weights: Floats, offset: Floats | None) -> nn.Linear:
+def affine(weights: Floats, offset: Floats | None) -> nn.Linear:
     layer = nn.Linear(weights.shape[1], weights.shape[0], bias=offset is not None, dtype=torch.float64)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(np.array(weights, dtype=np.float64)))

@@ -1,6 +1,7 @@
 """ONNX files as torch modules: the graph is read with the `onnx` package and run by torch operations.
 
-Only the operators below are known. A file with others is refused with their names, before anything is computed.
+Only the operators below are known, in operator sets 7 and later. A file with others, or with options whose effect is
+not reproduced exactly, is refused before anything is computed. All floating numbers share the file's widest type.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,12 +27,24 @@ KNOWN = {
 }
 
 
+_FLOATING = (1, 10, 11, 16)  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 in TensorProto's numbering
+OLDEST = 7  # before, broadcasting was another
+
+REFUSED = {
+    "Reshape": ("allowzero", "a Reshape to length 0"),
+    "ReduceMean": ("noop_with_empty_axes", "a ReduceMean that may do nothing"),
+    "BatchNormalization": ("training_mode", "a BatchNormalization in training mode"),
+}
+"""Options that must be absent or 0."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Node:
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     options: dict[str, Any]
+    opset: int
 
 
 def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
@@ -56,32 +70,82 @@ def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
             f"{path} uses operators that are not supported: {', '.join(unknown)}. Export the model with plain layers, "
             "or pass the torch module or scikit-learn estimator itself."
         )
-    weights = {t.name: torch.from_numpy(np.array(numpy_helper.to_array(t))) for t in graph.initializer}
+    opset = max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    if opset < OLDEST:
+        raise TaskError(f"{path} uses operator set {opset}; export it with {OLDEST} or later.")
     nodes = [
         _Node(
             kind=n.op_type,
             inputs=tuple(n.input),
             outputs=tuple(n.output),
             options={a.name: onnx.helper.get_attribute_value(a) for a in n.attribute},
+            opset=opset,
         )
         for n in graph.node
     ]
-    for node in [n for n in nodes if n.kind == "Constant"]:
-        if "value" not in node.options:
-            raise TaskError(f"{path}: a Constant without a tensor value is not supported.")
-        weights[node.outputs[0]] = torch.from_numpy(np.array(numpy_helper.to_array(node.options["value"])))
+    try:
+        arrays = {t.name: np.array(numpy_helper.to_array(t)) for t in graph.initializer}
+        arrays |= {n.outputs[0]: _constant(n, numpy_helper.to_array) for n in nodes if n.kind == "Constant"}
+        weights = _one_precision({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"{path} holds weights that torch cannot read: {error}") from error
     entries = [i for i in graph.input if i.name not in weights]
     if len(entries) != 1 or len(graph.output) != 1:
         raise TaskError(f"{path} must have one input and one output, got {len(entries)} and {len(graph.output)}.")
-    shape = [d.dim_value for d in entries[0].type.tensor_type.shape.dim]
+    entry = entries[0].type.tensor_type
+    shape = [d.dim_value for d in entry.shape.dim]
     if len(shape) < 2 or any(d <= 0 for d in shape[1:]):
         raise TaskError(f"{path} must state its input as (records, attributes); it says {shape}.")
+    if entry.elem_type not in _FLOATING:
+        raise TaskError(f"{path} must take floating numbers.")
     nodes = [n for n in nodes if n.kind != "Constant"]
     result = graph.output[0].name
     last = next((n for n in nodes if result in n.outputs), None)
-    if logits and last is not None and last.kind == "Softmax":
+    rank = len(graph.output[0].type.tensor_type.shape.dim)
+    if logits and last is not None and last.kind == "Softmax" and rank == 2 and last.options.get("axis", 1) in (1, -1):
         nodes, result = [n for n in nodes if n is not last], last.inputs[0]
-    return _Graph(nodes, weights, entries[0].name, result, tuple(shape[1:])), math.prod(shape[1:])
+    _check_nodes(path, nodes, {*weights, entries[0].name})
+    return _Graph(nodes, weights, entries[0].name, result, tuple(shape)), math.prod(shape[1:])
+
+
+def _constant(node: _Node, to_array: Any) -> NDArray[Any]:
+    """The number or numbers of a Constant, in whichever of its forms."""
+    (form, value), *more = node.options.items()
+    if more or form not in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        raise TypeError(f"a Constant given as {form}")
+    if form == "value":
+        return np.array(to_array(value))
+    return np.array(value, dtype=np.float32 if "float" in form else np.int64)
+
+
+def _one_precision(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    kinds = [value.dtype for value in weights.values() if value.is_floating_point()]
+    widest = max(kinds, key=lambda kind: torch.finfo(kind).bits, default=torch.float32)
+    return {name: value.to(widest) if value.is_floating_point() else value for name, value in weights.items()}
+
+
+def _check_nodes(path: Path, nodes: list[_Node], known: set[str]) -> None:
+    """Everything a node takes is there, and no option asks for what is not reproduced."""
+    for node in nodes:
+        missing = [name for name in node.inputs if name and name not in known]
+        if missing:
+            raise TaskError(f"{path} uses {missing[0]}, a second output or sparse weights, which are not supported.")
+        known.add(node.outputs[0])
+        option, what = REFUSED.get(node.kind, ("", ""))
+        if node.options.get(option):
+            raise TaskError(f"{path} holds {what}, which is not supported.")
+        if node.kind == "Dropout" and len(node.inputs) > 2 and node.inputs[2]:
+            raise TaskError(
+                f"{path} holds a Dropout that may be in training mode: export the model in evaluation mode."
+            )
+        dilated = any(step != 1 for step in node.options.get("dilations", []))
+        if node.kind == "AveragePool" and dilated:
+            raise TaskError(f"{path} holds an AveragePool with dilations, which is not supported.")
+        if node.kind == "MaxPool" and node.options.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+            kernel = node.options["kernel_shape"]
+            gaps = any(s > k for s, k in zip(node.options.get("strides", kernel), kernel, strict=True))
+            if dilated or gaps:  # where ONNX's own implementations differ
+                raise TaskError(f"{path} holds a MaxPool whose automatic padding is not clear: state its pads.")
 
 
 class _Graph(nn.Module):
@@ -91,7 +155,8 @@ class _Graph(nn.Module):
         self, nodes: list[_Node], weights: dict[str, Tensor], entry: str, result: str, shape: tuple[int, ...]
     ) -> None:
         super().__init__()
-        self.nodes, self.entry, self.result, self.shape = nodes, entry, result, shape
+        self.nodes, self.entry, self.result = nodes, entry, result
+        self.batch, self.shape = shape[0], shape[1:]
         # Shapes and axes stay apart from the weights, which follow the module to its device and precision.
         self.integers = {name: value for name, value in weights.items() if not value.is_floating_point()}
         self.places = {name: f"w{i}" for i, name in enumerate(weights) if name not in self.integers}
@@ -100,15 +165,30 @@ class _Graph(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         known: dict[str, Tensor] = {name: getattr(self, place) for name, place in self.places.items()}
-        known |= self.integers
+        known |= {name: value.to(x.device) for name, value in self.integers.items()}
         known[self.entry] = x.reshape(len(x), *self.shape)
         for node in self.nodes:
-            known[node.outputs[0]] = _compute(node, [known[name] if name else None for name in node.inputs])
-        return known[self.result].reshape(len(x), -1)
+            inputs = [known[name] if name else None for name in node.inputs]
+            if node.kind == "Reshape":
+                known[node.outputs[0]] = self._reshape(inputs[0], inputs[1], len(x))
+            else:
+                known[node.outputs[0]] = _compute(node, inputs, x.dtype)
+        answer = known[self.result]
+        if answer.dim() == 0 or len(answer) != len(x):
+            raise ValueError(f"{len(x)} records gave answers of shape {tuple(answer.shape)}")
+        return answer.reshape(len(x), -1)
+
+    def _reshape(self, a: Any, wanted: Any, records: int) -> Tensor:
+        """A file exported with a fixed batch states it in its reshapes; the number of records is ours to choose."""
+        shape = [a.shape[i] if n == 0 else int(n) for i, n in enumerate(wanted)]
+        if shape and self.batch > 0 and shape[0] == self.batch and len(a) == records:
+            shape[0] = records
+        result: Tensor = a.reshape(shape)
+        return result
 
 
-def _compute(node: _Node, inputs: list[Any]) -> Tensor:
-    """One operator, as the ONNX specification defines it."""
+def _compute(node: _Node, inputs: list[Any], floating: torch.dtype) -> Tensor:
+    """One operator, as the ONNX specification defines it; `floating` is the type of all floating numbers."""
     o = node.options
     a = inputs[0]
     result: Tensor
@@ -128,6 +208,8 @@ def _compute(node: _Node, inputs: list[Any]) -> Tensor:
         case "Mul":
             result = a * inputs[1]
         case "Div":
+            if not (a.is_floating_point() or inputs[1].is_floating_point()):
+                raise ValueError("a division of whole numbers")
             result = a / inputs[1]
         case "Pow":
             result = a ** inputs[1]
@@ -135,31 +217,36 @@ def _compute(node: _Node, inputs: list[Any]) -> Tensor:
             result = getattr(torch, node.kind.lower())(a)
         case "LeakyRelu":
             result = F.leaky_relu(a, o.get("alpha", 0.01))
-        case "Softmax":
-            result = a.softmax(o.get("axis", -1))
-        case "LogSoftmax":
-            result = a.log_softmax(o.get("axis", -1))
+        case "Softmax" | "LogSoftmax":
+            function = torch.softmax if node.kind == "Softmax" else torch.log_softmax
+            if node.opset >= 13:
+                result = function(a, o.get("axis", -1))
+            else:  # over everything from that axis on
+                result = function(a.flatten(o.get("axis", 1) % a.dim()), -1).reshape(a.shape)
         case "Flatten":
-            axis = o.get("axis", 1) % (a.dim() + 1)
+            axis = o.get("axis", 1)
+            axis = axis + a.dim() if axis < 0 else axis
             result = a.reshape(math.prod(a.shape[:axis]), -1)
-        case "Reshape":
-            wanted = [int(n) for n in inputs[1]]
-            result = _keep_records(a, [a.shape[i] if n == 0 else n for i, n in enumerate(wanted)])
         case "Transpose":
             result = a.permute(*o.get("perm", range(a.dim() - 1, -1, -1)))
         case "Squeeze" | "Unsqueeze":
-            axes = [int(i) for i in (inputs[1] if len(inputs) > 1 else o.get("axes", []))]
+            given = inputs[1] if len(inputs) > 1 else o.get("axes")
             if node.kind == "Squeeze":
-                result = a.squeeze(tuple(axes))
+                axes = [i for i, n in enumerate(a.shape) if i and n == 1] if given is None else [int(i) for i in given]
+                if any(i % a.dim() == 0 for i in axes):
+                    raise ValueError("a Squeeze of the records' axis")
+                result = a.squeeze(tuple(axes)) if axes else a
             else:
+                axes = [] if given is None else [int(i) for i in given]
                 result = a
-                for axis in sorted(axes):
+                for axis in sorted(i % (a.dim() + len(axes)) for i in axes):
                     result = result.unsqueeze(axis)
         case "Concat":
             result = torch.cat(inputs, dim=o["axis"])
         case "Clip":
             low, high = ([*inputs[1:], None, None])[:2]
-            result = a.clamp(min=o.get("min", low), max=o.get("max", high))
+            low, high = o.get("min", low), o.get("max", high)
+            result = a if low is None and high is None else a.clamp(min=low, max=high)
         case "Conv":
             result = _conv(a, inputs, o)
         case "MaxPool" | "AveragePool":
@@ -167,23 +254,26 @@ def _compute(node: _Node, inputs: list[Any]) -> Tensor:
         case "GlobalAveragePool":
             result = a.mean(dim=tuple(range(2, a.dim())), keepdim=True)
         case "ReduceMean":
-            axes = [int(i) for i in (inputs[1] if len(inputs) > 1 else o.get("axes", range(a.dim())))]
+            given = inputs[1] if len(inputs) > 1 else o.get("axes")
+            axes = [int(i) for i in given] if given is not None and len(given) else list(range(a.dim()))
             result = a.mean(dim=axes, keepdim=bool(o.get("keepdims", 1)))
         case "BatchNormalization":
             _, scale, offset, mean, variance = inputs
             result = F.batch_norm(a, mean, variance, scale, offset, eps=o.get("epsilon", 1e-5))
         case "Cast":
-            result = a  # records and weights share one floating type here
+            result = _cast(a, o["to"], floating)
         case _:  # Identity, Dropout: nothing happens at inference
             result = a
     return result
 
 
-def _keep_records(a: Tensor, shape: list[int]) -> Tensor:
-    """A file exported with a fixed batch states it in its reshapes; the number of records is ours to choose."""
-    if -1 not in shape and math.prod(shape) != a.numel() and shape:
-        shape = [-1, *shape[1:]]
-    return a.reshape(shape)
+def _cast(a: Tensor, to: int, floating: torch.dtype) -> Tensor:
+    """All floating numbers share one type here; whole numbers occur in shapes and tables only."""
+    if to in _FLOATING:
+        return a.to(floating)
+    if a.is_floating_point() or to not in (6, 7):  # INT32, INT64
+        raise ValueError("a Cast to whole numbers or truth values")
+    return a
 
 
 def _conv(a: Tensor, inputs: list[Any], o: dict[str, Any]) -> Tensor:
@@ -208,15 +298,25 @@ def _pool(kind: str, a: Tensor, o: dict[str, Any]) -> Tensor:
     strides = tuple(o.get("strides", [1] * rank))
     rounding = bool(o.get("ceil_mode", 0))
     pads = _pads(o, rank, list(size), a)
+    result: Tensor
     if kind == "MaxPool":
         pool = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[rank]
         padded = F.pad(a, pads, value=-math.inf) if any(pads) else a
-        largest: Tensor = pool(padded, size, strides, 0, tuple(o.get("dilations", [1] * rank)), rounding)
-        return largest
+        result = pool(padded, size, strides, 0, tuple(o.get("dilations", [1] * rank)), rounding)
+        return _windows_that_start_inside(result, a, pads, strides)
     if any(pads) and not o.get("count_include_pad", 0):
         raise TaskError("an AveragePool that pads without counting the padding is not supported.")
     average = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[rank]
-    result: Tensor = average(F.pad(a, pads), size, strides, 0, rounding)
+    result = average(F.pad(a, pads), size, strides, 0, rounding)
+    return _windows_that_start_inside(result, a, pads, strides)
+
+
+def _windows_that_start_inside(result: Tensor, a: Tensor, pads: list[int], strides: tuple[int, ...]) -> Tensor:
+    """With ceil_mode torch also keeps windows that begin in the end's padding, because here padding is part of it."""
+    for axis, stride in enumerate(strides):
+        start = pads[2 * (len(strides) - 1 - axis)]
+        most = (a.shape[axis + 2] + start - 1) // stride + 1
+        result = result.narrow(axis + 2, 0, min(most, result.shape[axis + 2]))
     return result
 
 

@@ -76,9 +76,7 @@ class LinearTask:
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
         """‖K(d − x)‖₂² for every record x (N, n) and candidate estimate d (k, n) → (N, k)."""
-        outputs, truth = self.predict(candidates), self.predict(X)
-        squares = np.einsum("ij,ij->i", truth, truth)[:, None] + np.einsum("ij,ij->i", outputs, outputs)
-        return np.asarray(np.maximum(squares - 2.0 * truth @ outputs.T, 0.0))
+        return squared_distances(self.predict(X), self.predict(candidates))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +151,8 @@ class ModelTask:
             known = np.isin(values, names)
             if not known.all():
                 raise TaskError(f"label {values[~known][0]!r} is none of the model's classes {names.tolist()}.")
-            return np.searchsorted(names, values)  # scikit-learn keeps classes sorted
+            order = np.argsort(names)
+            return np.asarray(order[np.searchsorted(names, values, sorter=order)])
         if values.dtype.kind not in "iufb" or not (values == np.floor(values.astype(np.float64))).all():
             raise TaskError("labels for cross_entropy must be class numbers 0, 1, 2, …")
         outside = (values < 0) | (values >= self.outputs)
@@ -205,13 +204,16 @@ class ModelTask:
         targets = self.targets(X, y)
         if self.loss == "cross_entropy":
             return np.asarray(-targets @ _log_softmax(outputs).T)
-        squares = (targets**2).sum(axis=1)[:, None] + (outputs**2).sum(axis=1)
-        return np.asarray(np.maximum(squares - 2.0 * targets @ outputs.T, 0.0) / self.outputs)
+        return squared_distances(targets, outputs) / self.outputs
 
     def _own(self, outputs: Floats, values: NDArray[Any] | None) -> Floats:
         import torch
 
-        found = self.loss(torch.from_numpy(outputs), torch.as_tensor(values))  # type: ignore[operator]
+        try:
+            labels = torch.as_tensor(values)
+        except TypeError as error:
+            raise TaskError(f"labels for a loss of your own must be numbers: {error}.") from error
+        found = self.loss(torch.from_numpy(outputs), labels)  # type: ignore[operator]
         numbers = np.asarray(torch.as_tensor(found).detach().cpu(), dtype=np.float64)
         if numbers.shape != (len(outputs),) or not np.isfinite(numbers).all():
             raise TaskError(f"your loss must give one finite number per record, got shape {numbers.shape}.")
@@ -270,11 +272,16 @@ class MultiTask:
 
     def labels(self, y: Any, count: int) -> tuple[Any, ...]:
         """One entry per task, each as that task wants it."""
+        entries = self._entries(y)
+        return tuple(task.labels(values, count) for (task, _), values in zip(self.parts, entries, strict=True))
+
+    def _entries(self, y: Any) -> Sequence[Any]:
+        """One entry per task, as given."""
         if y is None:
-            y = (None,) * len(self.parts)
+            return (None,) * len(self.parts)
         if not isinstance(y, list | tuple) or len(y) != len(self.parts):
             raise TaskError(f"labels of a MultiTask come as a list of {len(self.parts)}, one entry per task (or None).")
-        return tuple(task.labels(values, count) for (task, _), values in zip(self.parts, y, strict=True))
+        return y
 
     def predict(self, X: Any) -> Floats:
         """The outputs of all tasks side by side (N, outputs)."""
@@ -282,12 +289,12 @@ class MultiTask:
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
         """Σ weightᵢ · lossᵢ for every record (N,)."""
-        terms = zip(self.parts, self.labels(y, len(X)), strict=True)
+        terms = zip(self.parts, self._entries(y), strict=True)
         return np.asarray(sum(w * task.losses(estimates, X, values) for (task, w), values in terms))
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
         """Σ weightᵢ · lossᵢ for every record and candidate → (N, k)."""
-        terms = zip(self.parts, self.labels(y, len(X)), strict=True)
+        terms = zip(self.parts, self._entries(y), strict=True)
         return np.asarray(sum(w * task.pairwise_losses(candidates, X, values) for (task, w), values in terms))
 
 
@@ -315,6 +322,14 @@ def take_labels(task: Task, y: Any, rows: slice | NDArray[Any]) -> Any:
     if isinstance(task, MultiTask):
         return tuple(take_labels(part, values, rows) for (part, _), values in zip(task.parts, y, strict=True))
     return np.asarray(y)[rows]
+
+
+def squared_distances(a: Floats, b: Floats) -> Floats:
+    """‖aᵢ − bⱼ‖² for rows of a (N, m) and b (k, m) → (N, k), about a's mean: values far from zero keep their digits."""
+    center = a.mean(axis=0)
+    a, b = a - center, b - center
+    squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
+    return np.asarray(np.maximum(squares - 2.0 * a @ b.T, 0.0))
 
 
 def _log_softmax(outputs: Floats) -> Floats:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from taskveil.models import module_device, module_dtype
 from taskveil.task import ModelTask
 
 Floats = NDArray[np.float64]
@@ -63,10 +64,10 @@ def _by_gradient(module: torch.nn.Module, task: ModelTask, wanted: Floats, X: Fl
     best, least = X[nearest[:, 0]].copy(), gap[np.arange(len(wanted)), nearest[:, 0]]
     # Good enough: a ten-thousandth of how much the wanted answers differ among themselves.
     enough = _ENOUGH * float(_divergence(wanted.mean(axis=0, keepdims=True), wanted, classes=classes).mean())
-    parameter = next(module.parameters(), torch.zeros(1))
+    dtype, device = module_dtype(module), module_device(module)
 
     def tensor(values: Floats) -> torch.Tensor:
-        return torch.as_tensor(values, dtype=parameter.dtype, device=parameter.device)
+        return torch.as_tensor(values, dtype=dtype, device=device)
 
     low, high, unit = tensor(X.min(axis=0)), tensor(X.max(axis=0)), tensor(X.std(axis=0) + 1e-3 * X.std())
     for start in range(nearest.shape[1]):

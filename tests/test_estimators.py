@@ -1,18 +1,13 @@
-"""Conversions: scikit-learn and ONNX models give the same answers as torch modules, or stay black boxes."""
+"""scikit-learn estimators give the same answers as torch modules, or stay black boxes."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import onnx
 import pandas as pd
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -113,6 +108,20 @@ def test_a_model_trained_on_a_table_takes_arrays() -> None:
         (lambda: tv.ModelTask(RidgeClassifier().fit(X, THREE), loss="cross_entropy"), "needs a classifier"),
         (lambda: tv.ModelTask(LogisticRegression(max_iter=9999).fit(X, THREE)), "is a classifier"),
         (lambda: tv.ModelTask(LinearRegression().fit(X, NUMBER)).check_width(3), "takes 4 attributes"),
+        (lambda: tv.ModelTask(RidgeClassifier().fit(X, THREE), loss=lambda o, _: o[:, 0]), "gives no probabilities"),
+        (
+            lambda: tv.ModelTask(
+                RandomForestClassifier(3).fit(X, np.stack([THREE, THREE], axis=1)), loss="cross_entropy"
+            ),
+            "several labels per record",
+        ),
+        (
+            lambda: tv.ModelTask(
+                MLPClassifier((3,), max_iter=5, tol=1.0, n_iter_no_change=1).fit(X, np.eye(2)[THREE % 2]),
+                loss="cross_entropy",
+            ),
+            "several labels per record",
+        ),
         (
             lambda: tv.ModelTask(RandomForestClassifier(3).fit(X, THREE), loss="cross_entropy").losses(
                 X, X, np.full(120, 9)
@@ -126,89 +135,48 @@ def test_estimators_that_cannot_be_used(make: object, says: str) -> None:
         make()
 
 
-def onnx_file(path: Path, nodes: list, weights: dict[str, np.ndarray], shape: list, outputs: int) -> Path:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *shape])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", outputs])],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path
+@pytest.mark.parametrize("offset", [0.0, 300.0, 1e6, 1.7e9])
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(StandardScaler(), LinearRegression()),
+        make_pipeline(RobustScaler(), Ridge()),
+        make_pipeline(StandardScaler(with_mean=False), "passthrough", LinearRegression()),
+    ],
+)
+def test_attributes_far_from_zero_keep_their_digits(model: object, offset: float) -> None:
+    records = X / X.std(axis=0) + offset
+    model.fit(records, NUMBER)
+    task = tv.ModelTask(model)
+    assert task.predict(records)[:, 0] == pytest.approx(model.predict(records), abs=1e-5)
 
 
-def weights(*shape: int) -> np.ndarray:
-    return RNG.normal(size=shape).astype(np.float32) * 0.3
+@pytest.mark.parametrize("offset", [0.0, 300.0, 2000.0])
+@pytest.mark.parametrize("loss", ["log_loss", "modified_huber"])
+@pytest.mark.parametrize("y", [BINARY, THREE])
+def test_other_links_are_not_taken_for_a_softmax(loss: str, y: np.ndarray, offset: float) -> None:
+    records = X / X.std(axis=0) + offset
+    for model in (SGDClassifier(loss=loss, random_state=0), LogisticRegression(max_iter=300)):
+        pipeline = make_pipeline(StandardScaler(), model).fit(records, y)
+        task = tv.ModelTask(pipeline, loss="cross_entropy")
+        given = np.exp(task.predict(records))
+        given /= given.sum(axis=1, keepdims=True)
+        assert given == pytest.approx(pipeline.predict_proba(records), abs=1e-8)
 
 
-def dense(path: Path, last: str = "Softmax") -> Path:
-    return onnx_file(
-        path,
-        [
-            helper.make_node("Sub", ["x", "m"], ["a"]),
-            helper.make_node("Div", ["a", "s"], ["b"]),
-            helper.make_node("Gemm", ["b", "W", "c"], ["d"], transB=1, alpha=0.5),
-            helper.make_node("Tanh", ["d"], ["e"]),
-            helper.make_node("MatMul", ["e", "V"], ["f"]),
-            helper.make_node("Add", ["f", "v"], ["g"]),
-            helper.make_node(last, ["g"], ["y"]),
-        ],
-        {"m": weights(4), "s": 1 + weights(4) ** 2, "W": weights(6, 4), "c": weights(6),
-         "V": weights(6, 3), "v": weights(3)},
-        [4],
-        3,
-    )  # fmt: skip
+def test_the_callers_records_are_left_alone() -> None:
+    model = make_pipeline(StandardScaler(copy=False), RandomForestRegressor(3, random_state=0)).fit(X.copy(), NUMBER)
+    records = X.copy()
+    tv.ModelTask(model).predict(records)
+    assert (records == X).all()
 
 
-def images(path: Path) -> Path:
-    return onnx_file(
-        path,
-        [
-            helper.make_node("Reshape", ["x", "s"], ["a"]),
-            helper.make_node("Conv", ["a", "W", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 0, 1, 2], strides=[1, 2]),
-            helper.make_node("Relu", ["c"], ["d"]),
-            helper.make_node("MaxPool", ["d"], ["e"], kernel_shape=[2, 2], strides=[2, 2]),
-            helper.make_node("Identity", ["e"], ["f"]),
-            helper.make_node("Flatten", ["f"], ["g"]),
-            helper.make_node("Gemm", ["g", "V"], ["h"]),
-            helper.make_node("Sigmoid", ["h"], ["i"]),
-            helper.make_node("Mul", ["i", "k"], ["y"]),
-        ],
-        {"s": np.array([-1, 1, 8, 8]), "W": weights(5, 1, 3, 3), "b": weights(5), "V": weights(5 * 4 * 2, 2),
-         "k": np.float32(2.0).reshape(1)},
-        [64],
-        2,
-    )  # fmt: skip
+def test_classes_need_not_be_sorted() -> None:
+    class Moods(RandomForestClassifier):
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            return super().predict_proba(X)[:, ::-1]
 
-
-@pytest.mark.parametrize(("make", "width"), [(lambda p: dense(p, "Sigmoid"), 4), (images, 64)])
-def test_onnx_files_answer_as_the_reference_does(make: object, width: int, tmp_path: Path) -> None:
-    path = make(tmp_path / "m.onnx")
-    records = RNG.normal(size=(9, width))
-    task = tv.ModelTask(path)
-    (expected,) = ReferenceEvaluator(str(path)).run(None, {"x": records.astype(np.float32)})
-    assert (task.width, task.outputs) == (width, expected.shape[1])
-    assert task.predict(records) == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_softmax_at_the_end_becomes_logits(tmp_path: Path) -> None:
-    path = dense(tmp_path / "m.onnx")
-    (expected,) = ReferenceEvaluator(str(path)).run(None, {"x": X.astype(np.float32)})
-    task = tv.ModelTask(str(path), loss="cross_entropy")
-    assert torch.tensor(task.predict(X)).softmax(1).numpy() == pytest.approx(expected, abs=1e-5)
-
-
-def test_unknown_operators_are_named(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Erf", ["x"], ["a"]), helper.make_node("Gelu", ["a"], ["y"], domain="my.ops")]
-    path = tmp_path / "m.onnx"
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    with pytest.raises(TaskError, match="Erf, Gelu"):
-        tv.ModelTask(path)
+    model = Moods(3, random_state=0).fit(X, THREE)
+    model.classes_ = np.array(["yes", "no", "maybe"])
+    task = tv.ModelTask(model, loss="cross_entropy")
+    assert task.labels(["maybe", "yes", "no"], 3).tolist() == [2, 0, 1]
