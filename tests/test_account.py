@@ -126,3 +126,19 @@ def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_repeated_reports_of_a_veil(veil: tv.Veil) -> None:
     assert compose([Cost.of(veil, times=2)]).epsilon == pytest.approx(2 * veil.guarantee.epsilon)
+
+
+def test_reports_are_counted_in_whole_numbers() -> None:
+    with pytest.raises(BudgetError, match="whole number"):
+        Cost(epsilon=1.0, times=3.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("size", "favoured", "epsilon"), [(512, 1, 44.0), (64, 4, 50.0)])
+def test_hardly_anything_left_over_is_still_counted(size: int, favoured: int, epsilon: float) -> None:
+    response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)
+    cost = Cost(epsilon=response.epsilon, parts=(response,))
+    assert compose([cost], delta=1e-6).epsilon <= response.epsilon * 1.001
+
+
+def test_sums_are_printed_rounded_up() -> None:
+    assert "ε = 1.00001" in compose([Cost(epsilon=1.0000004)]).statement

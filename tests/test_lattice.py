@@ -88,3 +88,11 @@ def test_impossible_lattices_are_refused() -> None:
             lattice=good,
             response=Response.calibrated(size=good.size + 1, favoured=1, epsilon=2.0),
         )
+
+
+def test_more_directions_than_distances_can_add_up_are_refused() -> None:
+    with pytest.raises(MechanismError, match="directions"):
+        Lattice(levels=np.tile([-(2**24), 0], 1100), lengths=np.tile([1, 0], 1100), counts=np.full(1100, 2), budget=2)
+    least = np.iinfo(np.int64).min
+    with pytest.raises(MechanismError, match="out of range"):
+        Lattice(levels=np.array([least, 0]), lengths=np.array([1, 0]), counts=np.array([2]), budget=2)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,3 +79,31 @@ def test_many_latents_fall_back_to_a_diamond_or_a_box() -> None:
 def test_regions_that_could_not_keep_their_diameter_are_refused(make: object) -> None:
     with pytest.raises(MechanismError):
         make()  # type: ignore[operator]
+
+
+LEAST = np.iinfo(np.int64).min
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BoxRegion(step=1.0, low=np.array([LEAST, LEAST]), high=np.array([1, 1])),
+        lambda: BoxRegion(step=1.0, low=np.array([LEAST, LEAST]), high=np.array([2**39, -(2**39) - 1])),
+        lambda: BoxRegion(step=1.0, low=np.array([0]), high=np.array([1, 1])),
+        lambda: DiamondRegion(step=1.0, center=np.array([LEAST]), radius=1),
+        lambda: DiamondRegion(step=1.0, center=np.full(2**17, 0), radius=1),
+        lambda: BoxRegion(step=1.0, low=np.full(2**17, -(2**40)), high=np.full(2**17, 2**40)),
+        lambda: SignRegion(
+            step=1.0, signs=np.array([[1, 1], [1, -1]], dtype=np.int8), lower=np.array([LEAST, -1]),
+            upper=np.array([1, 1]), center=np.array([0, 0]),
+        ),
+        lambda: SignRegion(
+            step=1.0, signs=np.array([[1, 1], [1, -1]], dtype=np.int8), lower=np.array([-1, -1]),
+            upper=np.array([1, 1]), center=np.array([LEAST, LEAST]),
+        ),
+    ],
+)  # fmt: skip
+def test_bounds_that_would_overflow_are_refused(make: Callable[[], object]) -> None:
+    """|−2^63| is −2^63 in 64 bits: such a bound passed for small, and the diameter wrapped around to nothing."""
+    with pytest.raises(MechanismError):
+        make()

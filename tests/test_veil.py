@@ -62,3 +62,25 @@ def test_parts_must_fit_together(veil: tv.Veil, volunteers: np.ndarray) -> None:
         replace(veil, mechanism=wide.mechanism)
     with pytest.raises(DataError, match="column names"):
         replace(veil, columns=("a",))
+
+
+def test_the_statement_never_rounds_the_budget_down() -> None:
+    from taskveil.guarantee import Guarantee, rounded_up
+
+    assert [rounded_up(e) for e in (2.0, 2.0000004, 2.9999999999999, 40.00004, 0.1)] == [
+        "2", "2.00001", "3", "40.0001", "0.1",
+    ]  # fmt: skip
+    assert "e^40.0001" in Guarantee(epsilon=40.00004, enforced_by="").statement
+
+
+@pytest.mark.parametrize("records", [[["secret", 1.0, 2.0]], [["1", "secret", "2"]], [[1.0], [2.0, 3.0]]])
+def test_refusals_do_not_quote_records(veil: tv.Veil, records: list) -> None:
+    with pytest.raises(tv.errors.DataError) as refusal:
+        veil.privatize(records)
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__suppress_context__
+
+
+def test_numbers_beyond_doubles_are_brought_inside(veil: tv.Veil, volunteers: np.ndarray) -> None:
+    record = [10**400, *volunteers[0, 1:].tolist()]
+    assert np.isfinite(veil.privatize([record])).all()

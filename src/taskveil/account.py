@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from taskveil.errors import BudgetError
+from taskveil.guarantee import rounded_up
 from taskveil.mechanisms import Codebook, LatticeCodebook, Response
 from taskveil.records import as_epsilon
 from taskveil.veil import Veil
@@ -44,7 +45,7 @@ class Cost:
         as_epsilon(self.epsilon)
         if not 0 <= self.delta < 1:
             raise BudgetError(f"delta must lie in [0, 1), got {self.delta}.")
-        if self.times < 1 or self.times != int(self.times):
+        if type(self.times) is not int or self.times < 1:
             raise BudgetError(f"a report is made a whole number of times, at least once; got {self.times}.")
 
     @classmethod
@@ -70,8 +71,8 @@ class Total:
     @property
     def statement(self) -> str:
         exception = f", except with probability {self.delta:g}" if self.delta else ""
-        plain = f"(adding up budgets gives {self.basic_epsilon:.6g})"
-        return f"All reports together: ε = {self.epsilon:.6g}{exception} {plain}."
+        plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
+        return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."
 
 
 def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
@@ -141,7 +142,8 @@ def _dominating(cost: Cost, pld: Any, interval: float) -> list[Any]:
     for part in cost.parts:
         apart = min(part.favoured, part.size - part.favoured)
         likely, unlikely = (math.log(apart) + math.log(weight) - math.log(part.total) for weight in (part.a, part.b))
-        rest = math.log1p(-min(1.0, math.exp(likely) + math.exp(unlikely))) if _leaves_rest(part, apart) else None
+        left = part.total - apart * (part.a + part.b)  # outputs in both favoured sets or in neither
+        rest = math.log(left) - math.log(part.total) if left else None
         first, second = {"x": likely, "y": unlikely}, {"x": unlikely, "y": likely}
         if rest is not None:
             first["neither"] = second["neither"] = rest
@@ -151,11 +153,6 @@ def _dominating(cost: Cost, pld: Any, interval: float) -> list[Any]:
             )
         )
     return pairs
-
-
-def _leaves_rest(part: Response, apart: int) -> bool:
-    """Whether there are outputs in both favoured sets or in neither."""
-    return apart * (part.a + part.b) < part.total
 
 
 def _up(exact: Fraction) -> float:

@@ -8,6 +8,7 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,15 @@ def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, 
             columns=_names(manifest["columns"]),
             units=_names(manifest.get("units")),
         )
-        stated = manifest["guarantee"]["epsilon"]
+        stated, kept = manifest["guarantee"], device.mechanism.epsilon
+        text = isinstance(stated["statement"], str)
+        honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept and 0 <= kept < math.inf
+        pure = type(stated["delta"]) is float and stated["delta"] == 0
     except ReleaseError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, TaskveilError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TaskveilError) as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error!r}") from error
-    if stated != device.mechanism.epsilon:
+    if not (honest and pure and text):
         raise ReleaseError(f"{folder}: the stated epsilon is not the one the mechanism keeps.")
     return device, manifest
 

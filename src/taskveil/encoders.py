@@ -221,7 +221,7 @@ def check_layer(name: str, weights: Integers, offset: Integers, step: Floats, la
     shapes = weights.shape == (outputs, len(largest)) and offset.shape == (outputs,) and step.shape == (outputs,)
     if not shapes or weights.dtype != np.int64 or offset.dtype != np.int64:
         raise DataError(f"{name}: weights and offset must be 64-bit integers of matching shapes.")
-    reach = np.abs(weights).astype(np.float64) @ largest.astype(np.float64) + np.abs(offset)
+    reach = np.abs(weights.astype(np.float64)) @ largest.astype(np.float64) + np.abs(offset.astype(np.float64))
     if not (reach < EXACT).all():
         raise DataError(f"{name}: weights are too large for exact sums.")
     if not (np.isfinite(step) & (step > 0) & (np.frexp(step)[0] == 0.5)).all():

@@ -45,9 +45,9 @@ def sign_files(folder: Path, key: bytes) -> None:
     """Sign a folder's manifest, and with it the weights, with a PEM private key."""
     from taskveil.signing import sign
 
-    read_files(folder)  # nothing altered or broken gets a signature
+    manifest, _ = read_files(folder)  # nothing altered or broken gets a signature
     draft = folder / f".{SIGNATURE}"
-    draft.write_bytes(sign(_read(folder / MANIFEST), key))
+    draft.write_bytes(sign(_canonical(manifest), key))  # the bytes that were checked, whatever the file holds by now
     draft.replace(folder / SIGNATURE)
 
 
@@ -70,7 +70,9 @@ def read_files(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str,
         canonical = _canonical(manifest)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest ({error!r}).") from error
-    if not isinstance(schema, int) or schema > SCHEMA:
+    if type(schema) is not int or schema < 1:
+        raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest (schema {schema!r}).")
+    if schema > SCHEMA:
         raise VersionError(
             f"{folder / MANIFEST} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
         )
@@ -107,8 +109,10 @@ def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
         for name, entry in header.items():
             if name != "__metadata__":
                 start, stop = entry["data_offsets"]
+                if any(type(n) is not int or n < 0 for n in (start, stop, *entry["shape"])):
+                    raise ValueError(f"places or shape of {name}")
                 flat = np.frombuffer(data[start:stop], dtype=_DTYPES[entry["dtype"]])
                 arrays[name] = flat.reshape(entry["shape"]).copy()
         return arrays
-    except (ValueError, TypeError, KeyError, struct.error) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
         raise ReleaseError(f"{path} is not a safetensors file taskveil can read ({error!r}).") from error

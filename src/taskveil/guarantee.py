@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +25,21 @@ class Guarantee:
         exception = f", except with probability {self.delta:g}" if self.delta else ""
         return (
             f"Whatever a person's record contains, no report becomes more than {_times(self.epsilon)} times as "
-            f"likely as it would be for any other record{exception} (ε = {self.epsilon:g}). {self.enforced_by} "
-            "This holds for one report per person, for every input including malformed ones, and whatever "
-            "anyone else knows or computes from the report."
+            f"likely as it would be for any other record{exception} (ε = {rounded_up(self.epsilon)}). "
+            f"{self.enforced_by} This holds for one report per person, for every input including malformed ones, and "
+            "whatever anyone else knows or computes from the report."
         )
 
 
 def _times(epsilon: float) -> str:
     """e^ε, rounded up so that the sentence never promises more than the mathematics."""
     if epsilon > 30:
-        return f"e^{epsilon:g}"
+        return f"e^{rounded_up(epsilon)}"
     factor = math.exp(epsilon)
     digits = max(0, 2 - math.floor(math.log10(factor)))
     return f"{math.ceil(factor * 10**digits) / 10**digits:,.{digits}f}"
+
+
+def rounded_up(epsilon: float) -> str:
+    """Six digits, never fewer than there are: a promise is not made smaller by printing it."""
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"

@@ -37,7 +37,10 @@ class Lattice:
         flat = self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
         if not flat or len(self.counts) == 0 or (self.counts < 1).any() or (self.counts > 2**15).any():
             raise MechanismError("a lattice needs a length for every level and at least one level per direction.")
-        if (np.abs(self.levels) > 2**24).any() or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
+        if len(self.counts) * 2**50 >= _FAR:  # squared distances add up to less than what cannot be chosen costs
+            raise MechanismError(f"a lattice has fewer than {_FAR // 2**50} directions, got {len(self.counts)}.")
+        far = (self.levels < -(2**24)).any() or (self.levels > 2**24).any()
+        if far or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
             raise MechanismError("lattice levels, lengths or budget are out of range.")
         if any(lengths.min() > 0 for _, lengths in self.directions):
             raise MechanismError("every direction of a lattice needs a level of length 0.")

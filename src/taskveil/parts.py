@@ -78,6 +78,8 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds) -> Any:
     if set(packed) == {"tensor"}:
         return arrays[packed["tensor"]]
     if set(packed) == {"integer"}:
+        if not (isinstance(packed["integer"], str) and packed["integer"].removeprefix("-").isdecimal()):
+            raise ReleaseError("whole numbers are written in decimal digits.")
         return int(packed["integer"])
     part = kinds[packed["kind"]]
     values = {key: _unpack(value, arrays, kinds) for key, value in packed.items() if key != "kind"}
@@ -91,7 +93,7 @@ def _fits(value: Any, declared: str) -> bool:
     if declared in ("int", "bool", "str"):
         return type(value).__name__ == declared
     if declared == "float":
-        return type(value) in (int, float) and math.isfinite(value)
+        return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**53)
     if declared in _DTYPES:
         return isinstance(value, np.ndarray) and value.dtype == _DTYPES[declared]
     # Another part, or a tuple of them: those were checked when they were built.

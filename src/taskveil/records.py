@@ -25,8 +25,13 @@ def as_records(X: Any, *, width: int | None = None) -> Floats:
     raw = np.column_stack([c.to_numpy() for c in X.columns]) if hasattr(X, "column_names") else X
     try:
         matrix = np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"records must be numbers: {error}. Encode or drop other columns first.") from error
+    except OverflowError:  # whole numbers beyond doubles are as good as infinite
+        matrix = np.vectorize(_as_float, otypes=[np.float64])(np.asarray(raw, dtype=object))
+    except (TypeError, ValueError):
+        # Without numpy's own words, which quote the record.
+        raise DataError(
+            "records must be numbers, all rows of one length. Encode or drop other columns first."
+        ) from None
     if matrix.ndim == 1 and width is not None:
         matrix = matrix[None, :]
     if matrix.ndim != 2:
@@ -104,5 +109,26 @@ def read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
             raise DataError(f"{path}, line {number}: {len(row)} values for {len(names)} columns.")
     try:
         return names, np.array(rows[1:], dtype=np.float64)
-    except ValueError as error:
-        raise DataError(f"{path} holds something that is not a number: {error}.") from error
+    except ValueError:
+        number, name = next(
+            (number, name)
+            for number, row in enumerate(rows[1:], start=2)
+            for name, cell in zip(names, row, strict=True)
+            if not _is_number(cell)
+        )
+        raise DataError(f"{path}, line {number}: column {name!r} holds something that is not a number.") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

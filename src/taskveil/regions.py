@@ -27,7 +27,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST = 2**40
-"""Latents are held within ±2^40 grid steps, so every integer sum below is exact in 64 bits and in doubles."""
+"""Latents are held within ±2^40 grid steps, and there are at most 2^16, so no integer sum below overflows 64 bits."""
+
+MOST_LATENTS = 2**16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,8 +41,8 @@ class BoxRegion:
     high: Integers
 
     def __post_init__(self) -> None:
-        _check_grid(self.step, self.low, self.high)
-        if (self.low > self.high).any():
+        _check_grid(self.step, self.low, self.high, latents=self.dim)
+        if self.low.shape != self.high.shape or (self.low > self.high).any():
             raise MechanismError("a box region needs low ≤ high in every coordinate.")
 
     @property
@@ -73,7 +75,7 @@ class SignRegion:
     center: Integers
 
     def __post_init__(self) -> None:
-        _check_grid(self.step, self.lower, self.upper)
+        _check_grid(self.step, self.lower, self.upper, self.center, latents=self.dim)
         every_sign = self.signs.shape == (2 ** (self.dim - 1), self.dim) and len(
             np.unique(self.signs * self.signs[:, :1], axis=0)
         ) == len(self.signs)
@@ -114,7 +116,7 @@ class DiamondRegion:
     radius: int
 
     def __post_init__(self) -> None:
-        _check_grid(self.step, self.center)
+        _check_grid(self.step, self.center, latents=self.dim)
         if not 0 <= self.radius <= LARGEST:
             raise MechanismError(f"a diamond region needs a radius from 0 to {LARGEST}, got {self.radius}.")
 
@@ -170,9 +172,13 @@ def _pull_inside(
     return np.asarray(center + offset)
 
 
-def _check_grid(step: float, *bounds: Integers) -> None:
+def _check_grid(step: float, *bounds: Integers, latents: int) -> None:
+    if latents > MOST_LATENTS:
+        raise MechanismError(f"a region has at most {MOST_LATENTS} latents, got {latents}.")
     if not (np.isfinite(step) and step > 0 and np.frexp(step)[0] == 0.5):
         raise MechanismError(f"the grid step must be a power of two, got {step}.")
     for bound in bounds:
-        if bound.dtype != np.int64 or bound.ndim != 1 or len(bound) == 0 or (np.abs(bound) > LARGEST).any():
+        shaped = bound.dtype == np.int64 and bound.ndim == 1 and len(bound) > 0
+        # Not |bound|: the absolute value of −2^63 is −2^63.
+        if not shaped or (bound < -LARGEST).any() or (bound > LARGEST).any():
             raise MechanismError(f"region bounds must be 64-bit integers within ±{LARGEST}.")

@@ -219,3 +219,16 @@ def test_without_arrow_the_way_out_is_named(release: Path) -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert out.returncode == 2
     assert "taskveil[tables]" in out.stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize("row", ["1,2,3,secret,5", "1,2,3,secret,5,6"])
+def test_refusals_do_not_quote_rows(row: str, release: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n" + row + "\n")
+    output = run("privatize", tmp_path / "t.csv", tmp_path / "out.parquet", "--release", release, code=2)
+    assert "secret" not in output
+    assert "#3" in output or "#2" in output or "got 6" in output
+
+
+def test_a_name_and_the_same_name_with_a_unit_are_two_columns(release: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c,d,e,a (kW)\n1,2,3,4,5,6\n")
+    assert "two columns" in run("privatize", tmp_path / "t.csv", tmp_path / "o.parquet", "--release", release, code=2)

@@ -7,6 +7,10 @@ kill, a crash or a full disk at any point leaves either no report or the recorde
 **How.** One SQLite transaction: look, add up, randomise, insert, commit with fsync (`synchronous=FULL`), and only then
 return. `BEGIN IMMEDIATE` lets one process at a time do so. A report that was drawn but not committed is forgotten
 unseen.
+
+The journal is a rollback journal. A write-ahead log would need one fsync instead of three, but its locks outlive
+transactions, and a process loses them when it forks or when anything in it closes the file (a backup): the log can then
+be deleted under a process that still writes to it, and a recorded report is forgotten.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import math
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,9 +32,7 @@ CREATE TABLE IF NOT EXISTS reports (
 ) WITHOUT ROWID
 """
 _INHERITED: list[sqlite3.Connection] = []  # a fork must not even close its parent's connections
-_PAGES = 64
-"""The journal is folded into the file after this many pages."""
-
+_LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
@@ -42,11 +45,14 @@ class Ledger:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = 0
+        _LEDGERS.add(self)
         with self._lock, self._told():
             self._open()
 
     def once(self, release: bytes, round: str, epsilon: float, cap: float, make: Callable[[], bytes]) -> bytes:
         """The recorded report of this round, or a new one from `make` if the cap allows it."""
+        if epsilon < 0:
+            raise BudgetSpentError(f"a report cannot cost ε = {epsilon:g}.")
         with self._lock, self._told():
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE")
@@ -95,11 +101,10 @@ class Ledger:
             self._connection = None
         if self._connection is None:
             # Autocommit: transactions are written out above. Threads take turns through the lock.
-            connection = sqlite3.connect(self.path, isolation_level=None, timeout=30, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode = WAL")  # one fsync a report instead of three
+            connection = sqlite3.connect(self.path.resolve(), isolation_level=None, timeout=30, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: syncing a new file costs more
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(_TABLE)
-            _make_room(connection)
             self._connection, self._process = connection, os.getpid()
         return self._connection
 
@@ -124,19 +129,6 @@ class _Told:
             ) from error
 
 
-def _make_room(connection: sqlite3.Connection) -> None:
-    """Let the journal reach its full size now, so that a report overwrites it in place.
-
-    Syncing a file that has to grow costs many times as much. This is for speed alone: without room it is left out.
-    """
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
-    with contextlib.suppress(sqlite3.OperationalError):
-        connection.execute("CREATE TABLE IF NOT EXISTS room (blank BLOB)")
-        connection.execute("INSERT INTO room VALUES (zeroblob(?))", (2 * _PAGES * 4096,))
-        connection.execute("DELETE FROM room")
-        connection.execute("PRAGMA wal_checkpoint(RESTART)")
-
-
 def _total(connection: sqlite3.Connection) -> float:
     return math.fsum(row[0] for row in connection.execute("SELECT epsilon FROM reports"))
 
@@ -145,3 +137,22 @@ def default_path() -> Path:
     """One ledger per user of this machine, where the system keeps programs' state."""
     state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(state) if state else Path.home() / ".local" / "state") / "taskveil" / "ledger.sqlite"
+
+
+_HELD: list[Ledger] = []
+
+
+def _hold() -> None:
+    """Before a fork: wait for transactions to end, so that no process is born in the middle of one."""
+    for ledger in list(_LEDGERS):
+        ledger._lock.acquire()
+        _HELD.append(ledger)
+
+
+def _release() -> None:
+    while _HELD:
+        _HELD.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)

@@ -14,13 +14,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.device import Device
-from taskveil.errors import DataError
+from taskveil.errors import DataError, EntropyError
 from taskveil.veil import Veil
 
 try:
@@ -67,6 +66,8 @@ class Table:
         for field in schema:
             named = _NAMED_UNIT.fullmatch(field.name)
             name = named["name"] if named else field.name
+            if name in columns:
+                raise DataError(f"{path} has two columns named {name}, one of them with a unit.")
             columns[name] = field.name
             stated = (field.metadata or {}).get(b"unit")
             if stated is not None:
@@ -240,6 +241,8 @@ def _writer(target: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
             yield writer
         os.replace(draft, target)
         target.chmod(0o644)
+    except EntropyError:
+        raise
     except OSError as error:
         raise DataError(f"cannot write {target}: {error}. Nothing was written.") from error
     finally:
@@ -253,5 +256,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        reason: Any = " ".join(str(error).split())
-        raise DataError(f"cannot read {path} as a table of numbers: {reason}") from error
+        # Arrow's own words quote cells and whole rows; only the place and the counts go on.
+        known = re.findall(r"column #\d+|Row #\d+|Expected \d+ columns, got \d+|No such file[^:]*", str(error))
+        reason = ", ".join(dict.fromkeys(known)) or type(error).__name__
+        raise DataError(f"cannot read {path} as a table of numbers: {reason}.") from None

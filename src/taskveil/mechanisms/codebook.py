@@ -77,9 +77,13 @@ class Codebook:
         for stage in self.stages:
             if stage.vectors.shape[1] != self.region.dim:
                 raise MechanismError("all stages must take the region's latents.")
-            if (np.abs(stage.vectors).astype(np.float64) @ reach + np.abs(stage.offsets) >= EXACT).any():
+            # As doubles first: the absolute value of the integer −2^63 is −2^63.
+            vectors, offsets, shifts = (
+                np.abs(a.astype(np.float64)) for a in (stage.vectors, stage.offsets, stage.shifts)
+            )
+            if (vectors @ reach + offsets >= EXACT).any():
                 raise MechanismError("scores are too large to be exact; use a coarser grid.")
-            reach = reach + np.abs(stage.shifts).max(axis=0)
+            reach = reach + shifts.max(axis=0)
 
     @property
     def epsilon(self) -> float:

@@ -41,6 +41,8 @@ class Laplace:
     @classmethod
     def calibrated(cls, *, region: Region, epsilon: float) -> Laplace:
         """The least noise that keeps `epsilon` on `region`, rounded up."""
+        if not (math.isfinite(epsilon) and epsilon >= 2.0**-100):
+            raise MechanismError(f"epsilon must be a number above zero that noise can be made for, got {epsilon}.")
         return cls(region=region, scale=_least_scale(region.l1_diameter, epsilon))
 
     @property

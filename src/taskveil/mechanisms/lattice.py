@@ -35,7 +35,8 @@ class LatticeCodebook:
     def __post_init__(self) -> None:
         if self.lattice.size != self.response.size or self.response.favoured != 1:
             raise MechanismError("the response must favour one codeword of the whole lattice.")
-        if self.lattice.dim != self.region.dim or (np.abs([self.region.low, self.region.high]) > 2**24).any():
+        wide = (self.region.low < -(2**24)).any() or (self.region.high > 2**24).any()
+        if self.lattice.dim != self.region.dim or wide:
             raise MechanismError("the region must match the lattice and lie within ±2^24 grid steps.")
 
     @property

@@ -45,6 +45,8 @@ class Response:
             )
         if not 1 <= self.b <= self.a:
             raise MechanismError(f"a response needs integers a ≥ b ≥ 1, got a = {self.a}, b = {self.b}.")
+        if self.b > 2**64 or self.a > self.b << 1500:  # ε up to 1000, in 128 bits of precision
+            raise MechanismError("a response needs b ≤ 2^64 and a/b ≤ 2^1500 to be certified.")
 
     @classmethod
     def calibrated(cls, *, size: int, favoured: int, epsilon: float) -> Response:
