@@ -38,3 +38,23 @@ def test_public_names() -> None:
     assert set(dir(tv)) == set(tv.__all__)
     with pytest.raises(AttributeError, match="nonsense"):
         tv.nonsense  # noqa: B018
+
+
+def test_parts_cannot_be_changed_after_their_checks() -> None:
+    """A bound written to after the noise was calibrated would leave the guarantee as it was stated, and void."""
+    import numpy as np
+    import pytest
+
+    import releases
+
+    for device in releases.devices().values():
+        for part in (device.encoder, device.mechanism.region, *getattr(device.mechanism, "stages", ())):
+            arrays = [value for value in vars(part).values() if isinstance(value, np.ndarray)]
+            assert arrays
+            for array in arrays:
+                with pytest.raises(ValueError, match="read-only"):
+                    array[..., 0] = 7
+    low, high = np.array([0, 0]), np.array([1, 1])
+    region = releases.BoxRegion(step=1.0, low=low, high=high)
+    high[0] = 10**6
+    assert region.l1_diameter == 2

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.errors import DataError
+from taskveil.frozen import own_arrays
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,6 +43,7 @@ class LinearEncoder:
     step: Floats
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         latent, width = self.weights.shape
         check_arrays(low=(self.low, (width,)), high=(self.high, (width,)))
         check_layer("encoder", self.weights, self.offset, self.step, np.full(width, LEVELS), latent)
@@ -88,6 +90,7 @@ class HiddenEncoder:
     softmax: bool = False
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         hidden, width = self.hidden_weights.shape
         latent = len(self.offset)
         check_arrays(low=(self.low, (width,)), high=(self.high, (width,)))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.errors import MechanismError
+from taskveil.frozen import own_arrays
 
 Integers = NDArray[np.int64]
 
@@ -34,6 +35,7 @@ class Lattice:
     budget: int
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         flat = self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
         if not flat or len(self.counts) == 0 or (self.counts < 1).any() or (self.counts > 2**15).any():
             raise MechanismError("a lattice needs a length for every level and at least one level per direction.")

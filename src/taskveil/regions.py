@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.errors import MechanismError
+from taskveil.frozen import own_arrays
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,6 +42,7 @@ class BoxRegion:
     high: Integers
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         _check_grid(self.step, self.low, self.high, latents=self.dim)
         if self.low.shape != self.high.shape or (self.low > self.high).any():
             raise MechanismError("a box region needs low ≤ high in every coordinate.")
@@ -75,6 +77,7 @@ class SignRegion:
     center: Integers
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         _check_grid(self.step, self.lower, self.upper, self.center, latents=self.dim)
         every_sign = self.signs.shape == (2 ** (self.dim - 1), self.dim) and len(
             np.unique(self.signs * self.signs[:, :1], axis=0)
@@ -116,6 +119,7 @@ class DiamondRegion:
     radius: int
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         _check_grid(self.step, self.center, latents=self.dim)
         if not 0 <= self.radius <= LARGEST:
             raise MechanismError(f"a diamond region needs a radius from 0 to {LARGEST}, got {self.radius}.")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from taskveil.encoders import EXACT
 from taskveil.errors import MechanismError
+from taskveil.frozen import own_arrays
 from taskveil.mechanisms.response import Response, top
 from taskveil.regions import BoxRegion
 
@@ -46,6 +47,7 @@ class Stage:
     response: Response
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         size, dim = self.vectors.shape
         if size != self.response.size or self.offsets.shape != (size,) or self.shifts.shape != (size, dim):
             raise MechanismError("a stage needs one vector, offset and shift per output.")
