@@ -55,7 +55,9 @@ def table(title: str, rows: Iterable[Row]) -> Table:
     budgets = sorted({row.epsilon for row in rows})
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("design")
-    view.add_column("seeds", justify="right")
+    several = any(row.seeds > 1 for row in rows)
+    if several:
+        view.add_column("seeds", justify="right")
     for epsilon in budgets:
         view.add_column(f"ε = {epsilon:g}", justify="right")
     for as_published in (True, False):
@@ -64,10 +66,11 @@ def table(title: str, rows: Iterable[Row]) -> Table:
             name = design.replace("_", " ") + (" (as published)" if as_published else "")
             seeds = max(point.seeds for point in points.values())
             cells = (f"{points[e].loss:.4f}" if e in points else "" for e in budgets)
-            view.add_row(name, str(seeds or ""), *cells)
+            view.add_row(name, *([str(seeds or "")] if several else []), *cells)
             if as_published and any(p.published is not None for p in points.values()):
                 known = ((points[e].published if e in points else None) for e in budgets)
-                view.add_row("  published", "", *("" if k is None else f"{k:.4f}" for k in known), style="dim")
+                shown = ("" if k is None else f"{k:.4f}" for k in known)
+                view.add_row("  published", *([""] if several else []), *shown, style="dim")
         view.add_section()
     return view
 
