@@ -23,6 +23,7 @@ from typing import Any
 from taskveil.errors import BudgetError
 from taskveil.guarantee import rounded_up
 from taskveil.mechanisms import Codebook, LatticeCodebook, Response
+from taskveil.mechanisms.laplace import round_up
 from taskveil.records import as_epsilon
 from taskveil.veil import Veil
 
@@ -83,7 +84,7 @@ def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
         raise BudgetError(f"delta must lie in [0, 1), got {delta}.")
     epsilons = sum((Fraction(cost.epsilon) * cost.times for cost in costs), Fraction(0))
     deltas = sum((Fraction(cost.delta) * cost.times for cost in costs), Fraction(0))
-    basic = _up(epsilons)
+    basic = round_up(epsilons)
     best = basic if deltas <= Fraction(delta) else math.inf
     if delta >= SMALLEST_DELTA:
         best = min(best, _composed_epsilon(costs, delta, basic))
@@ -153,8 +154,3 @@ def _dominating(cost: Cost, pld: Any, interval: float) -> list[Any]:
             )
         )
     return pairs
-
-
-def _up(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

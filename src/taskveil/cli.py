@@ -113,6 +113,7 @@ def privatize(
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
     from taskveil.device import CLIENT, read_device
+    from taskveil.guarantee import rounded_up
     from taskveil.signing import read_key
 
     with _friendly():
@@ -133,7 +134,7 @@ def privatize(
                 missing_as_nan=missing_as_nan,
                 progress=advance,
             )
-    console.print(f"{count:,} reports, ε = {device.mechanism.epsilon:g} each: {target}")
+    console.print(f"{count:,} reports, ε = {rounded_up(device.mechanism.epsilon)} each: {target}")
 
 
 @app.command()

@@ -137,3 +137,18 @@ def test_a_model_that_answers_nan_is_refused() -> None:
 
     with pytest.raises(TaskError):
         tv.design(X, tv.ModelTask(Broken()), epsilon=2.0, y=VALUE, method="codebook")
+
+
+def test_units_do_not_matter() -> None:
+    """An attribute in grams counts as in kilograms: what is small in numbers is not what matters little."""
+    in_units = np.array([1e-3, 1.0, 1e4, 10.0, 1e-2])
+    losses = []
+    for unit in (np.ones(5), in_units):
+        model = regressor()
+        with torch.no_grad():
+            model[0].weight /= torch.tensor(unit)
+        ((_, veil),) = model_codebooks(X * unit, tv.ModelTask(model), [6.0], Points(X * unit), VALUE)
+        losses.append(veil.loss(X * unit, VALUE).mean)
+    assert losses[0] < 0.1 * VALUE.var()
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    assert predictor.units(np.column_stack([X * in_units, np.ones(320)])).tolist() == [*in_units.tolist(), 1.0]

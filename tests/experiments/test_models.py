@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from conftest import needs
 from taskveil.designs.published import Recipe
 from taskveil.errors import DataError
 from taskveil.experiments import breast_cancer, data, mnist, models, real_estate
-from taskveil.experiments.report import Row, published_points
+from taskveil.experiments.report import Row, published_order, published_points
 from taskveil.experiments.runs import Finished
 from taskveil.experiments.summary import write_summary
 
@@ -82,6 +83,31 @@ def test_rows_as_published_and_the_picture(tmp_path: Path) -> None:
     assert "Measured on 2026-01-02 in 12 s on a machine." in page
     assert "taskveil reproduce real-estate --seeds 2" in page
     assert page.count("*published*") == 5
+
+
+def test_the_order_of_designs_is_compared_where_it_is_clear() -> None:
+    points = {name: published_points("breast_cancer", series) for name, series in
+              {"task_aware": "task_aware_Z3", "task_agnostic": "task_agnostic"}.items()}  # fmt: skip
+    rows = [
+        Row(experiment="breast-cancer", design=name, as_published=True, epsilon=e, loss=loss, low=0, high=1)
+        for name, curve in points.items()
+        for e, (loss, _) in curve.items()
+    ]
+    clear, kept = published_order("breast-cancer", rows)
+    assert clear == kept > 0
+    upside_down = [replace(row, loss=-row.loss) for row in rows]
+    assert published_order("breast-cancer", upside_down) == (clear, 0)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"seeds": 2}', '{"seeds": 2, "rows": [{"old": 1}]}'])
+def test_what_is_no_finished_experiment_is_explained(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mnist.json").write_text(text)
+    with pytest.raises(DataError, match="keeps no finished experiment"):
+        Finished.read(tmp_path, "mnist", 2)
+    run = finished("mnist", [])
+    run.write(tmp_path)
+    assert Finished.read(tmp_path, "mnist", 2) == run
+    assert Finished.read(tmp_path, "mnist", 3) is None
 
 
 def test_the_summary_shows_every_row(tmp_path: Path) -> None:

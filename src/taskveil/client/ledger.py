@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from taskveil.errors import BudgetSpentError, LedgerError, TaskveilError
+from taskveil.guarantee import rounded_up
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS reports (
@@ -66,8 +67,8 @@ class Ledger:
                 spent = _total(connection)
                 if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
                     raise BudgetSpentError(
-                        f"this report costs ε = {epsilon:g} and {spent:g} of {cap:g} are spent already: no report was "
-                        "made. Earlier rounds can be sent again as they are."
+                        f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
+                        "already: no report was made. Earlier rounds can be sent again as they are."
                     )
                 made = make()
                 connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))

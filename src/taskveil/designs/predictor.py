@@ -57,9 +57,10 @@ def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, devic
     random = torch.Generator(device).manual_seed(seed)
     truth = torch.as_tensor(targets, dtype=torch.float32, device=device)
     (count, width), outputs = X.shape, truth.shape[1]
-    variance = X.var(axis=0)
+    unit = units(X)
+    variance = (X / unit).var(axis=0)
     # Rows of about unit length; a constant attribute is harmless.
-    scale = np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
+    scale = unit * np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
     center = X.mean(axis=0)
     scaled = Records.of((X - center) / scale, device)
     shift, spread = torch.zeros(outputs, device=device), torch.ones(outputs, device=device)
@@ -82,6 +83,13 @@ def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, devic
         classes=classes,
         held_out=numbers(held_out.softmax(-1) if classes else held_out * spread + shift),
     )
+
+
+def units(X: Floats) -> Floats:
+    """(n,): what every attribute is measured in, to a power of ten, so that all span about one and grams count as
+    kilograms do; attributes that were scaled already stay as they are, and constant ones."""
+    extent = np.ptp(X, axis=0)
+    return np.asarray(10.0 ** np.round(np.log10(np.where(extent > 0, np.minimum(extent, 1e300), 1.0))))
 
 
 class _Networks:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -46,15 +45,10 @@ def problem() -> models.Experiment:
 
 def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[Row]:
     """All rows, means over `seeds`; two seeds for the figure over Z."""
-    experiment = problem()
-    options: dict[str, Any] = {"device": device, "progress": progress}
-    rows = models.published_rows(experiment, RECIPE, seeds=seeds, **options)
-    for method in models.METHODS[1:]:
-        rows += models.published_rows(experiment, SHORTER, method=method, seeds=seeds, **options)
-    others = [z for z in DIMS if z != models.PUBLISHED_DIM]
-    rows += models.published_rows(experiment, SHORTER, latent_dims=others, seeds=min(seeds, 2), **options)
-    rows += models.honest_rows(experiment, seeds=seeds, **options)
-    return rows + models.reference_rows(experiment)
+    return models.all_rows(
+        problem(), RECIPE, baselines=SHORTER, over_dims=SHORTER, dims=DIMS, seeds=seeds, device=device,
+        progress=progress,
+    )  # fmt: skip
 
 
 def plot(rows: list[Row], path: Path) -> None:

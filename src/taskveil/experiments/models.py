@@ -156,6 +156,26 @@ def published_rows(
     return rows
 
 
+def all_rows(
+    experiment: Experiment,
+    recipe: Recipe,
+    *,
+    baselines: Recipe,
+    over_dims: Recipe,
+    dims: Sequence[int],
+    seeds: int,
+    starts: int = 1,
+    **options: Any,
+) -> list[Row]:
+    """As published (the baselines and the other latent dimensions by their own recipes), honest, and for reference."""
+    rows = published_rows(experiment, recipe, seeds=seeds, starts=starts, **options)
+    for method in METHODS[1:]:
+        rows += published_rows(experiment, baselines, method=method, seeds=seeds, **options)
+    others = [z for z in dims if z != PUBLISHED_DIM]
+    rows += published_rows(experiment, over_dims, latent_dims=others, seeds=min(seeds, 2), **options)
+    return [*rows, *honest_rows(experiment, seeds=seeds, **options), *reference_rows(experiment)]
+
+
 def _series(method: str, latent_dim: int = PUBLISHED_DIM) -> str:
     return method if method == "task_agnostic" else f"{method}_Z{latent_dim}"
 

@@ -6,7 +6,6 @@ Loss: squared error of the predicted price. Linear encoder and decoder as publis
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -40,15 +39,10 @@ def problem() -> models.Experiment:
 
 def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[Row]:
     """All rows, means over `seeds`; two seeds for the figure over Z."""
-    experiment = problem()
-    options: dict[str, Any] = {"device": device, "progress": progress}
-    rows = models.published_rows(experiment, RECIPE, seeds=seeds, starts=STARTS, **options)
-    for method in models.METHODS[1:]:
-        rows += models.published_rows(experiment, BASELINES, method=method, seeds=seeds, **options)
-    others = [z for z in DIMS if z != models.PUBLISHED_DIM]
-    rows += models.published_rows(experiment, RECIPE, latent_dims=others, seeds=min(seeds, 2), **options)
-    rows += models.honest_rows(experiment, seeds=seeds, **options)
-    return rows + models.reference_rows(experiment)
+    return models.all_rows(
+        problem(), RECIPE, baselines=BASELINES, over_dims=RECIPE, dims=DIMS, seeds=seeds, starts=STARTS,
+        device=device, progress=progress,
+    )  # fmt: skip
 
 
 def plot(rows: list[Row], path: Path) -> None:

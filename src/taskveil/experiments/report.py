@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def table(title: str, rows: Iterable[Row]) -> Table:
                 view.add_row("  published", *([""] if several else []), *shown, style="dim")
         view.add_section()
     return view
+
+
+def published_order(experiment: str, rows: Iterable[Row]) -> tuple[int, int]:
+    """(pairs of designs whose published intervals do not overlap, those of them that our rows as published order the
+    same way)."""
+    key = experiment.replace("-", "_")
+    ours = {(row.design, row.epsilon): row.loss for row in rows if row.as_published}
+    theirs: dict[tuple[str, float], tuple[float, float]] = {}
+    for design in ("task_aware", "task_agnostic", "privacy_agnostic"):
+        series = design if design in published(key) else f"{design}_Z3"
+        theirs |= {(design, epsilon): point for epsilon, point in published_points(key, series).items()}
+    pairs = [
+        (one, other)
+        for one, other in combinations(theirs, 2)
+        if one[1] == other[1] and one in ours and other in ours
+        and abs(theirs[one][0] - theirs[other][0]) > theirs[one][1] + theirs[other][1]
+    ]  # fmt: skip
+    kept = sum((theirs[a][0] < theirs[b][0]) == (ours[a] < ours[b]) for a, b in pairs)
+    return len(pairs), kept
 
 
 def captured_shares(rows: Iterable[Row]) -> dict[str, dict[float, float]]:

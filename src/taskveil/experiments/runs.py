@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from taskveil.errors import DataError
 from taskveil.experiments.report import Row
 
 EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
@@ -48,10 +49,12 @@ class Finished:
         path = folder / f"{name}.json"
         if not path.exists():
             return None
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["seeds"] != seeds:
-            return None
-        return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found = cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} keeps no finished experiment: {error}. Remove it, or resume elsewhere.") from error
+        return found if found.seeds == seeds else None
 
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from taskveil.experiments.report import Row, captured_shares
+from taskveil.experiments.report import Row, captured_shares, published_order
 from taskveil.experiments.runs import Finished
 
 INTRODUCTION = """# Results
@@ -42,6 +42,12 @@ def write_summary(path: Path, finished: Sequence[Finished]) -> None:
         for title in titles:
             text += [f"### {title}", ""] if len(titles) > 1 else []
             text += _section([row for row in run.rows if row.experiment == title])
+        if any(row.published is not None for row in run.rows):
+            clear, kept = published_order(run.name, run.rows)
+            text += [
+                f"Pairs of designs whose published intervals do not overlap: {clear}; in the same order here: {kept}.",
+                "",
+            ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 

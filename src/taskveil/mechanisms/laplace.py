@@ -52,7 +52,7 @@ class Laplace:
 
     def privacy_loss(self, distance: int) -> float:
         """ln of the largest ratio of report probabilities for latents `distance` grid steps apart, rounded up."""
-        return _round_up(Fraction(distance) / Fraction(self.scale))
+        return round_up(Fraction(distance) / Fraction(self.scale))
 
     @property
     def latent_dim(self) -> int:
@@ -81,9 +81,10 @@ class Laplace:
 def _least_scale(diameter: int, epsilon: float) -> float:
     """The smallest double t with diameter / t ≤ epsilon in exact arithmetic (at least 1: never no noise)."""
     exact = Fraction(max(diameter, 1)) / Fraction(epsilon)
-    return max(_round_up(exact), 2.0**-10)
+    return max(round_up(exact), 2.0**-10)
 
 
-def _round_up(exact: Fraction) -> float:
+def round_up(exact: Fraction) -> float:
+    """The least double that is not below `exact`."""
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
