@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from audit.museum import BROKEN, SOUND, caught_by
+from auditing.museum import BROKEN, SOUND, caught_by
 
 
 def main() -> int:

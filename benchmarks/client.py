@@ -20,10 +20,10 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.client import Client
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Laplace, Response, Stage
+from taskveil.client.regions import BoxRegion
 from taskveil.decoders import AffineDecoder, CodewordDecoder
-from taskveil.encoders import LinearEncoder
-from taskveil.mechanisms import Codebook, Laplace, Response, Stage
-from taskveil.regions import BoxRegion
 
 WIDTH, SIZE = 30, 64
 
@@ -116,8 +116,8 @@ def large_table(folder: Path, rows: int) -> None:
 
 
 def privatize(release: Path, source: Path) -> None:
-    from taskveil.device import read_device
-    from taskveil.engines.tables import privatize_table
+    from taskveil.client.reading import read_device
+    from taskveil.engines.parquet import privatize_table
 
     device, manifest = read_device(release / "client")
     start = time.process_time()

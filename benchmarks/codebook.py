@@ -11,8 +11,8 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from taskveil.designs.build import box_region
-from taskveil.mechanisms import Codebook, Response, Stage
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.designs.laplace.build import box_region
 
 
 def codebook(size: int, favoured: int, dim: int) -> Codebook:

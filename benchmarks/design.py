@@ -16,7 +16,7 @@ from typing import Any
 
 import taskveil as tv
 from taskveil.experiments import breast_cancer, household, mnist, real_estate
-from taskveil.task import Task
+from taskveil.tasks import Task
 
 
 def problems(digits: bool) -> Iterator[tuple[str, Any, Task, Any, tuple[float, ...], float]]:

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import opendp.prelude as dp
 
-from taskveil.designs.build import box_region
-from taskveil.mechanisms import Laplace
+from taskveil.client.mechanisms import Laplace
+from taskveil.designs.laplace.build import box_region
 
 SCALE = 1000.0
 

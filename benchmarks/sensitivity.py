@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from taskveil.sensitivity import l1_diameter
+from taskveil.designs.sensitivity import l1_diameter
 
 
 def best_of(repeats: int, call: Callable[[], float]) -> tuple[float, float]:

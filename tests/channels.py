@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from taskveil.mechanisms import Response
+from taskveil.client.mechanisms import Response
 
 
 def exact_distribution(response: Response, favoured: list[int]) -> list[Fraction]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 import taskveil as tv
+from taskveil.client.device import Device
+from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
-from taskveil.device import Device
-from taskveil.encoders import Encoder, HiddenEncoder, LinearEncoder
-from taskveil.lattice import Lattice
-from taskveil.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
-from taskveil.regions import BoxRegion, DiamondRegion, Region, SignRegion
 
 NAMES = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
 

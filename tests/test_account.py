@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskveil as tv
-from audit import museum
+from auditing import museum
 from taskveil.account import Cost, compose, reports_within
+from taskveil.client.mechanisms import Response
 from taskveil.errors import BudgetError
-from taskveil.mechanisms import Response
 
 
 def optimal(epsilon: float, times: int, delta: float) -> float:

@@ -15,12 +15,12 @@ import numpy as np
 
 import releases
 from hostile import hostile_records
-from taskveil import entropy
-from taskveil.client import Client
-from taskveil.device import Device, pack_device
-from taskveil.encoders import LEVELS
-from taskveil.files import write_files
-from taskveil.mechanisms import Laplace
+from taskveil.client import Client, entropy
+from taskveil.client.device import Device
+from taskveil.client.encoders import LEVELS
+from taskveil.client.mechanisms import Laplace
+from taskveil.release.manifest import write_files
+from taskveil.release.parts import pack_device
 
 COUNT = 10_000
 REPORTS = 1_000_000

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 import taskveil as tv
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
-from taskveil.encoders import LinearEncoder
-from taskveil.mechanisms import Codebook, Response, Stage
-from taskveil.regions import BoxRegion
 
 HOME = Path(__file__).parent
 NAMES = ("age", "resting pulse", "systolic pressure", "sleep", "steps")

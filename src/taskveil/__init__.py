@@ -10,34 +10,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taskveil.audit import audit as audit
+    from taskveil.auditing import audit as audit
     from taskveil.designs import design as design
-    from taskveil.domain import Ball as Ball
-    from taskveil.domain import Box as Box
-    from taskveil.domain import Points as Points
+    from taskveil.designs.domain import Ball as Ball
+    from taskveil.designs.domain import Box as Box
+    from taskveil.designs.domain import Points as Points
+    from taskveil.designs.frontier import Frontier as Frontier
+    from taskveil.designs.sweeps import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
-    from taskveil.frontier import Frontier as Frontier
-    from taskveil.sweeps import sweep as sweep
-    from taskveil.task import LinearTask as LinearTask
-    from taskveil.task import ModelTask as ModelTask
-    from taskveil.task import MultiTask as MultiTask
+    from taskveil.tasks import LinearTask as LinearTask
+    from taskveil.tasks import ModelTask as ModelTask
+    from taskveil.tasks import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Ball": "taskveil.domain",
-    "Box": "taskveil.domain",
-    "Frontier": "taskveil.frontier",
-    "LinearTask": "taskveil.task",
-    "ModelTask": "taskveil.task",
-    "MultiTask": "taskveil.task",
-    "Points": "taskveil.domain",
+    "Ball": "taskveil.designs.domain",
+    "Box": "taskveil.designs.domain",
+    "Frontier": "taskveil.designs.frontier",
+    "LinearTask": "taskveil.tasks",
+    "ModelTask": "taskveil.tasks",
+    "MultiTask": "taskveil.tasks",
+    "Points": "taskveil.designs.domain",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
-    "audit": "taskveil.audit",
+    "audit": "taskveil.auditing",
     "design": "taskveil.designs",
-    "sweep": "taskveil.sweeps",
+    "sweep": "taskveil.designs.sweeps",
 }
 
 __all__ = [

@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from taskveil.client.mechanisms import Response
+from taskveil.client.rounding import round_up, rounded_up
 from taskveil.errors import BudgetError
-from taskveil.guarantee import rounded_up
-from taskveil.mechanisms import Codebook, LatticeCodebook, Response
-from taskveil.mechanisms.laplace import round_up
-from taskveil.records import as_epsilon
+from taskveil.guarantee import as_epsilon
 from taskveil.veil import Veil
 
 SMALLEST_DELTA = 1e-9
@@ -52,13 +51,8 @@ class Cost:
     @classmethod
     def of(cls, veil: Veil, *, times: int = 1) -> Cost:
         """The cost of `times` reports made with one veil (of one record or of many: it makes no difference)."""
-        promise, mechanism = veil.guarantee, veil.mechanism
-        parts: tuple[Response, ...] = ()
-        if isinstance(mechanism, Codebook):
-            parts = tuple(stage.response for stage in mechanism.stages)
-        elif isinstance(mechanism, LatticeCodebook):
-            parts = (mechanism.response,)
-        return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=parts)
+        promise = veil.guarantee
+        return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=veil.mechanism.responses)
 
 
 @dataclass(frozen=True, kw_only=True)

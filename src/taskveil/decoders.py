@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from taskveil.encoders import check_arrays
+from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
+from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.errors import DataError
-from taskveil.lattice import Lattice
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +20,7 @@ class AffineDecoder:
     offset: Floats
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         check_arrays(weights=(self.weights, self.weights.shape), offset=(self.offset, self.weights.shape[:1]))
 
     @property
@@ -44,6 +42,7 @@ class Layer:
     activation: str
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         check_arrays(weights=(self.weights, self.weights.shape), offset=(self.offset, self.weights.shape[:1]))
         if self.weights.ndim != 2 or self.activation not in ("tanh", "relu", "none"):
             raise DataError(f'a layer is a matrix followed by "tanh", "relu" or "none", got {self.activation!r}.')
@@ -65,6 +64,7 @@ class NetworkDecoder:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         if not self.layers or not all(isinstance(layer, Layer) for layer in self.layers):
             raise DataError("a network decoder needs at least one layer.")
         for before, after in zip(self.layers[:-1], self.layers[1:], strict=True):
@@ -92,6 +92,7 @@ class CodewordDecoder:
     sizes: Integers
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         check_arrays(codewords=(self.codewords, (int(self.sizes.sum()), self.codewords.shape[1])))
 
     @property
@@ -118,6 +119,7 @@ class LatticeDecoder:
     offset: Floats
 
     def __post_init__(self) -> None:
+        own_arrays(self)
         n = len(self.offset)
         check_arrays(weights=(self.weights, (n, self.lattice.dim)), offset=(self.offset, (n,)))
 

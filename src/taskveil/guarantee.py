@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from typing import Any
+
+from taskveil.client.rounding import rounded_up
+from taskveil.errors import BudgetError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,12 @@ def _times(epsilon: float) -> str:
     return f"{math.ceil(factor * 10**digits) / 10**digits:,.{digits}f}"
 
 
-def rounded_up(epsilon: float) -> str:
-    """Six digits, never fewer than there are: a promise is not made smaller by printing it."""
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"
+def as_epsilon(epsilon: Any) -> float:
+    """A privacy budget: a finite number above zero."""
+    try:
+        value = float(epsilon)
+    except (TypeError, ValueError) as error:
+        raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
+    if not (math.isfinite(value) and value > 0):
+        raise BudgetError(f"epsilon must be a finite number above zero, got {value}.")
+    return value

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskveil.errors import BudgetError, DataError
-
-Floats = NDArray[np.float64]
+from taskveil.arrays import Floats, Integers
+from taskveil.errors import DataError
 
 
-def as_records(X: Any, *, width: int | None = None) -> Floats:
+def as_records(X: Any, *, width: int | None = None, columns: tuple[str, ...] | None = None) -> Floats:
     """Records of any quality as a float64 matrix (N, n): NaN and infinities pass, they are bounded later.
 
-    A single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused.
+    A single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused. Of a table, `columns` are
+    taken by name, in that order, whatever else it holds; a bare array has no names and is taken as it is.
     """
+    if columns is not None and column_names(X) is not None:
+        X = _select(X, columns)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
         _refuse_text_columns(X)
     # Arrow tables convert column by column; arrays, pandas and polars frames convert themselves.
@@ -41,12 +42,21 @@ def as_records(X: Any, *, width: int | None = None) -> Floats:
     return matrix
 
 
-def as_reports(reports: Any, *, width: int) -> NDArray[Any]:
-    """Reports as a matrix (N, width) of the numbers they are; integers stay integers."""
+def as_reports(reports: Any, *, width: int) -> Integers:
+    """Reports as a matrix (N, width) of the whole numbers they are; 1.9 and NaN are no reports."""
     matrix = np.asarray(reports)
     if matrix.ndim != 2 or matrix.shape[1] != width or matrix.dtype.kind not in "iuf":
         raise DataError(f"reports of this veil form a matrix of numbers (reports, {width}), got shape {matrix.shape}.")
-    return matrix
+    if matrix.dtype.kind == "f":  # a table may hold whole numbers in doubles, which are exact up to 2^53
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(matrix) <= 2.0**53) & (matrix == np.floor(matrix))
+        if not whole.all():
+            raise DataError(
+                f"report {int(np.argwhere(~whole)[0][0])} does not consist of whole numbers: no device made it."
+            )
+    elif matrix.dtype == np.uint64 and (matrix > np.uint64(2**63 - 1)).any():
+        raise DataError("a report holds a number beyond 2^63: no device made it.")
+    return matrix.astype(np.int64)
 
 
 def as_volunteers(X: Any) -> Floats:
@@ -74,15 +84,21 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def as_epsilon(epsilon: Any) -> float:
-    """A privacy budget: a finite number above zero."""
-    try:
-        value = float(epsilon)
-    except (TypeError, ValueError) as error:
-        raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
-    if not (np.isfinite(value) and value > 0):
-        raise BudgetError(f"epsilon must be a finite number above zero, got {value}.")
-    return value
+def _select(X: Any, columns: tuple[str, ...]) -> Any:
+    """The named columns of a table, in this order."""
+    names = column_names(X) or ()
+    missing = [name for name in columns if names.count(name) != 1]
+    if missing:
+        twice = [name for name in missing if name in names]
+        found = "two columns" if twice else "no column"
+        raise DataError(
+            f"the table has {found} named {(twice or missing)[0]!r}; this design takes {', '.join(columns)}."
+        )
+    if hasattr(X, "column_names"):
+        return X.select(list(columns))
+    if hasattr(X, "iloc"):  # pandas, whose names may be other things than text
+        return X.iloc[:, [names.index(name) for name in columns]]
+    return X[list(columns)]
 
 
 def _refuse_text_columns(X: Any) -> None:

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskveil.arrays import Floats, Integers
+from taskveil.client.device import Device
+from taskveil.client.encoders import Encoder
+from taskveil.client.mechanisms import Mechanism
+from taskveil.client.rounding import rounded_up
+from taskveil.client.verifying import read_key
 from taskveil.decoders import Decoder
-from taskveil.device import Device
-from taskveil.encoders import Encoder
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import Guarantee
-from taskveil.mechanisms import Laplace, Mechanism
+from taskveil.losses import Considered, Loss, LossBounds, expected_losses
 from taskveil.records import as_records, as_reports
-from taskveil.task import Task
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """The expected task loss: `mean` over records and noise, and a 95% interval for other records like these.
-
-    `exact` says that the expectation over the noise is a formula, not a simulation.
-    """
-
-    mean: float
-    low: float
-    high: float
-    exact: bool
-
-    @classmethod
-    def of(cls, per_record: Floats, *, exact: bool) -> Loss:
-        mean = float(per_record.mean())
-        spread = 1.96 * float(per_record.std(ddof=1)) / math.sqrt(len(per_record)) if len(per_record) > 1 else math.nan
-        return cls(mean=mean, low=mean - spread, high=mean + spread, exact=exact)
+from taskveil.release import folder as release
+from taskveil.tasks import Task
+from taskveil.wire import Received, receive
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossBounds:
-    """Between these two lies the least loss any linear encoder and decoder with Laplace noise can have.
-
-    They hold on the design data for encoders that do not clip; a design that clips may go below `lower`.
-    """
-
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Considered:
-    """A method that `method="auto"` tried, and its expected loss on volunteers it was not fitted to."""
-
-    method: str
-    held_out_loss: float
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Veil:
     """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
+
+    Tables are matched by column name, whatever their order; bare arrays (N, n) are taken in the design's order.
 
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
     """
@@ -76,6 +42,8 @@ class Veil:
     bounds: LossBounds | None = None
     units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
+    _stored_id: str | None = field(init=False, default=None)
+    """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
@@ -85,6 +53,13 @@ class Veil:
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
         _ = self.device  # checks names and units
 
+    def __repr__(self) -> str:
+        size = self.mechanism.layout.length
+        return (
+            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.encoder.width} attributes, "
+            f"reports of {size} byte{'s' if size > 1 else ''}>"
+        )
+
     @property
     def device(self) -> Device:
         """The part that runs at the user's end."""
@@ -92,43 +67,58 @@ class Veil:
 
     @property
     def guarantee(self) -> Guarantee:
-        if isinstance(self.mechanism, Laplace):
-            enforced = (
-                "Every latent is forced into a fixed region in integer arithmetic, then receives exact discrete "
-                "Laplace noise from the operating system's entropy."
-            )
-        else:
-            enforced = (
-                "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; "
-                "the record only decides which numbers are favoured."
-            )
-        return Guarantee(epsilon=self.mechanism.epsilon, enforced_by=enforced)
+        """What every user is promised for one report."""
+        mechanism = self.mechanism
+        return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
+
+    @property
+    def release_id(self) -> str:
+        """64 hexadecimal digits that identify what devices run; every report carries them."""
+        if self._stored_id is None:
+            object.__setattr__(self, "_stored_id", release.release_id(self))
+        return str(self._stored_id)
 
     def encode(self, X: Any) -> Floats:
-        """Latents (N, Z) before randomisation, after bounding."""
-        return self.mechanism.bound(self.encoder(as_records(X, width=self.encoder.width)))
+        """Latents (N, Z) of records (N, n) before randomisation, after bounding."""
+        return self.mechanism.bound(self.encoder(self._records(X)))
 
-    def privatize(self, X: Any) -> NDArray[Any]:
-        """Reports, one row per record, with fresh operating-system entropy."""
-        return self.device.privatize(as_records(X, width=self.encoder.width))
+    def privatize(self, X: Any) -> Integers:
+        """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy."""
+        return self.device.privatize(self._records(X))
+
+    def receive(self, body: bytes) -> Received:
+        """The reports in the body of a POST to /v1/reports, ready for `decode`.
+
+        Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
+        made is refused by itself (`.refused` says why) and costs its neighbours nothing.
+        """
+        return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
     def decode(self, reports: Any) -> Floats:
-        """Estimates x̂ (N, n) of the records behind the reports."""
-        return self.decoder(as_reports(reports, width=self.mechanism.report_width))
+        """Estimates x̂ (N, n) of the records behind the reports (N, width)."""
+        numbers = as_reports(reports, width=self.mechanism.report_width)
+        held = self.mechanism.possible(numbers)
+        if not held.all():
+            raise DataError(
+                f"report {int(np.flatnonzero(~held)[0])} holds a number that no device makes with this release; "
+                "was it made with another one? Veil.receive refuses such reports one by one."
+            )
+        return self.decoder(self.mechanism.values(numbers))
 
     def predict(self, reports: Any) -> Floats:
-        """The task's output ŷ for every report."""
+        """The task's output ŷ for every report (N, width)."""
         return self._task.predict(self.decode(reports))
 
     def loss(self, X: Any, y: Any = None) -> Loss:
         """The expected task loss over the randomisation on the records X (and labels y where the task needs them)."""
-        from taskveil.evaluate import expected_losses
-
-        records = as_records(X, width=self.encoder.width)
+        records = self._records(X)
         if len(records) == 0 or not np.isfinite(records).all():
             raise DataError("the loss is measured on at least one record of finite numbers.")
-        per_record, exact = expected_losses(self, self._task, records, y)
+        per_record, exact = expected_losses(self.device, self.decoder, self._task, records, y)
         return Loss.of(per_record, exact=exact)
+
+    def _records(self, X: Any) -> Floats:
+        return as_records(X, width=self.encoder.width, columns=self.columns)
 
     @property
     def _task(self) -> Task:
@@ -137,10 +127,13 @@ class Veil:
         return self.task
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing."""
-        from taskveil.release import save
+        """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing.
 
-        save(self, Path(folder), overwrite=overwrite)
+        Args:
+            folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
+            overwrite: replace the release that is there, in one step.
+        """
+        release.save(self, Path(folder), overwrite=overwrite)
 
     @classmethod
     def load(
@@ -148,10 +141,12 @@ class Veil:
     ) -> Veil:
         """Read a release, refusing anything altered, truncated, malformed or newer than this version.
 
-        `task` is needed to predict when the task is a model; releases hold no models. With `verify_key` (a PEM file
-        or its bytes) the release must be signed by that key.
+        Args:
+            folder: what `save` wrote.
+            task: needed to predict when the task is a model; releases hold no models.
+            verify_key: a PEM file or its bytes (Ed25519); with it, the release must be signed by that key.
         """
-        from taskveil.release import load
-        from taskveil.signing import read_key
-
-        return load(Path(folder), task, read_key(verify_key))
+        parts, stored_id = release.load(Path(folder), read_key(verify_key))
+        veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
+        object.__setattr__(veil, "_stored_id", stored_id)
+        return veil

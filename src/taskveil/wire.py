@@ -8,8 +8,7 @@ It holds no clock, no counter and no identity, and all reports of a release have
     JSON          {"version": 1, "release": hex, "reports": [{"id": hex, "payload": hex}, …]}
 
 Integers are little-endian. The payload is every number of the report minus the least it can be, in as few bytes as
-the largest takes. Both are fixed by the release; Laplace noise beyond 45 scales (probability 2^-64) is cut off there,
-which is post-processing.
+the largest takes. Both are fixed by the release: its mechanism knows its `Layout`.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -18,18 +17,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskveil.arrays import Array, Bools, Integers
 from taskveil.errors import WireError
-from taskveil.mechanisms import Codebook, Laplace, Mechanism
-from taskveil.regions import BoxRegion
 
 VERSION = 1
 PATH = "/v1/reports"
@@ -70,35 +66,28 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes.
-
-    `unit` is what the number 1 stands for: a step of the grid, or None for numbers of codewords.
-    """
+    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
-    unit: float | None = None
 
-    @classmethod
-    def of(cls, mechanism: Mechanism) -> Layout:
-        if isinstance(mechanism, Laplace):
-            region, reach = mechanism.region, math.ceil(45 * mechanism.scale)
-            if isinstance(region, BoxRegion):
-                low, high = region.low.tolist(), region.high.tolist()
-            else:  # no member is farther from the center than the diameter
-                low = (region.center - region.l1_diameter).tolist()
-                high = (region.center + region.l1_diameter).tolist()
-            return cls(low=tuple(k - reach for k in low), high=tuple(k + reach for k in high), unit=region.step)
-        if isinstance(mechanism, Codebook):
-            top = [stage.response.size - 1 for stage in mechanism.stages]
-        else:  # a number in digits of 62 bits, of which only the first has another largest value
-            lattice = mechanism.lattice
-            top = [(lattice.size - 1) >> 62 * (lattice.report_width - 1)] + [2**62 - 1] * (lattice.report_width - 1)
-        return cls(low=(0,) * len(top), high=tuple(top))
+    def __post_init__(self) -> None:
+        if sum(self.sizes) >= 2**16:
+            raise WireError(f"a report of {sum(self.sizes)} bytes is too long: the wire carries 65,535 at most.")
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Bytes of each number."""
         return tuple(max(1, -(-(high - low).bit_length() // 8)) for low, high in zip(self.low, self.high, strict=True))
+
+    @property
+    def length(self) -> int:
+        """Bytes of a payload."""
+        return sum(self.sizes)
+
+    def holds(self, reports: Integers) -> Bools:
+        """(N,): whether every number of a report (N, width) lies where it can."""
+        return np.asarray(((reports >= self.low) & (reports <= self.high)).all(axis=1))
 
     def pack(self, numbers: Sequence[int]) -> bytes:
         """The payload of a report."""
@@ -107,8 +96,8 @@ class Layout:
 
     def unpack(self, payload: bytes) -> tuple[int, ...]:
         """The numbers of a report; a WireError if no device could have made it."""
-        if len(payload) != sum(self.sizes):
-            raise WireError(f"a payload of this release has {sum(self.sizes)} bytes, got {len(payload)}.")
+        if len(payload) != self.length:
+            raise WireError(f"a payload of this release has {self.length} bytes, got {len(payload)}.")
         numbers, start = [], 0
         for low, high, size in zip(self.low, self.high, self.sizes, strict=True):
             number = low + int.from_bytes(payload[start : start + size], "little")
@@ -118,11 +107,69 @@ class Layout:
             start += size
         return tuple(numbers)
 
-    def decodable(self, reports: Sequence[Report]) -> NDArray[Any]:
-        """Reports as rows that `Veil.decode` takes, (N, width); a WireError if no device could have made one."""
-        numbers = np.array([self.unpack(report.payload) for report in reports], dtype=np.int64)
-        rows = numbers.reshape(len(reports), len(self.low))
-        return rows if self.unit is None else rows * self.unit
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A report of a body that was not taken: its place, its id, and why."""
+
+    place: int
+    id: bytes
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Received:
+    """The reports of one body: `reports` (N, width) and `ids` of those that a device can have made, `refused` the rest.
+
+    Where an array is expected (`veil.decode(received)`), it is its reports.
+    """
+
+    reports: Integers
+    ids: tuple[bytes, ...]
+    refused: tuple[Refusal, ...]
+
+    def __len__(self) -> int:
+        return len(self.reports)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.reports, dtype=dtype, copy=copy)
+
+
+def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Integers], Bools]) -> Received:
+    """What a body of POST /v1/reports, binary or JSON, one report or many, holds for one release.
+
+    Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have made
+    is refused by itself and costs its neighbours nothing.
+    """
+    reports = read_body(body)
+    if reports[0].release != release:  # a body carries reports of one release only
+        found, expected = (id.hex()[:12] for id in (reports[0].release, release))
+        raise WireError(
+            f"these are {len(reports)} reports of release {found}…, not of {expected}…. None was taken; receive them "
+            "with the release they were made with."
+        )
+    rows: list[tuple[int, ...]] = []
+    taken: list[int] = []
+    refused: list[Refusal] = []
+    for place, report in enumerate(reports):
+        try:
+            rows.append(layout.unpack(report.payload))
+            taken.append(place)
+        except WireError as error:
+            refused.append(Refusal(place=place, id=report.id, reason=str(error)))
+    numbers = np.array(rows, dtype=np.int64).reshape(len(rows), len(layout.low))
+    held = possible(numbers)
+    why = "no device can have made this number."
+    refused += [Refusal(place=p, id=reports[p].id, reason=why) for p, ok in zip(taken, held, strict=True) if not ok]
+    ids = tuple(reports[place].id for place, ok in zip(taken, held, strict=True) if ok)
+    return Received(reports=numbers[held], ids=ids, refused=tuple(sorted(refused, key=lambda one: one.place)))
+
+
+def read_body(body: bytes) -> list[Report]:
+    """The reports of a body, binary or JSON, one or many."""
+    if body[:2] != _MAGIC:
+        return from_json(body)
+    return [Report.from_bytes(body)] if body[3:4] == bytes([_ONE]) else unpack_batch(body)
 
 
 def pack_batch(reports: Sequence[Report]) -> bytes:

@@ -14,8 +14,8 @@ import pytest
 import releases
 import taskveil as tv
 from hostile import hostile_records
-from taskveil import entropy
-from taskveil.client import Client, Report
+from taskveil.client import Client, Report, entropy
+from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest
 from taskveil.errors import (
     BudgetError,
     BudgetSpentError,
@@ -25,8 +25,6 @@ from taskveil.errors import (
     ReleaseError,
     VersionError,
 )
-from taskveil.files import MANIFEST, WEIGHTS, _canonical, _digest
-from taskveil.wire import Layout
 
 RECORD = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4, "e": 0.5}
 
@@ -134,7 +132,7 @@ def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
     """Refusing a record for its values would say something about them."""
     device = releases.devices()[name]
     client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
-    layout = Layout.of(device.mechanism)
+    layout = device.mechanism.layout
     for row in hostile_records(device.encoder.width)[::5]:
         layout.unpack(client._make(client._record(row)).payload)
     for odd in (10**400, -(10**400), Fraction(1, 3), True, np.longdouble("1e4000")):
@@ -191,7 +189,7 @@ def test_forged_manifests_are_refused(folder: Path, tmp_path: Path, change: obje
     manifest = json.loads(path.read_bytes())
     change(manifest)  # type: ignore[operator]
     del manifest["digest"]
-    path.write_bytes(_canonical({**manifest, "digest": _digest(manifest)}))
+    path.write_bytes(canonical({**manifest, "digest": digest(manifest)}))
     with pytest.raises(error):
         Client.load(folder, ledger=tmp_path / "l")
 

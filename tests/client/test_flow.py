@@ -12,8 +12,7 @@ import pytest
 import releases
 import taskveil as tv
 from taskveil.client import Client
-from taskveil.errors import WireError
-from taskveil.wire import Layout, Report, pack_batch, unpack_batch
+from taskveil.wire import Report, pack_batch, receive
 
 
 def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
@@ -23,7 +22,9 @@ def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: 
     client = Client.load(tmp_path / "release", ledger=tmp_path / "l", cap=1e6)
     reports = [client.report(dict(X.iloc[i]), round=i) for i in range(50)]
     server = tv.Veil.load(tmp_path / "release")
-    rows = Layout.of(server.mechanism).decodable(unpack_batch(pack_batch(reports)))
+    rows = server.receive(pack_batch(reports))
+    assert len(rows) == 50
+    assert not rows.refused
     # At this budget a lattice reports the nearest codeword, all but surely.
     assert np.array_equal(rows, veil.privatize(X.iloc[:50]))
     assert np.array_equal(server.decode(rows), veil.decode(rows))
@@ -42,11 +43,15 @@ def test_what_arrives_is_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(mechanism, "__call__", remember)
     reports = [client._make(client._record(np.full(device.encoder.width, v))) for v in np.linspace(-3, 3, 40)]
-    assert np.array_equal(Layout.of(device.mechanism).decodable(reports), np.concatenate(drawn))
+    received = receive(pack_batch(reports), bytes(32), device.mechanism.layout, device.mechanism.possible)
+    assert np.array_equal(received, np.concatenate(drawn))
 
 
-def test_foreign_payloads_are_refused() -> None:
-    layout = Layout.of(releases.devices()["lattice"].mechanism)
-    with pytest.raises(WireError):
-        layout.decodable([Report(release=bytes(32), id=bytes(16), payload=b"\xff\xff")])
-    assert layout.decodable([]).shape == (0, 1)
+def test_a_payload_no_device_can_have_made_costs_its_neighbours_nothing() -> None:
+    mechanism = releases.devices()["lattice"].mechanism
+    sound, foreign = (
+        Report(release=bytes(32), id=id * 16, payload=raw) for id, raw in ((b"a", b"\0"), (b"b", b"\xff"))
+    )
+    received = receive(pack_batch([sound, foreign, sound]), bytes(32), mechanism.layout, mechanism.possible)
+    assert received.ids == (b"a" * 16, b"a" * 16)
+    assert [(one.place, one.id) for one in received.refused] == [(1, b"b" * 16)]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from conftest import needs
-from taskveil.designs.published import Recipe
 from taskveil.errors import DataError
 from taskveil.experiments import breast_cancer, data, mnist, models, real_estate
+from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row, published_order, published_points
 from taskveil.experiments.runs import Finished
 from taskveil.experiments.summary import write_summary

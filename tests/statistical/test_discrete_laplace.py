@@ -10,9 +10,9 @@ import opendp.prelude as dp
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from taskveil.designs.build import box_region
-from taskveil.mechanisms import Laplace
-from taskveil.mechanisms.noise import discrete_laplace
+from taskveil.client.mechanisms import Laplace
+from taskveil.client.noise import discrete_laplace
+from taskveil.designs.laplace.build import box_region
 
 SAMPLES = 1_000_000
 ALARM = 1e-6

@@ -7,17 +7,9 @@ upload([report], "https://collector.example/v1/reports")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from taskveil.client.client import Client
 from taskveil.client.ledger import Ledger
+from taskveil.client.uploading import upload
 from taskveil.wire import Report
 
 __all__ = ["Client", "Ledger", "Report", "upload"]
-
-
-def upload(reports: Sequence[Report], url: str) -> int:
-    """Send reports, retrying as they are; see `taskveil.client.upload`."""
-    from taskveil.client.upload import upload as send  # urllib is only loaded by those who send
-
-    return send(reports, url)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskveil import entropy
+from taskveil.arrays import Floats
+from taskveil.client import entropy
+from taskveil.client.device import Device
 from taskveil.client.ledger import Ledger, default_path
-from taskveil.device import CLIENT, Device, read_device
+from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.verifying import read_key
 from taskveil.errors import BudgetError, DataError, LedgerError
-from taskveil.signing import read_key
-from taskveil.wire import Layout, Report
-
-Floats = NDArray[np.float64]
+from taskveil.wire import Report
 
 
 class Client:
@@ -37,7 +36,6 @@ class Client:
         self.cap = self.epsilon if cap is None else float(cap)
         if not (math.isfinite(self.cap) and self.cap > 0):
             raise BudgetError(f"the cap must be a finite number above zero, got {cap}.")
-        self._layout = Layout.of(device.mechanism)
         self._places = None if device.columns is None else {name: i for i, name in enumerate(device.columns)}
 
     @classmethod
@@ -86,10 +84,8 @@ class Client:
     def _make(self, record: Floats) -> Report:
         """A fresh report; only the ledger calls this."""
         name = entropy.random_words(2).tobytes()
-        drawn = self.device.mechanism(self.device.encoder(record))[0]
-        unit = self._layout.unit
-        numbers = drawn if unit is None else np.rint(drawn / unit).astype(np.int64)
-        return Report(release=self.release, id=name, payload=self._layout.pack(numbers.tolist()))
+        drawn = self.device.privatize(record)[0]
+        return Report(release=self.release, id=name, payload=self.device.mechanism.layout.pack(drawn.tolist()))
 
     def _record(self, x: Any) -> Floats:
         """One record (1, n), or a DataError that says what is wrong with its form (never with its values)."""

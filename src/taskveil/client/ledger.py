@@ -24,8 +24,8 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from taskveil.client.rounding import rounded_up
 from taskveil.errors import BudgetSpentError, LedgerError, TaskveilError
-from taskveil.guarantee import rounded_up
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS reports (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, get_args
 
-from taskveil.designs.many import Method, Options, design_many
-from taskveil.domain import Domain, fit_domain
+from taskveil.designs.domain import Domain, fit_domain
+from taskveil.designs.methods import Method, Options, design_many
 from taskveil.errors import BudgetError, TaskError
-from taskveil.records import as_epsilon, as_volunteers, column_names
-from taskveil.task import Task, check_task
+from taskveil.guarantee import as_epsilon
+from taskveil.records import as_volunteers, column_names
+from taskveil.tasks import Task, check_task
 from taskveil.veil import Veil
 
 __all__ = ["Method", "design"]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.task import LinearTask
-
-Floats = NDArray[np.float64]
+from taskveil.tasks import LinearTask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from taskveil.designs.published import Recipe
 from taskveil.experiments import models
 from taskveil.experiments.data import breast_cancer
+from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
-from taskveil.task import ModelTask
+from taskveil.tasks import ModelTask
 
 RECIPE = Recipe(hidden=30, penalty=0.001, epochs=2000, steps=15)
 SHORTER = replace(RECIPE, epochs=500)

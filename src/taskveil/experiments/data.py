@@ -19,9 +19,8 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from taskveil.arrays import Floats
 from taskveil.errors import DataError
-
-Floats = NDArray[np.float64]
 
 HOUSEHOLD_URL = "https://archive.ics.uci.edu/static/public/235/individual+household+electric+power+consumption.zip"
 HOUSEHOLD_DIGEST = "dfe896c8efa078e58e38ea016b6be70f0d3073de03871c9c17ed65e2824cfdc9"

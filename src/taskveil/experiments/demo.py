@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
+from taskveil import plots
+from taskveil.arrays import Floats
 from taskveil.designs import Method, design
-from taskveil.experiments import plots
 from taskveil.experiments.report import Row
-from taskveil.task import LinearTask
+from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
-
-Floats = NDArray[np.float64]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 METHODS: tuple[Method, ...] = (

@@ -10,22 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.progress import track
 
+from taskveil import plots
+from taskveil.arrays import Floats
 from taskveil.decoders import least_squares_decoder
 from taskveil.designs import Method, design
-from taskveil.designs.linear import water_filling
+from taskveil.designs.laplace.closed_form import water_filling
+from taskveil.designs.limits import gaussian_limit
 from taskveil.designs.moments import Moments
-from taskveil.experiments import plots
+from taskveil.designs.sensitivity import l1_diameter
 from taskveil.experiments.data import household
 from taskveil.experiments.report import Row, published, published_points
-from taskveil.limits import gaussian_limit
-from taskveil.sensitivity import l1_diameter
-from taskveil.task import LinearTask
-from taskveil.veil import Loss
-
-Floats = NDArray[np.float64]
+from taskveil.losses import Loss
+from taskveil.tasks import LinearTask
 
 EPSILONS = (1.0, 1.5, 3.0, 5.0, 10.0, 50.0)
 METHODS: tuple[Method, ...] = (

@@ -12,18 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from taskveil.designs.many import Method as AnyMethod
-from taskveil.designs.many import Options, design_many
-from taskveil.designs.objective import Objective
-from taskveil.designs.published import Method, Recipe, train
-from taskveil.designs.replicas import Replicas
-from taskveil.domain import Points
-from taskveil.experiments import plots
+from taskveil import plots
+from taskveil.arrays import Floats
+from taskveil.designs.domain import Points
+from taskveil.designs.learned.objective import Objective
+from taskveil.designs.learned.replicas import Replicas
+from taskveil.designs.methods import Method as AnyMethod
+from taskveil.designs.methods import Options, design_many
+from taskveil.designs.sweeps import constant_loss
+from taskveil.experiments.published_algorithm import Method, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
-from taskveil.sweeps import constant_loss
-from taskveil.task import LossName, ModelTask
-
-Floats = NDArray[np.float64]
+from taskveil.tasks import LossName, ModelTask
 
 METHODS: tuple[Method, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
 HONEST: tuple[AnyMethod, ...] = ("auto", "codebook", *METHODS)

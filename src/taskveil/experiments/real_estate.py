@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from taskveil.designs.published import Recipe
 from taskveil.experiments import models
 from taskveil.experiments.data import real_estate
+from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
-from taskveil.task import ModelTask
+from taskveil.tasks import ModelTask
 
 RECIPE = Recipe(penalty=0.2, epochs=2000, steps=15)
 BASELINES = Recipe(penalty=0.2, epochs=600, steps=15)

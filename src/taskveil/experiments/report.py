@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from taskveil.limits import captured
+from taskveil.designs.limits import captured
 
 
 @dataclass(frozen=True, kw_only=True)

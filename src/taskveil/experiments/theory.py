@@ -9,16 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskveil.designs import baselines, linear
-from taskveil.domain import Ball
-from taskveil.experiments import plots
+from taskveil import plots
+from taskveil.arrays import Floats
+from taskveil.designs.domain import Ball
+from taskveil.designs.laplace import baselines
+from taskveil.designs.laplace.closed_form import analytic, ball_loss
 from taskveil.experiments.report import Row
-from taskveil.task import LinearTask
-from taskveil.veil import Loss, Veil
-
-Floats = NDArray[np.float64]
+from taskveil.losses import Loss
+from taskveil.tasks import LinearTask
+from taskveil.veil import Veil
 
 SETTINGS = (0.0, 1.0, 2.0)
 RADIUS = 2.0
@@ -53,7 +53,7 @@ def closed_form(name: str, eigenvalues: Floats, ratio: float) -> float:
     v = 8 * ratio**2
     match name:
         case "task_aware":
-            return linear.ball_loss(eigenvalues, ratio, 1.0)
+            return ball_loss(eigenvalues, ratio, 1.0)
         case "task_agnostic":
             n = len(eigenvalues)
             return float(n * v / (1 + n * v) * eigenvalues.sum())
@@ -74,7 +74,7 @@ def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:
     ball = Ball(RADIUS, dim=4)
     match name:
         case "task_aware":
-            return linear.analytic(records, task, epsilon, ball)
+            return analytic(records, task, epsilon, ball)
         case "task_agnostic":
             # Δ₁ of the identity on the ball is 2r√n, as the closed form assumes.
             return baselines.task_agnostic(records, task, epsilon, ball)

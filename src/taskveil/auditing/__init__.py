@@ -1,0 +1,9 @@
+"""The sceptic: attacks that try to disprove the guarantee, statistical ones with a confidence, structural ones with a
+yes or no. `tv.audit` is the front door."""
+
+from __future__ import annotations
+
+from taskveil.auditing.attack import Audit, Finding, audit
+from taskveil.auditing.structure import Check
+
+__all__ = ["Audit", "Check", "Finding", "audit"]

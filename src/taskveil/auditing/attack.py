@@ -1,0 +1,220 @@
+"""The audit itself: find inputs, choose an event on one half of the reports, bound ε on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats
+from taskveil.auditing.bound import best_tail, epsilon_low, epsilon_of_event_high, largest_provable
+from taskveil.auditing.pairs import Pair, find_pairs
+from taskveil.auditing.scores import ideas
+from taskveil.auditing.structure import Check, structural_checks
+from taskveil.auditing.target import Target
+from taskveil.errors import AuditError
+
+_SCREEN = 20_000
+"""Reports of each input on which scores are screened; the best few then learn from all of the first half."""
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One pair of inputs: which event told them apart how well.
+
+    `first` and `second` are how many of `reports` reports each fell into the event; ε ≥ `epsilon_lower` follows with
+    the audit's confidence. The ratio of this event is at most e^`epsilon_upper`.
+    """
+
+    pair: str
+    event: str
+    reports: int
+    first: int
+    second: int
+    epsilon_lower: float
+    epsilon_upper: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sketch:
+    """Scores of some reports of the two inputs told apart best, for the picture."""
+
+    first: Floats
+    second: Floats
+    threshold: float
+    below: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit:
+    """What the attack achieved. With probability `confidence`, the true ε is at least `epsilon_lower`.
+
+    The bound takes reports to be independent draws; whether they are is one of the structural checks.
+
+    `passed` means: nothing found contradicts the claim and every structural check held. It is not a proof.
+    """
+
+    epsilon_lower: float
+    epsilon_claimed: float
+    delta: float
+    confidence: float
+    trials: int
+    provable: float
+    findings: tuple[Finding, ...]
+    checks: tuple[Check, ...]
+    sketch: Sketch
+
+    @property
+    def passed(self) -> bool:
+        return self.epsilon_lower <= self.epsilon_claimed and all(check.passed for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words a person understands."""
+        failed = [check for check in self.checks if not check.passed]
+        sure = f"with confidence 1 − {1 - self.confidence:.0e}"
+        if self.epsilon_lower > self.epsilon_claimed:
+            return (
+                f"BROKEN. The claim is ε = {self.epsilon_claimed:.4g}, but two inputs were told apart as only a "
+                f"mechanism with ε ≥ {self.epsilon_lower:.4g} allows, {sure}. Do not release this."
+            )
+        if failed:
+            return f"BROKEN. {failed[0].detail} Do not release this." + (
+                f" ({len(failed)} checks failed.)" if len(failed) > 1 else ""
+            )
+        held = (
+            f"HOLDS. No attack disproved ε = {self.epsilon_claimed:.4g}; the best one shows ε ≥ "
+            f"{self.epsilon_lower:.4g}, {sure}, and every structural check held."
+        )
+        best = max(self.findings, key=lambda finding: finding.epsilon_lower)
+        if self.epsilon_claimed > self.provable:
+            return held + (
+                f" This many trials can show ε ≥ {self.provable:.3g} at most, so sampling could not have disproved "
+                "this claim: only the structural checks speak for it."
+            )
+        if best.epsilon_upper < 0.9 * self.epsilon_claimed:
+            return held + (
+                f" The best attack stays below ε = {best.epsilon_upper:.4g}: there is more noise than the claim needs, "
+                "or the worst inputs were not found."
+            )
+        return held
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the sketch, ready for JSON."""
+        return {
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "epsilon_lower": self.epsilon_lower,
+            "epsilon_claimed": self.epsilon_claimed,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "trials": self.trials,
+            "findings": [asdict(finding) for finding in self.findings],
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def audit(
+    what: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    records: Any = None,
+    confidence: float = 1 - 1e-6,
+    trials: int = 1_000_000,
+    finalists: int = 4,
+    structural: bool = True,
+    progress: Progress | None = None,
+) -> Audit:
+    """Attack a mechanism and say what the attack proves.
+
+    Args:
+        what: a Veil, or any callable that maps records (N, n) to reports, one row per record.
+        epsilon, delta: the claim; a veil brings its own.
+        records: some records the mechanism may receive. Needed for a callable, optional for a veil.
+        confidence: of the lower bound, over all pairs and events together.
+        trials: reports of each of the two inputs of a finalist pair: half choose the event, half bound ε.
+        finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
+        structural: also run the checks that need no statistics.
+        progress: called with a word and the share done.
+    """
+    target = Target.of(what, epsilon=epsilon, delta=delta, records=records)
+    if not (0 < confidence < 1 and trials >= 1000 and finalists >= 1):
+        raise AuditError("an audit needs 0 < confidence < 1, at least 1000 trials and one pair.")
+    tell = progress or (lambda _what, _share: None)
+    # The attacker's own choices need no secrecy and gain from being repeatable.
+    rng = np.random.default_rng(20)
+    tell("looking for inputs easy to tell apart", 0.0)
+    pairs = find_pairs(target, count=finalists, pilot=min(2000, trials // 10), rng=rng)
+    if not pairs:
+        raise AuditError("fewer than two inputs were answered with a report; there is nothing to tell apart.")
+    # Every finalist pair gives one event and so one chance to be wrong. Which pairs and which events was decided on
+    # other reports than those counted, so nothing else has to be paid for.
+    alpha = (1 - confidence) / len(pairs)
+    attacks = []
+    for place, pair in enumerate(pairs):
+        tell("telling reports apart", (place + 0.2) / (len(pairs) + 1))
+        attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
+    tell("structural checks", len(pairs) / (len(pairs) + 1))
+    checks = structural_checks(target, rng) if structural else ()
+    tell("done", 1.0)
+    best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
+    return Audit(
+        epsilon_lower=attacks[best][0].epsilon_lower,
+        epsilon_claimed=target.epsilon,
+        delta=target.delta,
+        confidence=confidence,
+        trials=trials,
+        provable=largest_provable(trials - trials // 2, alpha=alpha, delta=target.delta),
+        findings=tuple(finding for finding, _ in attacks),
+        checks=checks,
+        sketch=attacks[best][1],
+    )
+
+
+def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
+    """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
+    of them, made afterwards, are counted."""
+    learn, test = trials // 2, trials - trials // 2
+    first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
+
+    def promise(idea_score: Any, a: Array, b: Array) -> Any:
+        return best_tail(idea_score(a), idea_score(b), trials=test, alpha=alpha, delta=target.delta)
+
+    tried = ideas(target.veil, pair.first, pair.second, first)
+    few = min(_SCREEN, learn // 2)
+    screened = []
+    for idea in tried:
+        score = idea.learn(first[:few], second[:few])
+        screened.append(promise(score, first[-few:], second[-few:])[0])
+    best: tuple[float, Any, Any, str] | None = None
+    promising = [tried[int(place)] for place in np.argsort(-np.array(screened), kind="stable")[:3]]
+    # A screening that small misses narrow margins; the two classic scores are never dropped.
+    promising += [idea for idea in tried if idea.robust and idea not in promising]
+    for idea in promising:
+        score = idea.learn(first[: learn // 2], second[: learn // 2])
+        hope, tail = promise(score, first[learn // 2 :], second[learn // 2 :])
+        if best is None or hope > best[0]:
+            best = hope, score, tail, idea.name
+    if best is None:
+        raise AuditError("no way to score reports was found.")
+    _, score, tail, name = best
+    scores = score(target.sample(pair.first, test)), score(target.sample(pair.second, test))
+    hits = [int(tail.holds(s).sum()) for s in scores]
+    p, q = (hits[1], hits[0]) if tail.swapped else (hits[0], hits[1])
+    finding = Finding(
+        pair=pair.why,
+        event=f"{name} {'≤' if tail.below else '≥'} {tail.threshold:.4g}",
+        reports=test,
+        first=hits[0],
+        second=hits[1],
+        epsilon_lower=float(epsilon_low(p, q, test, alpha=alpha, delta=target.delta)),
+        epsilon_upper=epsilon_of_event_high(p, q, test, alpha=alpha, delta=target.delta),
+    )
+    few = min(test, 50_000)
+    sketch = Sketch(first=scores[0][:few], second=scores[1][:few], threshold=tail.threshold, below=tail.below)
+    return finding, sketch

@@ -1,0 +1,186 @@
+"""The inputs that are easiest to tell apart: extremes of the domain, far-apart latents, hostile and malformed ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from taskveil.arrays import Array, Floats
+from taskveil.auditing.scores import Bins, bit_patterns, mixtures
+from taskveil.auditing.target import Target
+from taskveil.veil import Veil
+
+_EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pair:
+    """Two inputs and why they were chosen."""
+
+    first: Floats
+    second: Floats
+    why: str
+
+
+def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generator) -> list[Pair]:
+    """The `count` most promising pairs of a pool, judged by `pilot` reports of every member.
+
+    Nothing decided here enters the confidence: the bound is computed on reports made afterwards.
+    """
+    pool, names = _pool(target, rng)
+    reports, kept = [], []
+    for place, record in enumerate(pool):
+        try:
+            reports.append(target.sample(record, pilot))
+        except Exception:  # noqa: S112 - a refusal is judged by the structural checks
+            continue
+        kept.append(place)
+    pool, names = pool[kept], [names[place] for place in kept]
+    if len(pool) < 2:
+        return []
+    rankings = [_told_apart(reports)]
+    if reports[0].dtype.kind == "f":
+        rankings.append(_told_apart([bit_patterns(made) for made in reports]))
+    if reports[0].shape[1] > 1:
+        rankings.append(_told_apart([mixtures(made) for made in reports]))
+    if target.veil is not None:
+        rankings.insert(0, _informed_gaps(target.veil, pool, reports))
+    chosen: list[tuple[int, int]] = []
+    while len(chosen) < count:
+        before = len(chosen)
+        for ranking in rankings:
+            # Every finalist brings two new inputs: the same two extremes again would teach nothing.
+            used = [member for pair in chosen for member in pair]
+            ranking[used, :] = ranking[:, used] = -np.inf
+            i, j = np.unravel_index(np.triu(ranking + 1e-300, 1).argmax(), ranking.shape)
+            if i < j and np.isfinite(ranking[i, j]) and len(chosen) < count:
+                chosen.append((int(i), int(j)))
+        if len(chosen) == before:
+            break
+    return [Pair(first=pool[i], second=pool[j], why=f"{names[i]} / {names[j]}") for i, j in chosen]
+
+
+def hostile_records(low: Floats, high: Floats, rng: np.random.Generator, count: int) -> Floats:
+    """`count` vectors a broken sensor, a wrong unit or an attacker may send (count, n)."""
+    width = len(low)
+    share = count // 5
+    bits = rng.integers(0, 2**64, size=(share, width), dtype=np.uint64).view(np.float64)
+    values = np.array([np.nan, 0.0, *_EXTREMES])
+    mixed = rng.choice(values, size=(share, width))
+    span = np.where(high > low, high - low, 1.0)
+    inside = low + rng.random((share, width)) * span
+    corners = np.where(rng.random((share, width)) < 0.5, low, high)
+    rest = count - 4 * share
+    scaled = low + span * rng.standard_cauchy((rest, width)) * 10.0 ** rng.integers(-6, 12, size=(rest, 1))
+    half = rng.random(inside.shape) < 0.2
+    inside[half] = mixed[half]
+    return np.concatenate([bits, mixed, inside, corners, scaled])
+
+
+def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
+    low, high = target.low, target.high
+    width = target.width
+    rows: list[tuple[str, Floats]] = [
+        ("lowest", low),
+        ("highest", high),
+        ("middle", low + (high - low) / 2),
+        ("zeros", np.zeros(width)),
+        ("NaN", np.full(width, np.nan)),
+    ]
+    rows += [(f"all {value:g}", np.full(width, value)) for value in _EXTREMES]
+    for column in range(min(width, 3)):
+        for value in (np.nan, 1e308, -1e308):
+            one = np.where(np.arange(width) == column, value, low + (high - low) / 2)
+            rows.append((f"{value:g} in attribute {column}", one))
+    for place, corner in enumerate(np.where(rng.random((4, width)) < 0.5, -1e308, 1e308)):
+        rows.append((f"wild corner {place}", corner))
+    if len(target.records):
+        known = target.records
+        filled = np.nan_to_num(known[:, :8])
+        extreme = {*filled.argmax(axis=0).tolist(), *filled.argmin(axis=0).tolist()}
+        rows += [(f"record {place}", known[place]) for place in sorted(extreme)]
+    if target.veil is not None:
+        for place, record in enumerate(_spread(target.veil, hostile_records(low, high, rng, 4000), 8)):
+            rows.append((f"far latent {place}", record))
+        for sign, record in zip("+-", _farthest(target.veil, target.records, rng), strict=True):
+            rows.append((f"end {sign}", record))
+    return np.stack([record for _, record in rows]), [name for name, _ in rows]
+
+
+def _spread(veil: Veil, records: Floats, count: int) -> Floats:
+    """Farthest-first: every next record is the one farthest in ℓ1 from those taken, as the mechanism sees them."""
+    view = veil.mechanism.contrast(veil.encoder(records))
+    nearest = np.abs(view - np.nanmedian(view, axis=0)).sum(axis=1)
+    taken = []
+    for _ in range(count):
+        place = int(np.nan_to_num(nearest, nan=np.inf).argmax())
+        taken.append(place)
+        nearest = np.minimum(nearest, np.abs(view - view[place]).sum(axis=1))
+    return records[taken]
+
+
+def _farthest(veil: Veil, records: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Two inputs with latents far apart in ℓ1: max‖a − b‖₁ is the largest spread along a sign vector s, so climb up
+    and down s·latent with random moves that keep what improves. No gradients: bounding has none at its edge."""
+    low, high = veil.encoder.low, veil.encoder.high
+    start = np.concatenate([hostile_records(low, high, rng, 2000), records[:2000]])
+    latents = np.nan_to_num(veil.encode(start))
+    signs = np.where(rng.random((256, latents.shape[1])) < 0.5, -1.0, 1.0)
+    signs = np.concatenate([np.ones((1, latents.shape[1])), signs])
+    along = latents @ signs.T
+    spreads = along.max(axis=0) - along.min(axis=0)
+    best: tuple[float, Floats, Floats] = (-1.0, start[0], start[0])
+    for place in np.argsort(-spreads)[:3]:
+        sign = signs[place]
+        top, height = _climb(veil, start[along[:, place].argmax()], sign, start, rng)
+        bottom, depth = _climb(veil, start[along[:, place].argmin()], -sign, start, rng)
+        if height + depth > best[0]:
+            best = height + depth, top, bottom
+    return best[1], best[2]
+
+
+def _climb(
+    veil: Veil, record: Floats, direction: Floats, pool: Floats, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    low, high = veil.encoder.low, veil.encoder.high
+    span = high - low
+    value = float(np.nan_to_num(veil.encode(record[None, :]) @ direction)[0])
+    size = 0.5
+    for _ in range(60):
+        base = np.clip(np.where(np.isnan(record), (low + high) / 2, record), low, high)
+        steps = base + rng.normal(size=(96, len(low))) * span * size
+        mask = rng.random((96, len(low))) < 0.4
+        swaps = np.where(rng.random((32, len(low))) < 0.3, pool[rng.integers(len(pool), size=32)], record)
+        moves = np.concatenate([np.where(mask, steps, base), swaps])
+        values = np.nan_to_num(veil.encode(moves) @ direction)
+        if values.max() > value:
+            record, value = moves[values.argmax()], float(values.max())
+        else:
+            size = max(size * 0.7, 1e-6)
+    return record, value
+
+
+def _told_apart(reports: list[Array]) -> Floats:
+    """Pairwise: the sum over columns of total variation between the reports, ties decided by their medians."""
+    together = np.concatenate(reports)
+    total = np.zeros((len(reports), len(reports)))
+    for j in range(together.shape[1]):
+        bins = Bins.of(together[:, j])
+        rates = np.stack([np.bincount(bins(r[:, j]), minlength=bins.size) / len(r) for r in reports])
+        total += cdist(rates, rates, "cityblock") / 2
+    with np.errstate(all="ignore"):
+        medians = np.nan_to_num(np.stack([np.median(np.nan_to_num(r.astype(np.float64)), axis=0) for r in reports]))
+        gaps = cdist(np.tanh(medians * 1e-3), np.tanh(medians * 1e-3), "cityblock")
+    return np.asarray(total + 1e-3 * gaps)
+
+
+def _informed_gaps(veil: Veil, pool: Floats, reports: list[Array]) -> Floats:
+    """Pairwise: how much better the release itself thinks reports fit their own input than the other."""
+    few = np.concatenate([made[:200] for made in reports]).astype(np.int64)
+    fits = veil.mechanism.log_likelihood(few, veil.encoder(pool))
+    # scores[i, j]: how well reports of input i fit input j, all inputs' reports judged in one go.
+    scores = fits.reshape(len(pool), -1, len(pool)).mean(axis=1)
+    gaps = np.diag(scores)[:, None] - scores
+    return np.asarray(gaps + gaps.T)

@@ -1,0 +1,185 @@
+"""Scores of a report: high where x is likelier than x'. Any score is allowed, since its tail is judged on new reports.
+
+Some are learned from reports alone and work for every callable; two read the release to know where to look. None
+of them is trusted: a release that lies only makes its own audit weaker in the one score that believed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats, Integers
+from taskveil.veil import Veil
+
+Score = Callable[[Array], Floats]
+
+_LISTED = 512
+"""Columns with at most this many values are counted value by value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idea:
+    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit."""
+
+    name: str
+    learn: Callable[[Array, Array], Score]
+    robust: bool = False
+
+
+def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> list[Idea]:
+    """Everything worth trying for these two inputs and reports that look like these."""
+    width = reports.shape[1]
+    found = [
+        Idea(name="distance from the two medians", learn=_medians, robust=True),
+        Idea(name="frequency of every value", learn=lambda a, b: Frequencies.of(a, b, _same)),
+    ]
+    if reports.dtype.kind == "f":
+        found.append(Idea(name="bit patterns", learn=lambda a, b: Frequencies.of(a, b, bit_patterns)))
+    if width > 1:
+        found.append(Idea(name="frequency of whole reports", learn=lambda a, b: Frequencies.of(a, b, _whole)))
+        for place in range(mixtures(reports[:1]).shape[1]):
+            found.append(Idea(name=f"mixture {place} of columns", learn=_mixture(place)))
+    if veil is not None:
+        informed = _informed(veil, first, second)
+        found.append(Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, robust=True))
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Distance:
+    """‖r − b‖₁ − ‖r − a‖₁: the log-likelihood ratio of Laplace noise around a and b, up to the scale.
+
+    NaN anywhere counts as far beyond a.
+    """
+
+    a: Floats
+    b: Floats
+
+    def __call__(self, reports: Array) -> Floats:
+        r = reports.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            score = (np.abs(r - self.b) - np.abs(r - self.a)).sum(axis=1)
+        return np.asarray(np.nan_to_num(score, nan=1e300), dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frequencies:
+    """Σ over columns of ln(how often x gave this value / how often x' did), on values or ranges of values."""
+
+    columns: Callable[[Array], Array]
+    bins: tuple[Bins, ...]
+    ratios: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, first: Array, second: Array, columns: Callable[[Array], Array]) -> Frequencies:
+        a, b = columns(first), columns(second)
+        bins = tuple(Bins.of(np.concatenate([a[:, j], b[:, j]])) for j in range(a.shape[1]))
+        ratios = []
+        for j, column in enumerate(bins):
+            seen_a = np.bincount(column(a[:, j]), minlength=column.size) + 0.5
+            seen_b = np.bincount(column(b[:, j]), minlength=column.size) + 0.5
+            ratios.append(np.log(seen_a / seen_b))
+        return cls(columns=columns, bins=bins, ratios=tuple(ratios))
+
+    def __call__(self, reports: Array) -> Floats:
+        values = self.columns(reports)
+        total = np.zeros(len(values))
+        for j, (column, ratio) in enumerate(zip(self.bins, self.ratios, strict=True)):
+            total += ratio[column(values[:, j])]
+        return total
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bins:
+    """Numbers → categories: frequent values have one each, the others share ranges, NaN has its own."""
+
+    atoms: Array
+    edges: Array
+
+    @classmethod
+    def of(cls, values: Array) -> Bins:
+        known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+        distinct, counts = np.unique(known, return_counts=True)
+        if len(distinct) <= _LISTED:
+            return cls(atoms=distinct, edges=distinct[:0])
+        frequent = np.argsort(-counts, kind="stable")[: _LISTED // 2]
+        frequent = frequent[counts[frequent] >= max(10, len(values) // 5000)]
+        ordered = np.sort(known)
+        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _LISTED // 4).astype(np.int64)])
+        return cls(atoms=np.sort(distinct[frequent]), edges=edges)
+
+    @property
+    def size(self) -> int:
+        return len(self.atoms) + len(self.edges) + 2
+
+    def __call__(self, values: Array) -> Integers:
+        code = np.searchsorted(self.edges, values).astype(np.int64) + len(self.atoms)
+        if len(self.atoms):
+            place = np.minimum(np.searchsorted(self.atoms, values), len(self.atoms) - 1)
+            code = np.where(self.atoms[place] == values, place, code)
+        if values.dtype.kind == "f":
+            code = np.where(np.isnan(values), self.size - 1, code)
+        return np.asarray(code, dtype=np.int64)
+
+
+def bit_patterns(reports: Array) -> Integers:
+    """Per number: its binary exponent and the place of its lowest bit, as one integer.
+
+    Mironov's attack ('On significance of the least significant bits', 2012): the doubles that x + noise can reach
+    depend on x unless noise and sum live on one fixed grid.
+    """
+    r = reports.astype(np.float64)
+    finite = np.where(np.isfinite(r), np.abs(r), 0.0)
+    mantissa, exponent = np.frexp(finite)
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    lowest = whole & -whole
+    trailing = np.frexp(lowest.astype(np.float64))[1]
+    special = np.isnan(r) * 1 + np.isposinf(r) * 2 + np.isneginf(r) * 3
+    return np.asarray(exponent.astype(np.int64) * 512 + trailing * 4 + special, dtype=np.int64)
+
+
+def _same(reports: Array) -> Array:
+    return reports
+
+
+def _whole(reports: Array) -> Integers:
+    """A hash of every report, so that equal reports are one category."""
+    raw = np.ascontiguousarray(reports.astype(np.float64) if reports.dtype.kind == "f" else reports.astype(np.int64))
+    words = raw.view(np.uint64)
+    code = np.zeros(len(words), dtype=np.uint64)
+    for column in words.T:
+        code = (code ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+    return code.view(np.int64)[:, None]
+
+
+def mixtures(reports: Array) -> Floats:
+    """Differences and sums of two columns, up to 6 pairs: what is left when both got the same noise."""
+    pairs = list(combinations(range(reports.shape[1]), 2))[:6]
+    r = reports.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.stack([r[:, i] + sign * r[:, j] for i, j in pairs for sign in (-1, 1)], axis=1)
+
+
+def _mixture(place: int) -> Callable[[Array, Array], Score]:
+    return lambda first, second: Frequencies.of(first, second, lambda reports: mixtures(reports)[:, place : place + 1])
+
+
+def _medians(first: Array, second: Array) -> Score:
+    a, b = (np.nan_to_num(np.median(np.nan_to_num(r.astype(np.float64)), axis=0)) for r in (first, second))
+    return Distance(a=a, b=b)
+
+
+def _informed(veil: Veil, first: Floats, second: Floats) -> Score:
+    """The likelihood ratio as the release's parameters would have it."""
+    latents = veil.encoder(np.stack([first, second]))
+
+    def score(reports: Array) -> Floats:
+        likely = veil.mechanism.log_likelihood(reports.astype(np.int64), latents)
+        return np.asarray(likely[:, 0] - likely[:, 1])
+
+    return score

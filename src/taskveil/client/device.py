@@ -1,0 +1,53 @@
+"""The part of a veil that runs at the user's end: encoder, mechanism, and what the attributes are called.
+
+This is what `client/` of a release holds; `client.reading` reads it from there.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import Encoder
+from taskveil.client.mechanisms import Mechanism
+from taskveil.errors import DataError
+
+_CELLS = 1 << 15  # numbers encoded at a time: the work arrays stay in the processor's cache
+_ROWS = 1 << 13  # reports randomised at a time: enough to pay for asking the operating system
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Device:
+    """Record in, randomised report out. `columns` and `units` name the attributes in order."""
+
+    encoder: Encoder
+    mechanism: Mechanism
+    columns: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mechanism.latent_dim != self.encoder.latent_dim:
+            raise DataError("encoder and mechanism of a veil must agree on the latents.")
+        for what, names in (("column names", self.columns), ("units", self.units)):
+            if names is not None and len(names) != self.encoder.width:
+                raise DataError(f"{len(names)} {what} for {self.encoder.width} attributes.")
+            if names is not None and not all(isinstance(name, str) for name in names):
+                raise DataError(f"{what} must be text.")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise DataError("column names must differ from each other.")
+
+    def privatize(self, X: Floats) -> Integers:
+        """Records of any quality (N, n) → reports (N, width), each with fresh entropy."""
+        if len(X) <= _ROWS:
+            return self.mechanism(self._encode(X))
+        return np.concatenate([self.privatize(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)])
+
+    def _encode(self, X: Floats) -> Floats:
+        rows = max(1, _CELLS // max(self.encoder.width, self.encoder.latent_dim))
+        if len(X) <= rows:
+            return self.encoder(X)
+        return np.concatenate([self.encoder(X[start : start + rows]) for start in range(0, len(X), rows)])

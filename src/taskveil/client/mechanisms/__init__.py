@@ -1,0 +1,10 @@
+"""The randomisers: one file each, opening with its guarantee and the argument behind it."""
+
+from taskveil.client.mechanisms.codebook import Codebook, Stage
+from taskveil.client.mechanisms.laplace import Laplace
+from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.mechanisms.lattice_codebook import LatticeCodebook
+from taskveil.client.mechanisms.protocol import Mechanism
+from taskveil.client.mechanisms.response import Response
+
+__all__ = ["Codebook", "Laplace", "Lattice", "LatticeCodebook", "Mechanism", "Response", "Stage"]

@@ -1,0 +1,178 @@
+"""The codebook mechanism: a report is one small integer, and the guarantee needs no sensitivity.
+
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε the sum of the stages' budgets.
+
+**Why.** (1) A stage turns the latent into a set of exactly m favoured outputs; any floats give such a set. (2) The
+stage's `Response` is ε_s-LDP over all favoured sets, in whole numbers. (3) A later stage's set depends on the record
+and on the *realised* earlier outputs, which are public in the report; given them it is ε_s-LDP again. (4) So the
+probability of a whole report is a product of factors that differ by at most e^(ε_s) each. (5) Codewords and decoder
+are fixed in the release and never depend on the record.
+
+Device arithmetic is in whole numbers: latents are rounded to the region's grid and scores are integer sums, so every
+client favours the same outputs.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays
+from taskveil.client.encoders import EXACT
+from taskveil.client.mechanisms.response import CODED, Response, top
+from taskveil.client.regions import BoxRegion
+from taskveil.errors import MechanismError
+from taskveil.wire import Layout
+
+_ROWS = 1024  # records at a time: the scores stay in the processor's cache
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+    """Favours the m outputs of highest score: score = vectors · k + offsets, for the latent k on the grid.
+
+    Shapes: vectors (K, d), offsets (K,). Once output j is reported, later stages see k − shifts[j]; shifts (K, d).
+    """
+
+    vectors: Integers
+    offsets: Integers
+    shifts: Integers
+    response: Response
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        size, dim = self.vectors.shape
+        if size != self.response.size or self.offsets.shape != (size,) or self.shifts.shape != (size, dim):
+            raise MechanismError("a stage needs one vector, offset and shift per output.")
+        if any(array.dtype != np.int64 for array in (self.vectors, self.offsets, self.shifts)):
+            raise MechanismError("a stage computes in 64-bit integers.")
+
+    def favoured(self, k: Integers) -> Integers:
+        """Latents on the grid (N, d) → favoured outputs (N, m)."""
+        vectors, offsets = self.vectors.T.astype(np.float64), self.offsets.astype(np.float64)
+        best = np.empty((len(k), self.response.favoured), dtype=np.int64)
+        for start in range(0, len(k), _ROWS):
+            scores = k[start : start + _ROWS].astype(np.float64) @ vectors
+            scores += offsets
+            best[start : start + _ROWS] = top(scores, self.response.favoured)
+        return best
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Codebook:
+    """ε-LDP for every input, ε = Σ stages' ln(a/b)."""
+
+    region: BoxRegion
+    stages: tuple[Stage, ...]
+
+    delta: ClassVar[float] = 0.0
+    enforced_by: ClassVar[str] = CODED
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise MechanismError("a codebook needs at least one stage.")
+        reach = np.maximum(np.abs(self.region.low), np.abs(self.region.high)).astype(np.float64)
+        for stage in self.stages:
+            if stage.vectors.shape[1] != self.region.dim:
+                raise MechanismError("all stages must take the region's latents.")
+            # As doubles first: the absolute value of the integer −2^63 is −2^63.
+            vectors, offsets, shifts = (
+                np.abs(a.astype(np.float64)) for a in (stage.vectors, stage.offsets, stage.shifts)
+            )
+            if (vectors @ reach + offsets >= EXACT).any():
+                raise MechanismError("scores are too large to be exact; use a coarser grid.")
+            reach = reach + shifts.max(axis=0)
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """One of every stage."""
+        return tuple(stage.response for stage in self.stages)
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss between any two inputs, rounded up."""
+        if len(self.stages) == 1:
+            return self.stages[0].response.epsilon
+        return math.nextafter(math.fsum(response.epsilon for response in self.responses), math.inf)
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """Σ ln(a/b) in sixty digits."""
+        return sum((response.exact_epsilon for response in self.responses), Decimal(0))
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents the stages score."""
+        return self.region.dim
+
+    @property
+    def report_width(self) -> int:
+        """One code number a stage."""
+        return len(self.stages)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Code numbers from 0 to a stage's size − 1."""
+        return Layout(low=(0,) * len(self.stages), high=tuple(response.size - 1 for response in self.responses))
+
+    def bound(self, latents: Floats) -> Floats:
+        """Any floats (N, d) → what the stages see: inside the region, on the grid."""
+        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, stages)."""
+        k = self.region.enforce(latents)
+        reports = np.empty((len(k), len(self.stages)), dtype=np.int64)
+        for place, stage in enumerate(self.stages):
+            reports[:, place] = stage.response(stage.favoured(k))
+            k = k - stage.shifts[reports[:, place]]
+        return reports
+
+    def values(self, reports: Integers) -> Array:
+        """Code numbers stand for themselves."""
+        return reports
+
+    def possible(self, reports: Integers) -> Bools:
+        """(N,): code numbers that exist."""
+        return self.layout.holds(reports)
+
+    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
+        """(N, M): Σ over stages of ln(a/T) where the output is among those the latent favours, else ln(b/T)."""
+        return np.stack([self._log_likelihood(reports, k) for k in self.region.enforce(latents)], axis=1)
+
+    def _log_likelihood(self, reports: Integers, k: Integers) -> Floats:
+        score = np.zeros(len(reports))
+        # Few histories are possible in the first stages: compute the favoured sets once per history.
+        history = np.zeros(len(reports), dtype=np.int64)
+        left = k[None, :]
+        for place, stage in enumerate(self.stages):
+            chosen, response = reports[:, place], stage.response
+            among = (stage.favoured(left)[history] == chosen[:, None]).any(axis=1)
+            score += np.where(among, response.log_favoured, response.log_other)
+            if place + 1 < len(self.stages):
+                pairs, history = np.unique(history * response.size + chosen, return_inverse=True)
+                left = left[pairs // response.size] - stage.shifts[pairs % response.size]
+        return score
+
+    def contrast(self, latents: Floats) -> Floats:
+        """(N, K): which outputs the first stage favours."""
+        stage = self.stages[0]
+        members = np.zeros((len(latents), stage.response.size))
+        np.put_along_axis(members, stage.favoured(self.region.enforce(latents)), 1.0, axis=1)
+        return members
+
+    def fault(self, k: Integers) -> str | None:
+        """A favoured set without exactly m distinct members."""
+        for stage in self.stages:
+            sets = np.sort(stage.favoured(k), axis=1)
+            distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < stage.response.size
+            if not distinct or sets.shape[1] != stage.response.favoured:
+                return "A favoured set has not exactly m distinct members."
+        return None

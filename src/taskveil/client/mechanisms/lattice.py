@@ -1,0 +1,191 @@
+"""A codebook too large to list: grid points whose total code length fits a budget.
+
+Every direction i has levels (points of a line) and whole-number lengths, about −log₂ of each level's probability; the
+codewords are all choices of one level per direction with lengths that sum to at most `budget`. They are many (e^40
+and more) and well placed: frequent levels are cheap, so records near the centre find a codeword close by. The
+nearest codeword is found exactly by a small knapsack, and codewords are numbered 0 … size − 1 in lexicographic order
+by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.arrays import Integers, own_arrays
+from taskveil.errors import MechanismError
+
+_FAR = np.int64(2**60)  # the cost of what cannot be chosen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lattice:
+    """Levels and lengths of all directions, one after the other; counts (d,) says how many each direction has."""
+
+    levels: Integers
+    lengths: Integers
+    counts: Integers
+    budget: int
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        flat = self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
+        if not flat or len(self.counts) == 0 or (self.counts < 1).any() or (self.counts > 2**15).any():
+            raise MechanismError("a lattice needs a length for every level and at least one level per direction.")
+        if len(self.counts) * 2**50 >= _FAR:  # squared distances add up to less than what cannot be chosen costs
+            raise MechanismError(f"a lattice has fewer than {_FAR // 2**50} directions, got {len(self.counts)}.")
+        far = (self.levels < -(2**24)).any() or (self.levels > 2**24).any()
+        if far or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
+            raise MechanismError("lattice levels, lengths or budget are out of range.")
+        if any(lengths.min() > 0 for _, lengths in self.directions):
+            raise MechanismError("every direction of a lattice needs a level of length 0.")
+
+    @property
+    def dim(self) -> int:
+        return len(self.counts)
+
+    @cached_property
+    def directions(self) -> list[tuple[Integers, Integers]]:
+        """(levels, lengths) of every direction."""
+        cuts = np.cumsum(self.counts)[:-1]
+        return list(zip(np.split(self.levels, cuts), np.split(self.lengths, cuts), strict=True))
+
+    @cached_property
+    def _within(self) -> list[list[int]]:
+        """_within[i][l]: choices in directions i, i + 1, … that use at most l, as exact integers."""
+        table = [np.full(self.budget + 1, 1, dtype=object)]
+        for _, lengths in reversed(self.directions):
+            table.append(spread(table[-1], lengths))
+        return [row.tolist() for row in reversed(table)]
+
+    @property
+    def size(self) -> int:
+        """How many codewords there are."""
+        return self._within[0][self.budget]
+
+    def nearest(self, k: Integers) -> Integers:
+        """The codeword of least squared distance to every row of k (N, d), as level numbers (N, d); exact."""
+        rows_at_once = max(1, 2**20 // (self.budget + 1))
+        parts = [self._nearest(k[i : i + rows_at_once]) for i in range(0, len(k), rows_at_once)]
+        return np.concatenate(parts) if parts else np.empty((0, self.dim), dtype=np.int64)
+
+    def _nearest(self, k: Integers) -> Integers:
+        """A knapsack over directions and length spent; ties go to the lower level number, then to the shorter total."""
+        rows, width = len(k), self.budget + 1
+        cost = np.full((rows, width), _FAR)
+        cost[:, 0] = 0
+        choices = []
+        for column, (levels, lengths) in zip(k.T, self.directions, strict=True):
+            new, choice = np.full((rows, width), _FAR), np.zeros((rows, width), dtype=np.int16)
+            for number, (level, used) in enumerate(zip(levels.tolist(), lengths.tolist(), strict=True)):
+                if used <= self.budget:
+                    candidate = cost[:, : width - used] + ((column - level) ** 2)[:, None]
+                    better = candidate < new[:, used:]
+                    np.copyto(new[:, used:], candidate, where=better)
+                    np.copyto(choice[:, used:], number, where=better)
+            cost = new
+            choices.append(choice)
+        spent, index = cost.argmin(axis=1), np.arange(rows)
+        numbers = np.empty((rows, self.dim), dtype=np.int64)
+        for i in range(self.dim - 1, -1, -1):
+            numbers[:, i] = choices[i][index, spent]
+            spent = spent - self.directions[i][1][numbers[:, i]]
+        return numbers
+
+    def points(self, numbers: Integers) -> Integers:
+        """Level numbers (N, d) → the codewords themselves (N, d)."""
+        return np.stack([levels[n] for (levels, _), n in zip(self.directions, numbers.T, strict=True)], axis=1)
+
+    @cached_property
+    def _starts(self) -> list[list[list[int]]]:
+        """_starts[i][left][j]: codewords of directions i, … that come before level j, with `left` to spend."""
+        tables = []
+        for i, (_, lengths) in enumerate(self.directions):
+            after = self._within[i + 1]
+            table = []
+            for left in range(self.budget + 1):
+                sums = [0]
+                for used in lengths.tolist():
+                    sums.append(sums[-1] + (after[left - used] if used <= left else 0))
+                table.append(sums)
+            tables.append(table)
+        return tables
+
+    def rank(self, numbers: list[int]) -> int:
+        """The number of a codeword among all, 0 … size − 1."""
+        left, place = self.budget, 0
+        for i, level in enumerate(numbers):
+            place += self._starts[i][left][level]
+            left -= int(self.directions[i][1][level])
+        return place
+
+    def unrank(self, place: int) -> list[int]:
+        """The codeword of a number: the inverse of `rank`."""
+        from bisect import bisect_right
+
+        if not 0 <= place < self.size:
+            raise MechanismError(f"there is no codeword {place}: the lattice has {self.size}.")
+        left, numbers = self.budget, []
+        for i, (_, lengths) in enumerate(self.directions):
+            starts = self._starts[i][left]
+            level = bisect_right(starts, place) - 1
+            place -= starts[level]
+            left -= int(lengths[level])
+            numbers.append(level)
+        return numbers
+
+    @property
+    def report_width(self) -> int:
+        """How many 62-bit digits a codeword's number needs."""
+        return max(1, -(-(self.size - 1).bit_length() // 62))
+
+    def digits(self, places: list[int]) -> Integers:
+        """Codeword numbers (N,) of any size → 62-bit digits (N, width), the highest first."""
+        shifts = range(62 * (self.report_width - 1), -1, -62)
+        rows = [[place >> shift & 2**62 - 1 for shift in shifts] for place in places]
+        return np.array(rows, dtype=np.int64).reshape(len(places), self.report_width)
+
+    def places(self, digits: Integers) -> list[int]:
+        """62-bit digits (N, width) → codeword numbers: the inverse of `digits`."""
+        numbers = []
+        for row in digits.tolist():
+            place = 0
+            for digit in row:
+                place = place << 62 | digit
+            numbers.append(place)
+        return numbers
+
+    def level_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean (d,) and mean square (d,) of each direction's level in a codeword drawn uniformly."""
+        shares = self.level_shares()
+        mean = np.array([s @ levels for s, (levels, _) in zip(shares, self.directions, strict=True)])
+        square = np.array(
+            [s @ levels.astype(float) ** 2 for s, (levels, _) in zip(shares, self.directions, strict=True)]
+        )
+        return mean, square
+
+    def level_shares(self) -> list[NDArray[np.float64]]:
+        """Per direction, the share of all codewords that use each level."""
+        before, shares = np.array([1] + [0] * self.budget, dtype=object), []
+        for i, (_, lengths) in enumerate(self.directions):
+            after = np.array(self._within[i + 1], dtype=object)[::-1]
+            used_by = {
+                used: int((before[: self.budget + 1 - used] * after[used:]).sum()) / self.size
+                for used in {int(u) for u in lengths if u <= self.budget}
+            }
+            shares.append(np.array([used_by.get(int(u), 0.0) for u in lengths]))
+            before = spread(before, lengths)
+        return shares
+
+
+def spread(ways: NDArray[np.object_], lengths: Integers) -> NDArray[np.object_]:
+    """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
+    result = np.full(len(ways), 0, dtype=object)
+    for used, times in zip(*np.unique(lengths[lengths < len(ways)], return_counts=True), strict=True):
+        result[int(used) :] += int(times) * ways[: len(ways) - int(used)]
+    return result

@@ -1,0 +1,114 @@
+"""The codebook mechanism for large budgets: one randomised response over a lattice of codewords too many to list.
+
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε = ln(a/b).
+
+**Why.** The record is mapped to *one* codeword number below `size` (any floats give one); `Response` with that one
+favoured output is ε-LDP in whole numbers. Numbers and codewords correspond one to one, which is public.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Bools, Floats, Integers
+from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.regions import BoxRegion
+from taskveil.errors import MechanismError
+from taskveil.wire import Layout
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LatticeCodebook:
+    """ε-LDP for every input: reports the number of the nearest codeword, or of any other."""
+
+    region: BoxRegion
+    lattice: Lattice
+    response: Response
+
+    delta: ClassVar[float] = 0.0
+    enforced_by: ClassVar[str] = CODED
+
+    def __post_init__(self) -> None:
+        if self.lattice.size != self.response.size or self.response.favoured != 1:
+            raise MechanismError("the response must favour one codeword of the whole lattice.")
+        wide = (self.region.low < -(2**24)).any() or (self.region.high > 2**24).any()
+        if self.lattice.dim != self.region.dim or wide:
+            raise MechanismError("the region must match the lattice and lie within ±2^24 grid steps.")
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """The one over all codewords."""
+        return (self.response,)
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss between any two inputs, rounded up."""
+        return self.response.epsilon
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """ln(a/b) in sixty digits."""
+        return self.response.exact_epsilon
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents are coded."""
+        return self.region.dim
+
+    @property
+    def report_width(self) -> int:
+        """How many digits of 62 bits a codeword's number has."""
+        return self.lattice.report_width
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Digits of 62 bits, of which only the first has another largest value."""
+        later = self.report_width - 1
+        high = ((self.lattice.size - 1) >> 62 * later, *(2**62 - 1,) * later)
+        return Layout(low=(0,) * len(high), high=high)
+
+    def bound(self, latents: Floats) -> Floats:
+        """Any floats (N, d) → what is coded: inside the region, on the grid."""
+        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, width): the codeword's number, in digits of 62 bits."""
+        return self.lattice.digits([self.response.respond([place]) for place in self._places(latents)])
+
+    def _places(self, latents: Floats) -> list[int]:
+        """The number of the codeword nearest to every latent."""
+        return [self.lattice.rank(row) for row in self.lattice.nearest(self.region.enforce(latents)).tolist()]
+
+    def values(self, reports: Integers) -> Array:
+        """Code numbers stand for themselves."""
+        return reports
+
+    def possible(self, reports: Integers) -> Bools:
+        """(N,): digits that together number a codeword; each by itself may be in range and the number too large."""
+        held = self.layout.holds(reports)
+        held[held] = [place < self.lattice.size for place in self.lattice.places(reports[held])]
+        return held
+
+    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
+        """(N, M): ln(a/T) where the report is the nearest codeword's number, else ln(b/T)."""
+        nearest = self.lattice.digits(self._places(latents))
+        told = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
+        return np.where(told, self.response.log_favoured, self.response.log_other)
+
+    def contrast(self, latents: Floats) -> Floats:
+        """The bounded latents: what lies far apart is coded by different codewords."""
+        return self.bound(latents)
+
+    def fault(self, k: Integers) -> str | None:
+        """A latent that is coded by no codeword."""
+        numbers = self.lattice.nearest(k)
+        spent = sum(lengths[numbers[:, i]] for i, (_, lengths) in enumerate(self.lattice.directions))
+        return "A latent is coded by no codeword." if (np.asarray(spent) > self.lattice.budget).any() else None

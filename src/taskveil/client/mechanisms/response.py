@@ -1,0 +1,159 @@
+"""Randomised response with m favoured outputs of K: the channel inside every codebook.
+
+**Guarantee.** For any two favoured sets of m outputs and any output k: P[k | F] ≤ (a/b) · P[k | F'] ≤ e^ε · P[k | F'].
+
+**Why.** (1) U is uniform on the integers below T = m·a + (K − m)·b, exactly, by rejection from the operating system's
+bits. (2) U < m(a − b) picks a favoured output, a − b values of U for each; the other K·b values pick every output
+alike, b values for each. (3) So a favoured output has probability a/T and any other b/T; T does not depend on the
+input, because every favoured set has exactly m members. (4) The ratio of two probabilities of the same output is at
+most a/b. (5) a ≤ e^ε·b is certified in whole numbers: a lower bound of e^ε from its Taylor series, every term rounded
+down.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.arrays import Integers
+from taskveil.client import entropy
+from taskveil.errors import MechanismError
+
+CODED = (
+    "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; the record "
+    "only decides which numbers are favoured."
+)
+"""How every mechanism made of responses keeps its promise."""
+
+_PRECISION = 40  # bits of a/b that are kept at least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """ε-LDP for every favoured set, ε = ln(a/b)."""
+
+    size: int
+    favoured: int
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.favoured < self.size:
+            raise MechanismError(
+                f"a response needs 1 ≤ favoured < size, got {self.favoured} of {self.size}: "
+                "use more codewords or fewer favoured ones."
+            )
+        if not 1 <= self.b <= self.a:
+            raise MechanismError(f"a response needs integers a ≥ b ≥ 1, got a = {self.a}, b = {self.b}.")
+        if self.b > 2**64 or self.a > self.b << 1500:  # ε up to 1000, in 128 bits of precision
+            raise MechanismError("a response needs b ≤ 2^64 and a/b ≤ 2^1500 to be certified.")
+
+    @classmethod
+    def calibrated(cls, *, size: int, favoured: int, epsilon: float) -> Response:
+        """The largest a/b ≤ e^epsilon with about 40 bits of precision."""
+        if not (math.isfinite(epsilon) and 0 < epsilon <= 1000):
+            raise MechanismError(f"a stage's epsilon must lie between 0 and 1000, got {epsilon}. Use several stages.")
+        b = 1 << max(0, _PRECISION - int(epsilon * math.log2(math.e)))
+        return cls(size=size, favoured=favoured, a=_floor_exp_times(epsilon, b), b=b)
+
+    @property
+    def total(self) -> int:
+        """T, the number of equally likely draws."""
+        return self.favoured * self.a + (self.size - self.favoured) * self.b
+
+    @property
+    def epsilon(self) -> float:
+        """The least double certified to be at least ln(a/b)."""
+        guess = math.log1p((self.a - self.b) / self.b) if self.a < 2 * self.b else math.log(self.a) - math.log(self.b)
+        bound = guess * (1 - 2.0**-48)
+        while _floor_exp_times(bound, self.b) < self.a:
+            bound = math.nextafter(bound, math.inf) if bound > 0 else 2.0**-60
+        return bound
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """ln(a/b) in sixty digits, by other arithmetic than `epsilon`."""
+        exact = Context(prec=60)
+        return exact.ln(exact.divide(self.a, self.b))
+
+    @property
+    def log_favoured(self) -> float:
+        """ln(a/T)."""
+        return math.log(self.a) - math.log(self.total)
+
+    @property
+    def log_other(self) -> float:
+        """ln(b/T)."""
+        return math.log(self.b) - math.log(self.total)
+
+    @property
+    def extra(self) -> float:
+        """(a − b)/T: how much likelier a favoured output is than any other."""
+        return (self.a - self.b) / self.total
+
+    @property
+    def base(self) -> float:
+        """b/T: the probability of an output that is not favoured."""
+        return self.b / self.total
+
+    def __call__(self, favoured: Integers) -> Integers:
+        """Favoured sets (N, m) → outputs (N,). Rows must hold m distinct integers below `size`."""
+        surplus = self.a - self.b
+        told = self.favoured * surplus
+        if self.total > 2**63:
+            return np.array([self.respond(row) for row in favoured.tolist()], dtype=np.int64)
+        u = entropy.uniform_below(self.total, len(favoured))
+        which = np.minimum(u, max(told - 1, 0)) // max(surplus, 1)
+        chosen = favoured[np.arange(len(favoured)), which]
+        return np.where(u < told, chosen, (u - told) // self.b)
+
+    def respond(self, favoured: list[int]) -> int:
+        """One output for one favoured set; integers of any size."""
+        u, surplus = entropy.wide_uniform_below(self.total), self.a - self.b
+        told = self.favoured * surplus
+        return favoured[u // surplus] if u < told else (u - told) // self.b
+
+
+def top(scores: NDArray[np.float64], count: int) -> Integers:
+    """The `count` outputs of the highest score (N, count): exactly that many distinct ones, whatever the scores are.
+
+    Ties go to the lower index; NaN counts as the lowest score.
+    """
+    finite = scores
+    with np.errstate(over="ignore", invalid="ignore"):
+        tame = np.isfinite(scores.sum())  # one pass tells that nothing is NaN or infinite
+    if not tame:
+        finite = np.clip(np.where(np.isnan(scores), -1e308, scores), -1e308, 1e308)
+    elif 1 < count <= 8:
+        finite = scores.copy()  # what is taken is crossed out below
+    if count == 1:
+        return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
+    if count > 8:
+        return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
+    rows = np.arange(len(finite))
+    best = np.empty((len(finite), count), dtype=np.int64)
+    for place in range(count):
+        best[:, place] = finite.argmax(axis=1)
+        finite[rows, best[:, place]] = -np.inf  # taken: below anything a score can be
+    return best
+
+
+def _floor_exp_times(epsilon: float, b: int) -> int:
+    """An integer a ≤ e^epsilon · b, short of the largest by a relative 2^-80 at most; nothing is rounded up."""
+    if epsilon < 0:
+        return 0
+    numerator, denominator = epsilon.as_integer_ratio()
+    scale = 1 << 128
+    term = total = scale
+    for j in range(1, 10_000):
+        term = term * numerator // (denominator * j)
+        if term == 0:
+            break
+        total += term
+    return b * total // scale

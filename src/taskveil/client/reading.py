@@ -1,0 +1,197 @@
+"""Reading a release on a device: files, parts, and the device they make. Everything is checked before it is believed.
+
+A folder holds `manifest.json`, `weights.safetensors` and, if signed, `manifest.sig`. The manifest names the schema
+version, the SHA-256 of the weights and its own digest, and must be byte for byte the canonical form of its content:
+flipping any bit of either file is noticed. Nothing is pickled and no code is read.
+
+A part of a veil is a frozen dataclass of numbers and arrays, written as {"kind", fields…} with its arrays in the
+weights file. A field is only accepted as the type its class declares, and building the part runs its own checks, so a
+manifest can hold nothing but numbers that a mechanism has agreed to. Everything wrong is a ReleaseError, raised before
+any report.
+
+This module ships to devices: numpy and the standard library only. `taskveil.release` writes what is read here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Array
+from taskveil.client.device import Device
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
+from taskveil.client.verifying import verify
+from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
+
+SCHEMA = 1
+CLIENT = "client"
+"""The folder of a release that devices get."""
+MANIFEST = "manifest.json"
+WEIGHTS = "weights.safetensors"
+SIGNATURE = "manifest.sig"
+
+Kinds = Mapping[str, type[Any]]
+"""From the name of a part in a manifest to its class."""
+
+ENCODERS: Kinds = {"linear_encoder": LinearEncoder, "hidden_encoder": HiddenEncoder}
+MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
+DEVICE_KINDS: Kinds = {
+    **ENCODERS,
+    **MECHANISMS,
+    "stage": Stage,
+    "response": Response,
+    "lattice": Lattice,
+    "box_region": BoxRegion,
+    "sign_region": SignRegion,
+    "diamond_region": DiamondRegion,
+}
+"""What may appear in `client/`."""
+
+_STORED: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I8": np.dtype("i1")}
+# How the parts' modules write the types of their fields (annotations are text there).
+_DECLARED = {"Integers": np.int64, "Floats": np.float64, "Signs": np.int8}
+
+
+def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, dict[str, Any]]:
+    """Device and manifest of a `client/` folder, after every check there is."""
+    manifest, arrays = read_files(folder, verify_key)
+    try:
+        device = Device(
+            encoder=unpack(manifest["encoder"], arrays, DEVICE_KINDS, *ENCODERS.values()),
+            mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
+            columns=_names(manifest["columns"]),
+            units=_names(manifest.get("units")),
+        )
+        stated, kept = manifest["guarantee"], device.mechanism
+        text = isinstance(stated["statement"], str)
+        honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept.epsilon and 0 <= kept.epsilon < math.inf
+        honest &= type(stated["delta"]) is float and stated["delta"] == kept.delta
+    except ReleaseError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TaskveilError) as error:
+        raise ReleaseError(f"{folder} holds no valid veil: {error!r}") from error
+    if not (honest and text):
+        raise ReleaseError(f"{folder}: the stated epsilon is not the one the mechanism keeps.")
+    return device, manifest
+
+
+def read_files(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Manifest and arrays of a folder, or a ReleaseError that says what is wrong with it.
+
+    With a `verify_key` (PEM or 32 raw bytes, Ed25519) the folder must carry that key's signature.
+    """
+    raw, weights = _read(folder / MANIFEST), _read(folder / WEIGHTS)
+    if verify_key is not None:
+        if not (folder / SIGNATURE).exists():
+            raise SignatureError(f"{folder} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
+        verify(raw, _read(folder / SIGNATURE), verify_key, folder)
+    try:
+        manifest = json.loads(raw)
+        schema = manifest["schema"]
+        claimed = manifest["digest"]
+        written = canonical(manifest)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest ({error!r}).") from error
+    if type(schema) is not int or schema < 1:
+        raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest (schema {schema!r}).")
+    if schema > SCHEMA:
+        raise VersionError(
+            f"{folder / MANIFEST} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
+        )
+    body = {key: value for key, value in manifest.items() if key != "digest"}
+    if written != raw or claimed != digest(body):
+        raise ReleaseError(f"{folder / MANIFEST} was altered: its digest does not match. Fetch the release again.")
+    if manifest.get("weights_sha256") != hashlib.sha256(weights).hexdigest():
+        raise ReleaseError(f"{folder / WEIGHTS} was altered or cut short. Fetch the release again.")
+    return manifest, _parse_safetensors(weights, folder / WEIGHTS)
+
+
+def canonical(manifest: dict[str, Any]) -> bytes:
+    """The one way to write a manifest."""
+    return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def digest(body: dict[str, Any]) -> str:
+    """What a manifest's content is known by: the SHA-256 of its canonical form."""
+    return hashlib.sha256(canonical(body)).hexdigest()
+
+
+def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: type[Any]) -> Any:
+    """The part that `taskveil.release.parts.pack` wrote; a ReleaseError if it is none of the expected ones."""
+    part = _unpack(packed, arrays, kinds)
+    if not isinstance(part, expected):
+        raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")
+    return part
+
+
+def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds) -> Any:
+    if isinstance(packed, list):
+        return tuple(_unpack(item, arrays, kinds) for item in packed)
+    if not isinstance(packed, dict):
+        return packed
+    if set(packed) == {"tensor"}:
+        return arrays[packed["tensor"]]
+    if set(packed) == {"integer"}:
+        if not (isinstance(packed["integer"], str) and packed["integer"].removeprefix("-").isdecimal()):
+            raise ReleaseError("whole numbers are written in decimal digits.")
+        return int(packed["integer"])
+    part = kinds[packed["kind"]]
+    values = {key: _unpack(value, arrays, kinds) for key, value in packed.items() if key != "kind"}
+    for field in fields(part):
+        if field.name in values and not _fits(values[field.name], str(field.type)):
+            raise ReleaseError(f"{field.name} of a {packed['kind']} must be {field.type}.")
+    return part(**values)
+
+
+def _fits(value: Any, declared: str) -> bool:
+    if declared in ("int", "bool", "str"):
+        return type(value).__name__ == declared
+    if declared == "float":
+        return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**53)
+    if declared in _DECLARED:
+        return isinstance(value, np.ndarray) and value.dtype == _DECLARED[declared]
+    # Another part, or a tuple of them: those were checked when they were built.
+    return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
+
+
+def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
+    """The safetensors format: header length (u64), JSON header, then the arrays back to back."""
+    try:
+        (length,) = struct.unpack_from("<Q", raw)
+        header = json.loads(raw[8 : 8 + length])
+        data = memoryview(raw)[8 + length :]
+        arrays = {}
+        for name, entry in header.items():
+            if name != "__metadata__":
+                start, stop = entry["data_offsets"]
+                if any(type(n) is not int or n < 0 for n in (start, stop, *entry["shape"])):
+                    raise ValueError(f"places or shape of {name}")
+                flat = np.frombuffer(data[start:stop], dtype=_STORED[entry["dtype"]])
+                arrays[name] = flat.reshape(entry["shape"]).copy()
+        return arrays
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
+        raise ReleaseError(f"{path} is not a safetensors file taskveil can read ({error!r}).") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ReleaseError(f"cannot read {path}: {error.strerror}. Is this a taskveil release?") from error
+
+
+def _names(listed: Any) -> tuple[str, ...] | None:
+    if listed is not None and not isinstance(listed, list):
+        raise ReleaseError("column names and units must be lists.")
+    return None if listed is None else tuple(listed)

@@ -1,0 +1,167 @@
+"""A light predictor of what the task is judged by: one hidden layer, cross-fitted.
+
+One network per fold is trained on the other folds, all side by side. Their average is itself one hidden layer (the
+units side by side) and becomes the device's encoder; the prediction of every record by the network that never saw it
+is what codebooks are fitted to, so that nothing is calibrated on scores that memorised their labels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taskveil.arrays import Floats
+from taskveil.client.encoders import HiddenEncoder
+from taskveil.designs.learned.batches import Records
+
+HIDDEN, FOLDS, STEPS, BATCH = 32, 5, 1500, 256
+RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
+_EVERY = 20  # steps between looks at the held-out records
+_AT_ONCE = 2**16  # records looked at together
+_FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictor:
+    """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, and `held_out` (N, S): the targets predicted for
+    every volunteer by the network that did not see it."""
+
+    hidden_weights: Floats
+    hidden_offset: Floats
+    weights: Floats
+    offset: Floats
+    classes: bool
+    held_out: Floats
+
+    def encoder(self, low: Floats, high: Floats) -> HiddenEncoder:
+        """The predictor as a device runs it."""
+        return HiddenEncoder.of(
+            low=low,
+            high=high,
+            hidden_weights=self.hidden_weights,
+            hidden_offset=self.hidden_offset,
+            weights=self.weights,
+            offset=self.offset,
+            softmax=self.classes,
+        )
+
+
+def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, device: str = "cpu") -> Predictor:
+    """Minimise squared error, or cross-entropy where targets (N, S) are class probabilities."""
+    random = torch.Generator(device).manual_seed(seed)
+    truth = torch.as_tensor(targets, dtype=torch.float32, device=device)
+    (count, width), outputs = X.shape, truth.shape[1]
+    unit = units(X)
+    variance = (X / unit).var(axis=0)
+    # Rows of about unit length; a constant attribute is harmless.
+    scale = unit * np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
+    center = X.mean(axis=0)
+    scaled = Records.of((X - center) / scale, device)
+    shift, spread = torch.zeros(outputs, device=device), torch.ones(outputs, device=device)
+    if not classes:
+        shift, spread = truth.mean(0), truth.std(0, unbiased=False) + 1e-9
+    fold = torch.randperm(count, generator=random, device=device) % FOLDS
+    networks = _Networks(width, outputs, random, device)
+    average, held_out = networks.train(scaled, (truth - shift) / spread, fold, classes, random)
+
+    def numbers(value: Tensor) -> Floats:
+        return np.asarray(value.double().cpu().numpy())
+
+    first = numbers(average[0]) / scale[:, None]
+    hidden_offset = numbers(average[1]) - (center @ first)[:, None]
+    return Predictor(
+        hidden_weights=first.transpose(0, 2, 1).reshape(-1, width),
+        hidden_offset=hidden_offset.reshape(-1),
+        weights=numbers((average[2] / FOLDS * spread).reshape(-1, outputs).T),
+        offset=numbers(average[3].mean(0)[0] * spread + shift),
+        classes=classes,
+        held_out=numbers(held_out.softmax(-1) if classes else held_out * spread + shift),
+    )
+
+
+def units(X: Floats) -> Floats:
+    """(n,): what every attribute is measured in, to a power of ten, so that all span about one and grams count as
+    kilograms do; attributes that were scaled already stay as they are, and constant ones."""
+    extent = np.ptp(X, axis=0)
+    return np.asarray(10.0 ** np.round(np.log10(np.where(extent > 0, np.minimum(extent, 1e300), 1.0))))
+
+
+class _Networks:
+    """FOLDS networks of one hidden layer, as batched matrices."""
+
+    def __init__(self, width: int, outputs: int, random: torch.Generator, device: str) -> None:
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=random, device=device)
+
+        self.parameters = [
+            normal(FOLDS, width, HIDDEN) * 2**0.5,
+            normal(FOLDS, 1, HIDDEN) * 0.1,
+            normal(FOLDS, HIDDEN, outputs) * 0.5 * HIDDEN**-0.5,
+            torch.zeros(FOLDS, 1, outputs, device=device),
+        ]
+        # Inputs have unit length and the first layer entries of order one, so its steps must be larger.
+        rates = [RATE * width**0.5, RATE, RATE, RATE]
+        groups = [
+            {"params": [p.requires_grad_()], "lr": rate, "weight_decay": DECAY if p.shape[1] > 1 else 0.0}
+            for p, rate in zip(self.parameters, rates, strict=True)
+        ]
+        self.optimizer = torch.optim.AdamW(groups)
+
+    @staticmethod
+    def forward(x: Tensor, parameters: list[Tensor]) -> Tensor:
+        """(B, width) → (FOLDS, B, outputs)."""
+        first, first_offset, second, second_offset = parameters
+        hidden = torch.baddbmm(first_offset, x.expand(FOLDS, *x.shape), first).relu()
+        return torch.baddbmm(second_offset, hidden, second)
+
+    def _held_out(self, x: Records, parameters: list[Tensor], fold: Tensor) -> Tensor:
+        """(N, outputs): for every record the network that does not see it."""
+        parts = torch.split(torch.arange(len(x), device=x.device), _AT_ONCE)
+        return torch.cat(
+            [self.forward(x[p], parameters)[fold[p], torch.arange(len(p), device=x.device)] for p in parts]
+        )
+
+    def train(
+        self, x: Records, truth: Tensor, fold: Tensor, classes: bool, random: torch.Generator
+    ) -> tuple[list[Tensor], Tensor]:
+        """Averaged parameters at the step of least pooled held-out loss, and the held-out outputs (N, S) there."""
+        keep = (fold[None] != torch.arange(FOLDS, device=x.device)[:, None]).float()
+        average = [p.detach().clone() for p in self.parameters]
+        best, best_step, chosen, held = float("inf"), 0, average, truth
+        batches = _batches(len(x), random, x.device)
+        for step in range(1, STEPS + 1):
+            pick = next(batches)
+            mask = torch.rand(len(pick), x.width, generator=random, device=x.device) > DROPOUT
+            weight = keep[:, pick]
+            losses = _losses(self.forward(x[pick] * mask / (1 - DROPOUT), self.parameters), truth[pick], classes)
+            self.optimizer.zero_grad(set_to_none=True)
+            (FOLDS * (losses * weight).sum() / weight.sum()).backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            with torch.no_grad():
+                for mean, parameter in zip(average, self.parameters, strict=True):
+                    mean.lerp_(parameter, 1 - min(AVERAGING, step / (step + 10)))
+                if step % _EVERY == 0:
+                    outputs = self._held_out(x, average, fold)
+                    value = float(_losses(outputs, truth, classes).mean())
+                    if value < best:
+                        best, best_step, held = value, step, outputs
+                        chosen = [mean.clone() for mean in average]
+            if step > 300 and step > 2.5 * best_step:
+                break
+        return chosen, held
+
+
+def _batches(count: int, random: torch.Generator, device: torch.device) -> itertools.chain[Tensor]:
+    """Endless random mini-batches, epoch after epoch."""
+    epochs = (torch.split(torch.randperm(count, generator=random, device=device), BATCH) for _ in itertools.count())
+    return itertools.chain.from_iterable(epochs)
+
+
+def _losses(outputs: Tensor, truth: Tensor, classes: bool) -> Tensor:
+    if classes:
+        return -(truth * outputs.log_softmax(-1)).sum(-1)
+    return (outputs - truth).square().mean(-1)

@@ -1,0 +1,215 @@
+"""Where a record may lie: `Box`, `Ball` and `Points`.
+
+A domain can bring any vector inside (NaN, infinities, wrong units, an attacker's choice), knows the largest
+inner product of its members with a direction (its support function), and knows exactly how far apart two
+members can be after a linear map.
+
+`Points` is the volunteers' cloud, the setting of the paper. Its convex hull is too expensive to project onto, so
+in the input space a vector is only brought inside the cloud's bounding box; what is enforced exactly is the
+cloud's image in the latent space (`taskveil.client.regions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taskveil.arrays import Floats
+from taskveil.designs import sensitivity
+from taskveil.errors import DomainError
+from taskveil.records import as_records, as_volunteers
+
+
+@dataclass(frozen=True, init=False)
+class Box:
+    """{x : low ≤ x ≤ high}, attribute by attribute."""
+
+    low: Floats
+    high: Floats
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        low, high = np.broadcast_arrays(np.asarray(low, np.float64), np.asarray(high, np.float64))
+        low, high = np.atleast_1d(low).copy(), np.atleast_1d(high).copy()
+        if low.ndim != 1 or not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise DomainError(f"a box needs one finite low and high per attribute, got {low!r} and {high!r}.")
+        if (low > high).any():
+            raise DomainError(f"a box needs low ≤ high; attribute {int(np.argmax(low > high))} has low > high.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def dim(self) -> int:
+        return len(self.low)
+
+    @property
+    def center(self) -> Floats:
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def bounding_box(self) -> Box:
+        return self
+
+    def project(self, X: Any) -> Floats:
+        """Any vectors (N, n) → members: NaN goes to the middle, the rest is clipped."""
+        X = as_records(X, width=self.dim)
+        return np.clip(np.where(np.isnan(X), self.center, X), self.low, self.high)
+
+    def support(self, directions: Floats) -> Floats:
+        """max over members x of u·x for every row u of `directions` (k, n) → (k,)."""
+        half = (self.high - self.low) / 2
+        return directions @ self.center + np.abs(directions) @ half
+
+    def l1_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₁ over members."""
+        return sensitivity.box_l1_diameter(_as_map(matrix, self.dim), self.high - self.low)
+
+    def l2_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₂ over members."""
+        return sensitivity.box_l2_diameter(_as_map(matrix, self.dim), self.high - self.low)
+
+    def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        rows = np.linalg.norm(factor, axis=1)
+        room = np.minimum(self.high - mean, mean - self.low)
+        # An attribute the sample never moved in does not bound the support of the data.
+        inner = float(np.min(room[rows > 0] / rows[rows > 0], initial=np.inf))
+        # Half the diagonal of the whitened box plus the offset of its centre: at least the true radius.
+        half = inverse * ((self.high - self.low) / 2)
+        outer = float(np.linalg.norm(inverse @ (self.center - mean)) + np.abs(half).sum(axis=0) @ np.ones(self.dim))
+        corners = float(np.linalg.norm(np.abs(half).sum(axis=1)) + np.linalg.norm(inverse @ (self.center - mean)))
+        return max(inner, 0.0), min(outer, corners)
+
+
+@dataclass(frozen=True, init=False)
+class Ball:
+    """{x : ‖x − center‖₂ ≤ radius}. A scalar center needs `dim` or is broadcast to the data by a design."""
+
+    radius: float
+    center: Floats
+
+    def __init__(self, radius: float, center: ArrayLike = 0.0, *, dim: int | None = None) -> None:
+        centre = np.asarray(center, np.float64)
+        centre = np.full(dim or 1, float(centre)) if centre.ndim == 0 else centre.copy()
+        if centre.ndim != 1 or not np.isfinite(centre).all():
+            raise DomainError("a ball needs a finite center: one number, or one per attribute.")
+        if dim is not None and len(centre) != dim:
+            raise DomainError(f"the ball's center has {len(centre)} attributes, dim says {dim}.")
+        if not (np.isfinite(radius) and radius > 0):
+            raise DomainError(f"a ball needs a finite radius above zero, got {radius}.")
+        object.__setattr__(self, "radius", float(radius))
+        object.__setattr__(self, "center", centre)
+
+    @property
+    def dim(self) -> int:
+        return len(self.center)
+
+    @property
+    def bounding_box(self) -> Box:
+        return Box(self.center - self.radius, self.center + self.radius)
+
+    def project(self, X: Any) -> Floats:
+        """Any vectors (N, n) → members: NaN goes to the center, the rest is pulled straight towards it."""
+        X = as_records(X, width=self.dim)
+        offset = np.clip(np.where(np.isnan(X), self.center, X), -1e300, 1e300) - self.center
+        # Scaling by the largest entry first keeps huge and tiny vectors from over- and underflowing.
+        largest = np.maximum(np.abs(offset).max(axis=1, keepdims=True), np.finfo(float).tiny)
+        unit = offset / largest
+        length = np.linalg.norm(unit, axis=1, keepdims=True)
+        outside = length > (self.radius / largest) * (1 - 1e-15)
+        onto = unit / np.maximum(length, np.finfo(float).tiny) * (self.radius * (1 - 1e-15))
+        return self.center + np.where(outside, onto, offset)
+
+    def support(self, directions: Floats) -> Floats:
+        """max over members x of u·x for every row u of `directions` (k, n) → (k,)."""
+        return np.asarray(directions @ self.center + self.radius * np.linalg.norm(directions, axis=1))
+
+    def l1_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₁ over members."""
+        return sensitivity.ball_l1_diameter(_as_map(matrix, self.dim), self.radius)
+
+    def l2_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₂ over members."""
+        return sensitivity.ball_l2_diameter(_as_map(matrix, self.dim), self.radius)
+
+    def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        offset = float(np.linalg.norm(self.center - mean))
+        inner = (self.radius - offset) / float(np.linalg.norm(factor, ord=2))
+        outer = self.radius * float(np.linalg.norm(inverse, ord=2)) + float(
+            np.linalg.norm(inverse @ (self.center - mean))
+        )
+        return max(inner, 0.0), outer
+
+
+@dataclass(frozen=True, init=False)
+class Points:
+    """The convex hull of the volunteers' records (N, n); enforced exactly in the latent space."""
+
+    records: Floats
+
+    def __init__(self, X: Any) -> None:
+        object.__setattr__(self, "records", as_volunteers(X))
+
+    @property
+    def dim(self) -> int:
+        return int(self.records.shape[1])
+
+    @property
+    def bounding_box(self) -> Box:
+        return Box(self.records.min(axis=0), self.records.max(axis=0))
+
+    def project(self, X: Any) -> Floats:
+        """Any vectors (N, n) → the cloud's bounding box, NaN to its middle."""
+        return self.bounding_box.project(X)
+
+    def support(self, directions: Floats) -> Floats:
+        """max over members x of u·x for every row u of `directions` (k, n) → (k,)."""
+        return np.asarray((self.records @ directions.T).max(axis=0))
+
+    def l1_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₁ over members: the diameter of the image of the points, since a hull has no larger."""
+        return sensitivity.l1_diameter(self.records @ _as_map(matrix, self.dim).T)
+
+    def l2_sensitivity(self, matrix: ArrayLike) -> float:
+        """max ‖E(x − x')‖₂ over members."""
+        return sensitivity.l2_diameter(self.records @ _as_map(matrix, self.dim).T)
+
+    def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:  # noqa: ARG002
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`.
+
+        The inner radius of a hull in many dimensions is out of reach; zero is a valid lower bound, and
+        `designs.linear` replaces it by 1, which every distribution with identity covariance guarantees.
+        """
+        return 0.0, float(np.linalg.norm((self.records - mean) @ inverse.T, axis=1).max())
+
+
+Domain = Box | Ball | Points
+"""Any of the three. `radii(mean, factor, inverse)` bounds the whitened domain {h = inverse (x − mean)}, where
+x = mean + factor h: a ball of radius r_min around 0 lies inside it, one of radius r_max contains it."""
+
+
+def fit_domain(domain: Domain | None, X: Floats) -> Domain:
+    """The domain to design for: the caller's, checked against the data, or the volunteers' cloud."""
+    if domain is None:
+        return Points(X)
+    if not isinstance(domain, Box | Ball | Points):
+        raise DomainError(f"domain must be a Box, Ball or Points, got {type(domain).__name__}.")
+    if domain.dim == 1 and X.shape[1] > 1:
+        # Box(0, 1) and Ball(r) are given without a dimension: they hold for every attribute alike.
+        if isinstance(domain, Box):
+            return Box(np.full(X.shape[1], domain.low[0]), np.full(X.shape[1], domain.high[0]))
+        if isinstance(domain, Ball):
+            return Ball(domain.radius, float(domain.center[0]), dim=X.shape[1])
+    if domain.dim != X.shape[1]:
+        raise DomainError(f"the domain has {domain.dim} attributes, the data {X.shape[1]}.")
+    return domain
+
+
+def _as_map(matrix: ArrayLike, dim: int) -> Floats:
+    E = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
+    if E.ndim != 2 or E.shape[1] != dim or not np.isfinite(E).all():
+        raise DomainError(f"expected a finite linear map with {dim} columns, got shape {E.shape}.")
+    return E

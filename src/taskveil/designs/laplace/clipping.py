@@ -1,0 +1,112 @@
+"""Clipping as part of the design: what the paper lacks.
+
+The sensitivity of a raw sample is set by its few outliers. Here every latent is clipped to an interval, and
+intervals and scales are chosen together by minimising the *exact* expected loss on the design data: clipping bias,
+noise and the best decoder included. At small ε the best interval shrinks towards a sign.
+
+Write uᵢ = (tᵢ − midᵢ)/halfᵢ for the i-th principal coordinate t, cᵢ = clip(uᵢ, −1, 1), and share the budget:
+εᵢ = ε·shareᵢ. Then cᵢ + Laplace(2/εᵢ) is εᵢ-LDP, the sum is ε-LDP, and with A = Cov(y, c), S = Cov(c),
+M = S + diag(8/εᵢ²) the best decoder leaves the loss tr Cov(y) − tr(A M⁻¹ Aᵀ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from taskveil.arrays import Floats
+from taskveil.client.regions import BoxRegion
+from taskveil.designs.laplace.build import box_region
+from taskveil.designs.moments import Moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedMap:
+    """φ = weights x + offset, to be bounded to `region`."""
+
+    weights: Floats
+    offset: Floats
+    region: BoxRegion
+
+
+def refined_boxes(X: Floats, moments: Moments, epsilon: float, latent_dim: int | None) -> list[ClippedMap]:
+    """Locally optimal clipped maps for several latent dimensions and starting widths."""
+    with threadpool_limits(1):  # thousands of tiny products: waking threads for them costs ten times the work
+        return list(_searches(X, moments, epsilon, latent_dim))
+
+
+def _searches(X: Floats, moments: Moments, epsilon: float, latent_dim: int | None) -> Iterator[ClippedMap]:
+    coordinates = (X - moments.mean) @ moments.principal_map.T
+    most = min(moments.relevant, latent_dim or moments.relevant)
+    outputs = coordinates[:, : moments.relevant] * np.sqrt(moments.eigenvalues[: moments.relevant])
+    for count in _dimensions_to_try(most, epsilon):
+        for start_width in (0.3, 1.0, 2.0):
+            found = minimize(
+                _loss_and_gradient,
+                _start(coordinates[:, :count], moments.eigenvalues[:count], start_width),
+                args=(coordinates[:, :count], outputs, epsilon),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": 300},
+            )
+            yield _as_map(found.x, moments)
+
+
+def _dimensions_to_try(most: int, epsilon: float) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, …: a latent must earn its share of ε, so no more than about 2ε of them can be useful."""
+    ladder = [d for p in range(12) for d in (2**p, 3 * 2 ** max(p - 1, 0))]
+    return sorted({min(d, most) for d in ladder if d <= max(3.0, 2 * epsilon)})
+
+
+def _start(coordinates: Floats, eigenvalues: Floats, width: float) -> Floats:
+    """Parameters (mid, log half, log share): medians, one width for all, shares by task relevance."""
+    count = coordinates.shape[1]
+    relevance = 0.5 * np.log(np.maximum(eigenvalues, np.finfo(float).tiny))
+    return np.concatenate([np.median(coordinates, axis=0), np.full(count, np.log(width)), relevance])
+
+
+def _split(parameters: Floats) -> tuple[Floats, Floats, Floats]:
+    mid, log_half, log_share = np.split(parameters, 3)
+    share = np.exp(log_share - log_share.max())
+    return mid, np.exp(np.clip(log_half, -12.0, 12.0)), share / share.sum()
+
+
+def _loss_and_gradient(
+    parameters: Floats, coordinates: Floats, outputs: Floats, epsilon: float
+) -> tuple[float, Floats]:
+    """The expected loss of the module's formula and its gradient in (mid, log half, log share)."""
+    mid, half, share = _split(parameters)
+    records = len(coordinates)
+    u = (coordinates - mid) / half
+    c = np.clip(u, -1.0, 1.0)
+    inside = np.abs(u) < 1.0
+    centred, target = c - c.mean(axis=0), outputs - outputs.mean(axis=0)
+    A, S = target.T @ centred / records, centred.T @ centred / records
+    noise = 8.0 / (epsilon * np.maximum(share, 1e-9)) ** 2
+    B = np.linalg.solve(S + np.diag(noise), A.T).T
+    loss = float((target**2).sum() / records - (B * A).sum())
+    G = B.T @ B
+    slope = 2.0 * (centred @ G - target @ B) / records * inside
+    d_mid = -(slope / half).sum(axis=0)
+    d_log_half = -(slope * u).sum(axis=0)
+    d_log_noise = np.diag(G) * noise
+    d_log_share = -2.0 * (d_log_noise - share * d_log_noise.sum())
+    return loss, np.concatenate([d_mid, d_log_half, d_log_share])
+
+
+def _as_map(parameters: Floats, moments: Moments) -> ClippedMap:
+    """Latents scaled so that one noise scale serves all: φᵢ = shareᵢ · cᵢ, within ± shareᵢ."""
+    mid, half, share = _split(parameters)
+    kept = share > 1e-4
+    mid, half, share = mid[kept], half[kept], share[kept] / share[kept].sum()
+    scale = share / half
+    weights = scale[:, None] * moments.principal_map[: len(kept)][kept]
+    return ClippedMap(
+        weights=weights,
+        offset=-scale * mid - weights @ moments.mean,
+        region=box_region(-share, share),
+    )

@@ -1,0 +1,1 @@
+"""The files between the rooms: what a design writes, devices read and servers load."""

@@ -1,0 +1,129 @@
+"""A veil as files: `client/` holds what devices run and may be public, `server/` holds decoder and task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+from taskveil.arrays import Array
+from taskveil.client.device import Device
+from taskveil.client.reading import CLIENT, MANIFEST, read_device, read_files, unpack
+from taskveil.decoders import Decoder
+from taskveil.errors import ReleaseError, TaskveilError
+from taskveil.guarantee import Guarantee
+from taskveil.losses import Considered, LossBounds
+from taskveil.release.manifest import manifest_of, write_files
+from taskveil.release.parts import DECODERS, SERVER_KINDS, pack, pack_device
+from taskveil.release.signing import sign_files
+from taskveil.tasks import LinearTask, Task
+
+SERVER = "server"
+
+
+class Designed(Protocol):
+    """What a release is made of. A `Veil` is one; this room does not need to know more of it."""
+
+    @property
+    def device(self) -> Device: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def decoder(self) -> Decoder: ...
+    @property
+    def task(self) -> Task | None: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def bounds(self) -> LossBounds | None: ...
+    @property
+    def considered(self) -> tuple[Considered, ...]: ...
+
+
+def release_id(veil: Designed) -> str:
+    """The digest of what devices run."""
+    manifest, _ = manifest_of(*pack_device(veil.device, veil.guarantee))
+    return str(manifest["digest"])
+
+
+def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
+    """Write the release next to its place and move it there in one step, so that nobody ever sees half of it."""
+    if folder.exists() and not overwrite:
+        raise ReleaseError(f"{folder} exists already. Choose another folder, or pass overwrite=True.")
+    if folder.exists() and not (folder / CLIENT / MANIFEST).exists():
+        raise ReleaseError(f"{folder} is not a taskveil release and will not be overwritten.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        _write(veil, draft)
+        draft.chmod(0o755)
+        if folder.exists():
+            previous = draft.with_name(draft.name + ".previous")
+            os.replace(folder, previous)
+            os.replace(draft, folder)
+            shutil.rmtree(previous)
+        else:
+            os.replace(draft, folder)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(draft)
+
+
+def _write(veil: Designed, folder: Path) -> None:
+    for name in (CLIENT, SERVER):
+        (folder / name).mkdir()
+    release = write_files(folder / CLIENT, *pack_device(veil.device, veil.guarantee))
+    arrays: dict[str, Array] = {}
+    server = {
+        "release": release,
+        "method": veil.method,
+        "decoder": pack(veil.decoder, "decoder", arrays, SERVER_KINDS),
+        "task": pack(veil.task, "task", arrays, SERVER_KINDS) if isinstance(veil.task, LinearTask) else None,
+        "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
+        "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
+    }
+    write_files(folder / SERVER, server, arrays)
+
+
+def sign(folder: Path, key: bytes) -> None:
+    """Sign both halves of a release with a PEM private key (Ed25519)."""
+    load(folder)
+    for name in (CLIENT, SERVER):
+        sign_files(folder / name, key)
+
+
+def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], str]:
+    """Read and check a release: the parts a `Veil` is built from, by name, and the release's id.
+
+    Everything wrong with it is a ReleaseError raised here. A task that is a model is not stored and comes as None.
+    """
+    device, client = read_device(folder / CLIENT, verify_key)
+    server, arrays = read_files(folder / SERVER, verify_key)
+    try:
+        if server["release"] != client["digest"]:
+            raise ReleaseError(f"{folder}: client and server files are of different releases.")
+        decoder = unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values())
+        if decoder.shape != (device.encoder.width, device.mechanism.report_width):
+            raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
+        task, bounds = server["task"], server["bounds"]
+        parts = {
+            "encoder": device.encoder,
+            "mechanism": device.mechanism,
+            "decoder": decoder,
+            "task": None if task is None else unpack(task, arrays, SERVER_KINDS, LinearTask),
+            "method": str(server["method"]),
+            "columns": device.columns,
+            "units": device.units,
+            "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
+            "considered": unpack(server["considered"], arrays, SERVER_KINDS, tuple),
+        }
+        if parts["task"] is not None:
+            parts["task"].check_width(device.encoder.width)
+        return parts, str(client["digest"])
+    except ReleaseError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, TaskveilError) as error:
+        raise ReleaseError(f"{folder} holds no valid veil: {error}") from error

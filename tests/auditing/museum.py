@@ -1,0 +1,225 @@
+"""Broken mechanisms, each with the one fault its name says, and the sound ones they were made from.
+
+All take records in [−1, 1]^d. Unless the fault is the noise itself, noise is drawn exactly and from the operating
+system, so that nothing but the fault can give an exhibit away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import taskveil as tv
+from auditing.exhibits import (
+    STEP,
+    WIDE,
+    Buffered,
+    ForkBlind,
+    Overweight,
+    Unsplit,
+    clipping_after_noise,
+    codebook_veil,
+    drawn_once_for_all,
+    favoured_size_varies,
+    fixed_seed,
+    float_laplace,
+    gaussian,
+    global_generator,
+    laplace,
+    laplace_veil,
+    latent_off_the_grid,
+    lattice_veil,
+    nan_passed_through,
+    nan_refused,
+    no_clipping,
+    on_grid,
+    one_draw_for_all_columns,
+    one_draw_for_all_rows,
+    overweight,
+    overweight_callable,
+    rounding_charged_once,
+    sensitivity_of_the_batch,
+    silent_without_entropy,
+    stage,
+    truncated_noise,
+    zeros_not_randomised,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """Something to audit. `by`: what must be among the things that catch it ("bound" or the name of a check)."""
+
+    name: str
+    make: Callable[[], Any]
+    epsilon: float
+    by: tuple[str, ...] = ()
+    dim: int = 1
+    trials: int = 100_000
+    long_only: bool = False
+
+    def records(self) -> np.ndarray:
+        return np.random.default_rng(3).uniform(-1, 1, size=(50, self.dim))
+
+    def audit(self, **options: Any) -> Any:
+        what = self.make()
+        given = {} if isinstance(what, tv.Veil) else {"epsilon": self.epsilon, "records": self.records()}
+        return tv.audit(what, **{"trials": self.trials, **given, **options})
+
+
+def caught_by(found: Any) -> tuple[str, ...]:
+    """ "bound" if the attack disproved the claim, and the names of failed checks."""
+    bound = ("bound",) if found.epsilon_lower > found.epsilon_claimed else ()
+    return bound + tuple(check.name for check in found.checks if not check.passed)
+
+
+BROKEN = [
+    *(
+        Exhibit(
+            name=f"noise scale over √2, ε = {epsilon:g}",
+            make=lambda epsilon=epsilon: laplace(WIDE / (math.sqrt(2) * epsilon)),
+            epsilon=epsilon,
+            by=("bound",),
+        )
+        for epsilon in (0.5, 1.0, 2.0, 4.0)
+    ),
+    Exhibit(
+        name="noise scale over √2, ε = 8",
+        make=lambda: laplace(WIDE / (math.sqrt(2) * 8)),
+        epsilon=8.0,
+        by=("bound",),
+        trials=1_000_000,
+    ),
+    Exhibit(name="noise scale × 0.7", make=lambda: laplace(0.7 * WIDE), epsilon=1.0, by=("bound",)),
+    Exhibit(name="variance used as scale", make=lambda: laplace((2.0 / 4.0) ** 2 / STEP), epsilon=4.0, by=("bound",)),
+    Exhibit(name="no clipping", make=lambda: no_clipping, epsilon=1.0, by=("bound",)),
+    Exhibit(name="clipping after noise", make=lambda: clipping_after_noise, epsilon=1.0, by=("bound",)),
+    Exhibit(
+        name="sensitivity of the evaluated records", make=lambda: sensitivity_of_the_batch, epsilon=1.0, by=("bound",)
+    ),
+    Exhibit(
+        name="rounding charged once",
+        make=lambda: rounding_charged_once,
+        epsilon=2.0,
+        by=("bound",),
+        dim=4,
+        trials=400_000,
+    ),
+    Exhibit(name="ℓ2 used for ℓ1", make=lambda: laplace(2 * WIDE / 2), epsilon=2.0, by=("bound",), dim=4),
+    Exhibit(
+        name="ε not split over stages",
+        make=lambda: codebook_veil(stage(8, 2, 1.0, 1.0), stage(8, 2, 1.0, 0.5), kind=Unsplit),
+        epsilon=1.0,
+        by=("bound", "claim covers the parameters"),
+    ),
+    Exhibit(
+        name="one draw for all rows",
+        make=lambda: one_draw_for_all_rows,
+        epsilon=1.0,
+        by=("fresh noise for every report",),
+    ),
+    Exhibit(name="one draw for all columns", make=lambda: one_draw_for_all_columns, epsilon=1.0, by=("bound",), dim=2),
+    Exhibit(
+        name="noise drawn once for all reports",
+        make=lambda: drawn_once_for_all(1.0),
+        epsilon=1.0,
+        by=("bound", "no entropy, no report"),
+    ),
+    Exhibit(
+        name="float Laplace added to a float", make=lambda: float_laplace, epsilon=1.0, by=("bound", "64-bit patterns")
+    ),
+    Exhibit(
+        name="exact noise added to a latent off the grid",
+        make=lambda: latent_off_the_grid,
+        epsilon=1.0,
+        by=("bound", "64-bit patterns"),
+    ),
+    Exhibit(
+        name="NaN passed through", make=lambda: nan_passed_through, epsilon=1.0, by=("bound", "reports on the grid")
+    ),
+    Exhibit(name="NaN refused", make=lambda: nan_refused, epsilon=1.0, by=("reports on the grid",)),
+    Exhibit(name="zeros not randomised", make=lambda: zeros_not_randomised, epsilon=1.0, by=("bound",)),
+    Exhibit(
+        name="a fixed seed",
+        make=lambda: fixed_seed,
+        epsilon=1.0,
+        by=("no np.random, no random", "fresh noise for every report"),
+    ),
+    Exhibit(
+        name="numpy's global generator",
+        make=lambda: global_generator,
+        epsilon=1.0,
+        by=("no np.random, no random", "no entropy, no report", "no noise shared by processes"),
+    ),
+    Exhibit(
+        name="codebook with a 1% above e^ε·b",
+        make=lambda: codebook_veil(stage(2, 1, 1.0, 1.0, overweight()), kind=Overweight),
+        epsilon=1.0,
+        by=("claim covers the parameters",),
+    ),
+    Exhibit(
+        name="the same, as a black box",
+        make=lambda: overweight_callable,
+        epsilon=1.0,
+        by=("bound",),
+        trials=8_000_000,
+        long_only=True,
+    ),
+    Exhibit(name="favoured-set size varies", make=lambda: favoured_size_varies, epsilon=1.0, by=("bound",)),
+    Exhibit(name="Gaussian noise sold as pure ε", make=lambda: gaussian, epsilon=1.0, by=("bound",)),
+    Exhibit(name="noise cut off at three scales", make=lambda: truncated_noise, epsilon=1.0, by=("bound",)),
+    Exhibit(
+        name="noise drawn ahead",
+        make=Buffered,
+        epsilon=1.0,
+        by=("no entropy, no report", "no noise shared by processes"),
+        trials=20_000,
+    ),
+    Exhibit(name="a keyed stream copied by fork", make=ForkBlind, epsilon=1.0, by=("no noise shared by processes",)),
+    Exhibit(
+        name="no noise when entropy fails",
+        make=lambda: silent_without_entropy,
+        epsilon=1.0,
+        by=("no entropy, no report",),
+    ),
+    Exhibit(name="disjoint supports", make=lambda: lambda X: (on_grid(X) > 0) * 1.0, epsilon=4.0, by=("bound",)),
+]
+
+
+def codebook_for(epsilon: float) -> tv.Veil:
+    size, favoured = (16, 4) if epsilon < 4 else (64, 1)
+    return codebook_veil(stage(size, favoured, epsilon, 1.0))
+
+
+def designed(method: str) -> tv.Veil:
+    rng = np.random.default_rng(7)
+    volunteers = rng.standard_t(4, size=(300, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5]) @ rng.normal(size=(4, 4))
+    return tv.design(volunteers, tv.LinearTask(np.diag([2.0, 2.0, 1.0, 0.0])), epsilon=2.0, method=method)
+
+
+SOUND = [
+    *(
+        Exhibit(name=f"Laplace, ε = {epsilon:g}", make=lambda e=epsilon: laplace_veil(e), epsilon=epsilon)
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ),
+    *(
+        Exhibit(name=f"codebook, ε = {epsilon:g}", make=lambda e=epsilon: codebook_for(e), epsilon=epsilon)
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ),
+    Exhibit(name="Laplace in three latents", make=lambda: laplace_veil(2.0, 3), epsilon=2.0, dim=3),
+    Exhibit(
+        name="codebook of two stages",
+        make=lambda: codebook_veil(stage(8, 2, 1.0, 1.0), stage(8, 2, 1.0, 0.5)),
+        epsilon=2.0,
+    ),
+    Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
+    Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
+    *(
+        Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
+        for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization")
+    ),
+]

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostile import hostile_records
+from taskveil.client.mechanisms import LatticeCodebook, Response
+from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.regions import BoxRegion
+from taskveil.errors import MechanismError
+
+
+def random_lattice(seed: int, dim: int = 3) -> Lattice:
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 6, size=dim)
+    lengths = [np.concatenate([[0], rng.integers(0, 9, size=c - 1)]) for c in counts]
+    return Lattice(
+        levels=rng.integers(-50, 50, size=int(counts.sum())),
+        lengths=np.concatenate([rng.permutation(x) for x in lengths]).astype(np.int64),
+        counts=counts.astype(np.int64),
+        budget=int(rng.integers(0, 14)),
+    )
+
+
+def listed(lattice: Lattice) -> list[tuple[int, ...]]:
+    """All codewords as level numbers, by brute force, in lexicographic order."""
+    numbers = itertools.product(*(range(c) for c in lattice.counts))
+    lengths = [d[1] for d in lattice.directions]
+    return [n for n in numbers if sum(int(x[i]) for x, i in zip(lengths, n, strict=True)) <= lattice.budget]
+
+
+@given(st.integers(0, 10**6))
+def test_counting_ranking_and_sharing_agree_with_the_list(seed: int) -> None:
+    lattice = random_lattice(seed)
+    words = listed(lattice)
+    assert lattice.size == len(words)
+    assert [lattice.rank(list(w)) for w in words] == list(range(len(words)))
+    assert [tuple(lattice.unrank(i)) for i in range(len(words))] == words
+    for i, share in enumerate(lattice.level_shares()):
+        counted = np.bincount([w[i] for w in words], minlength=lattice.counts[i]) / len(words)
+        assert share == pytest.approx(counted)
+
+
+@given(st.integers(0, 10**6))
+def test_the_nearest_codeword_is_the_nearest(seed: int) -> None:
+    lattice = random_lattice(seed)
+    points = lattice.points(np.array(listed(lattice)))
+    k = np.random.default_rng(seed).integers(-80, 80, size=(20, 3))
+    found = lattice.points(lattice.nearest(k))
+    distance = ((k - found) ** 2).sum(axis=1)
+    assert np.array_equal(distance, ((k[:, None] - points) ** 2).sum(axis=2).min(axis=1))
+
+
+@given(st.lists(st.integers(0, 2**200), max_size=5))
+def test_numbers_of_any_size_survive_their_digits(places: list[int]) -> None:
+    wide = Lattice(levels=np.arange(2 * 210), lengths=np.zeros(420, np.int64), counts=np.full(210, 2), budget=0)
+    assert wide.size == 2**210
+    assert wide.places(wide.digits(places)) == places
+
+
+def test_reports_whatever_comes_in() -> None:
+    lattice = random_lattice(5)
+    mechanism = LatticeCodebook(
+        region=BoxRegion(step=0.5, low=np.full(3, -100), high=np.full(3, 100)),
+        lattice=lattice,
+        response=Response.calibrated(size=lattice.size, favoured=1, epsilon=2.0),
+    )
+    reports = mechanism(hostile_records(3))
+    assert ((reports >= 0) & (reports < lattice.size)).all()
+    assert mechanism.epsilon <= 2.0
+
+
+def test_impossible_lattices_are_refused() -> None:
+    good = random_lattice(5)
+    with pytest.raises(MechanismError, match="no codeword"):
+        good.unrank(good.size)
+    with pytest.raises(MechanismError, match="length 0"):
+        Lattice(levels=np.array([0]), lengths=np.array([3]), counts=np.array([1]), budget=5)
+    with pytest.raises(MechanismError, match="at least one level"):
+        Lattice(levels=np.array([0]), lengths=np.array([0]), counts=np.array([1, 0]), budget=5)
+    with pytest.raises(MechanismError, match="one codeword"):
+        LatticeCodebook(
+            region=BoxRegion(step=0.5, low=np.full(3, -100), high=np.full(3, 100)),
+            lattice=good,
+            response=Response.calibrated(size=good.size + 1, favoured=1, epsilon=2.0),
+        )
+
+
+def test_more_directions_than_distances_can_add_up_are_refused() -> None:
+    with pytest.raises(MechanismError, match="directions"):
+        Lattice(levels=np.tile([-(2**24), 0], 1100), lengths=np.tile([1, 0], 1100), counts=np.full(1100, 2), budget=2)
+    least = np.iinfo(np.int64).min
+    with pytest.raises(MechanismError, match="out of range"):
+        Lattice(levels=np.array([least, 0]), lengths=np.array([1, 0]), counts=np.array([2]), budget=2)

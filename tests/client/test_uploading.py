@@ -1,0 +1,170 @@
+"""Uploads against a small server that drops, delays and refuses."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from taskveil.client import upload as simple_upload
+from taskveil.client.uploading import upload
+from taskveil.errors import UploadError
+from taskveil.wire import BINARY, PROBLEM, Problem, Report, unpack_batch
+
+REPORTS = [Report(release=b"r" * 32, id=bytes([i]) * 16, payload=bytes([i])) for i in range(10)]
+
+
+class Collector(ThreadingHTTPServer):
+    """Does what `script` says for each request in turn, then accepts."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.script: list[object] = []
+        self.bodies: list[bytes] = []
+        self.accepted: list[Report] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1/reports"
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        assert self.headers["Content-Type"] == BINARY
+        assert self.path == "/v1/reports"
+        self.server.bodies.append(body)
+        step = self.server.script.pop(0) if self.server.script else 202
+        if step == "drop":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            self.connection.close()
+        elif step == "accept, then drop":
+            self.server.accepted += unpack_batch(body)
+            self.connection.close()
+        elif step == "delay":
+            time.sleep(0.6)
+        elif step == "garbage":
+            self.wfile.write(b"I am no HTTP server\r\n\r\n")
+        elif step == "redirect":
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+        elif isinstance(step, tuple):
+            status, headers = step
+            self._problem(status, headers)
+        elif step == 202:
+            self.server.accepted += unpack_batch(body)
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            self._problem(step, {})  # type: ignore[arg-type]
+
+    def _problem(self, status: int, headers: dict[str, str]) -> None:
+        body = Problem(status=status, title="No", detail="this release was withdrawn").to_json()
+        self.send_response(status)
+        for name, value in {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_batches_arrive_in_order(collector: Collector) -> None:
+    assert upload(REPORTS, collector.url, batch=4) == 10
+    assert collector.accepted == REPORTS
+    assert len(collector.bodies) == 3
+    assert simple_upload(REPORTS, collector.url) == 10
+
+
+@pytest.mark.parametrize("trouble", ["drop", "garbage", "delay", 429, 500, 503])
+def test_trouble_is_retried_with_the_same_bytes(collector: Collector, trouble: object) -> None:
+    collector.script = [trouble, trouble, trouble]
+    pauses: list[float] = []
+    assert upload(REPORTS, collector.url, timeout=0.3, sleep=pauses.append) == 10
+    assert collector.accepted == REPORTS
+    assert len(collector.bodies) == 4
+    assert len(set(collector.bodies)) == 1
+    assert len(pauses) == 3
+    assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0 <= pauses[2] <= 2.0
+
+
+def test_what_arrived_twice_has_the_same_ids(collector: Collector) -> None:
+    collector.script = ["accept, then drop"]
+    upload(REPORTS, collector.url, sleep=lambda _: None)
+    assert collector.accepted == REPORTS * 2
+    assert len({report.id for report in collector.accepted}) == 10
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422])
+def test_a_refusal_stops_with_the_servers_reason(collector: Collector, status: int) -> None:
+    collector.script = [202, status]
+    with pytest.raises(UploadError, match="this release was withdrawn") as caught:
+        upload(REPORTS, collector.url, batch=4, sleep=lambda _: pytest.fail("a refusal must not be retried"))
+    assert caught.value.status == status
+    assert caught.value.sent == 4
+    assert collector.accepted == REPORTS[:4]
+    assert len(collector.bodies) == 2
+
+
+def test_redirects_are_not_followed(collector: Collector) -> None:
+    collector.script = ["redirect"]
+    with pytest.raises(UploadError, match="302"):
+        upload(REPORTS, collector.url)
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("1e9", 60.0), ("soon", 0.5), ("-3", 0.5)])
+def test_the_server_may_ask_for_a_pause(collector: Collector, asked: str, waited: float) -> None:
+    collector.script = [(429, {"Retry-After": asked})]
+    pauses: list[float] = []
+    upload(REPORTS, collector.url, sleep=pauses.append)
+    assert pauses[0] == waited or 0.25 <= pauses[0] <= waited == 0.5
+
+
+def test_it_gives_up_in_the_end(collector: Collector) -> None:
+    collector.script = [503] * 99
+    with pytest.raises(UploadError, match=r"after 3 attempts.*withdrawn.*same reports again") as caught:
+        upload(REPORTS, collector.url, attempts=3, sleep=lambda _: None)
+    assert caught.value.status == 503
+    assert caught.value.sent == 0
+    assert len(collector.bodies) == 3
+
+
+def test_nobody_there(collector: Collector) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1/reports"
+        with pytest.raises(UploadError, match="after 2 attempts"):
+            upload(REPORTS, url, attempts=2, sleep=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.org/v1/reports", "ftp://localhost/x", "file:///etc/passwd", "nonsense"]
+)
+def test_reports_travel_encrypted(url: str) -> None:
+    with pytest.raises(UploadError, match="https only"):
+        upload(REPORTS, url)

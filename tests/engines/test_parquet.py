@@ -1,0 +1,234 @@
+"""Tables in, tables out: columns by name, units checked, constant memory, all or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import releases
+import taskveil as tv
+from taskveil.cli.app import app
+from taskveil.client.mechanisms import Codebook
+
+N = 3000
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def veil() -> tv.Veil:
+    # A budget so large that reports hardly vary: what arrives can be compared with what was sent.
+    return releases.veil(releases.linear(), Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),)))
+
+
+@pytest.fixture
+def release(veil: tv.Veil, tmp_path: Path) -> Path:
+    veil.save(tmp_path / "release")
+    return tmp_path / "release"
+
+
+@pytest.fixture
+def records() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(N, 5))
+
+
+def parquet(path: Path, columns: dict[str, object], units: dict[str, str] | None = None) -> Path:
+    arrays = {name: pa.array(values) for name, values in columns.items()}
+    fields = [
+        pa.field(n, a.type, metadata={b"unit": units[n].encode()} if units and n in units else None)
+        for n, a in arrays.items()
+    ]
+    pq.write_table(pa.table(list(arrays.values()), schema=pa.schema(fields)), path)
+    return path
+
+
+def test_parquet_in_any_order_to_estimates_and_predictions(
+    veil: tv.Veil, release: Path, records: np.ndarray, tmp_path: Path
+) -> None:
+    shuffled = {"secret": ["x"] * N} | {name: records[:, i] for i, name in reversed(list(enumerate("abcde")))}
+    source = parquet(tmp_path / "in.parquet", shuffled)
+    said = run("privatize", source, tmp_path / "reports.parquet", "--release", release)
+    assert "3,000 reports" in said
+    reports = pq.read_table(tmp_path / "reports.parquet")
+    assert reports.column_names == ["report_0"]  # no other column leaves
+    expected = veil.privatize(records)
+    assert np.array_equal(reports["report_0"].to_numpy(), expected[:, 0])
+    run("decode", tmp_path / "reports.parquet", tmp_path / "out.parquet", "--release", release, "--column", "a=alpha")
+    decoded = pq.read_table(tmp_path / "out.parquet")
+    assert decoded.column_names == ["alpha", "b", "c", "d", "e"]
+    assert decoded.schema.field("b").metadata[b"unit"] == b"kW"
+    assert np.array_equal(np.column_stack([c.to_numpy() for c in decoded.columns]), veil.decode(expected))
+    run("decode", tmp_path / "reports.parquet", tmp_path / "y.parquet", "--release", release, "--predict")
+    predicted = pq.read_table(tmp_path / "y.parquet")
+    assert np.array_equal(np.column_stack([c.to_numpy() for c in predicted.columns]), veil.predict(expected))
+
+
+@pytest.mark.parametrize("name", ["laplace_box", "lattice"])
+def test_every_kind_of_report_survives(name: str, records: np.ndarray, tmp_path: Path) -> None:
+    device = releases.devices()[name]
+    veil = releases.veil(device.encoder, device.mechanism)
+    veil.save(tmp_path / "r")
+    source = parquet(tmp_path / "in.parquet", {n: records[:, i] for i, n in enumerate("abcde")})
+    run("privatize", source, tmp_path / "reports.parquet", "--release", tmp_path / "r" / "client")
+    run("decode", tmp_path / "reports.parquet", tmp_path / "out.parquet", "--release", tmp_path / "r")
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == N
+
+
+def test_csv_with_units_and_other_names(veil: tv.Veil, release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    np.savetxt(source, records, delimiter=",", header="a [kW],b,c,dd,e (kW)", comments="", fmt="%.17g")
+    run("privatize", source, tmp_path / "o.parquet", "--release", release, "--column", "d=dd", "--unit", "b=kW")
+    assert np.array_equal(pq.read_table(tmp_path / "o.parquet")["report_0"].to_numpy(), veil.privatize(records)[:, 0])
+
+
+def good(records: np.ndarray) -> dict[str, object]:
+    return {name: records[:, i] for i, name in enumerate("abcde")}
+
+
+@pytest.mark.parametrize(
+    ("change", "units", "options", "says"),
+    [
+        ({"a": None}, {}, (), "lacks the columns a"),
+        ({"a": ["1.5"] * N}, {}, (), "'a' holds string, not numbers"),
+        ({"a": [None] + [1.0] * (N - 1)}, {}, (), "missing values. Fill them, or pass --missing-as-nan"),
+        ({}, {"a": "W"}, (), "'a' is in W, but the release expects 'a' in kW"),
+        ({"a [W]": np.zeros(N), "a": None}, {}, (), "'a [W]' is in W"),
+        ({}, {}, ("--unit", "a=W"), "'a' is in W"),
+        ({}, {}, ("--unit", "z=W"), "--unit takes column=unit"),
+        ({}, {}, ("--column", "z=a"), "--column takes column=column"),
+        ({}, {}, ("--column", "a=zz"), "lacks the columns zz"),
+    ],
+)
+def test_mistakes_are_explained_and_nothing_is_written(
+    change: dict[str, object],
+    units: dict[str, str],
+    options: tuple[str, ...],
+    says: str,
+    release: Path,
+    records: np.ndarray,
+    tmp_path: Path,
+) -> None:
+    columns = {name: values for name, values in (good(records) | change).items() if values is not None}
+    source = parquet(tmp_path / "in.parquet", columns, units)
+    before = set(tmp_path.iterdir())
+    assert says in run("privatize", source, tmp_path / "o.parquet", "--release", release, *options, code=2)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_values_are_never_an_error(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    records[:4] = [[np.nan] * 5, [np.inf] * 5, [-np.inf] * 5, [1e308] * 5]
+    columns = good(records) | {"a": [None] * N, "b": np.arange(N), "c": np.zeros(N, dtype=np.float32)}
+    columns["a"] = pa.array(columns["a"], pa.float64())
+    source = parquet(tmp_path / "in.parquet", columns)
+    run("privatize", source, tmp_path / "o.parquet", "--release", release, "--missing-as-nan")
+    assert pq.read_table(tmp_path / "o.parquet").num_rows == N
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,b,c,d,e\n1,2,3,4,x\n", "a,b,c,d,e\n1,2\n", "a,b\n1,2\n", "a,a,b,c,d,e\n1,1,1,1,1,1\n"]
+)
+def test_unreadable_csv(text: str, release: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text(text)
+    assert "in.csv" in run("privatize", source, tmp_path / "o.parquet", "--release", release, code=2).replace(" ", "")
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_unreadable_and_unwritable_places(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"not parquet")
+    source = parquet(tmp_path / "in.parquet", good(records))
+    for bad in ("bad.parquet", "nowhere.parquet", "nowhere.csv"):
+        assert "cannot read" in run("privatize", tmp_path / bad, tmp_path / "o.parquet", "--release", release, code=2)
+    assert "cannot write" in run("privatize", source, tmp_path / "no" / "o.parquet", "--release", release, code=2)
+
+
+def test_releases_without_names_take_columns_in_order(
+    volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path
+) -> None:
+    tv.design(volunteers, task, epsilon=1.0).save(tmp_path / "r")
+    source = parquet(tmp_path / "in.parquet", {f"c{i}": volunteers[:, i] for i in range(6)})
+    run("privatize", source, tmp_path / "o.parquet", "--release", tmp_path / "r")
+    run("decode", tmp_path / "o.parquet", tmp_path / "x.parquet", "--release", tmp_path / "r")
+    assert pq.read_table(tmp_path / "x.parquet").column_names == [f"x{i}" for i in range(6)]
+    narrow = parquet(tmp_path / "narrow.parquet", {f"c{i}": volunteers[:, i] for i in range(5)})
+    assert "names no columns" in run("privatize", narrow, tmp_path / "p", "--release", tmp_path / "r", code=2)
+
+
+def test_reports_are_decoded_with_their_own_release(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    source = parquet(tmp_path / "in.parquet", good(records))
+    run("privatize", source, tmp_path / "o.parquet", "--release", release)
+    other = releases.veil(releases.linear(), Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 39.0),)))
+    other.save(tmp_path / "other")
+    said = run("decode", tmp_path / "o.parquet", tmp_path / "x", "--release", tmp_path / "other", code=2)
+    assert "the release they were made with" in said
+    assert "no known release" in run("decode", source, tmp_path / "x", "--release", release, code=2)
+
+
+def test_signed_releases_only(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    source = parquet(tmp_path / "in.parquet", good(records))
+    (tmp_path / "key").write_bytes(bytes(32))
+    options = ("--release", release, "--verify-key", tmp_path / "key")
+    assert "not signed" in run("privatize", source, tmp_path / "o.parquet", *options, code=2)
+
+
+MEASURE = """
+import re, sys
+from pathlib import Path
+from taskveil.client.reading import read_device
+from taskveil.engines.parquet import privatize_table
+device, manifest = read_device(Path(sys.argv[1]) / "client")
+done = privatize_table(device, manifest["digest"], Path(sys.argv[2]), Path(sys.argv[3]))
+# Not getrusage: a child's ru_maxrss starts at its parent's.
+peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
+print(done, int(peak) // 1024)
+"""
+
+
+def test_memory_does_not_grow_with_the_table(release: Path, tmp_path: Path) -> None:
+    """Ten times the rows in one row group: the peak may grow by a few MB, not by the 64 MB that the rows take."""
+    peaks = []
+    for rows in (200_000, 2_000_000):
+        values = np.random.default_rng(0).normal(size=rows).astype(np.float32)
+        table = pa.table(dict.fromkeys("abcde", values))
+        source = tmp_path / f"{rows}.parquet"
+        pq.write_table(table, source, row_group_size=rows)
+        arguments = [sys.executable, "-c", MEASURE, str(release), str(source), str(tmp_path / "o.parquet")]
+        out = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split()
+        assert int(out[0]) == rows
+        peaks.append(int(out[1]))
+    assert peaks[1] - peaks[0] < 25, peaks
+
+
+def test_without_arrow_the_way_out_is_named(release: Path) -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from taskveil.cli.app import app\n"
+        f"app(['privatize', 'in.csv', 'out.parquet', '--release', {str(release)!r}])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.returncode == 2
+    assert "taskveil[tables]" in out.stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize("row", ["1,2,3,secret,5", "1,2,3,secret,5,6"])
+def test_refusals_do_not_quote_rows(row: str, release: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n" + row + "\n")
+    output = run("privatize", tmp_path / "t.csv", tmp_path / "out.parquet", "--release", release, code=2)
+    assert "secret" not in output
+    assert "#3" in output or "#2" in output or "got 6" in output
+
+
+def test_a_name_and_the_same_name_with_a_unit_are_two_columns(release: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c,d,e,a (kW)\n1,2,3,4,5,6\n")
+    assert "two columns" in run("privatize", tmp_path / "t.csv", tmp_path / "o.parquet", "--release", release, code=2)

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import taskveil as tv
+from taskveil.client.reading import MANIFEST, WEIGHTS, _parse_safetensors, canonical, digest, read_device, read_files
+from taskveil.errors import ReleaseError, VersionError
+
+METHODS = ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+
+
+@pytest.fixture
+def folder(veil: tv.Veil, tmp_path: Path) -> Path:
+    veil.save(tmp_path / "release")
+    return tmp_path / "release"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("domain", [None, tv.Box(-90, 100), tv.Ball(500)])
+def test_what_is_loaded_is_what_was_saved(
+    method: str, domain: object, volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path
+) -> None:
+    veil = tv.design(volunteers, task, epsilon=1.7, method=method, domain=domain)  # type: ignore[arg-type]
+    veil.save(tmp_path / "r")
+    again = tv.Veil.load(tmp_path / "r")
+    assert again.guarantee == veil.guarantee
+    assert again.bounds == veil.bounds
+    assert again.method == veil.method
+    assert np.array_equal(again.encode(volunteers), veil.encode(volunteers))
+    assert again.loss(volunteers) == veil.loss(volunteers)
+
+
+def test_devices_get_no_task_and_no_decoder(folder: Path) -> None:
+    manifest, arrays = read_files(folder / "client")
+    assert "decoder" not in manifest
+    assert not any(name.startswith(("decoder", "task")) for name in arrays)
+
+
+def test_the_reader_agrees_with_the_safetensors_library(folder: Path) -> None:
+    for part in ("client", "server"):
+        theirs = load_file(folder / part / WEIGHTS)
+        _, ours = read_files(folder / part)
+        assert theirs.keys() == ours.keys()
+        assert all(np.array_equal(theirs[name], ours[name]) for name in ours)
+
+
+@pytest.mark.parametrize("part", ["client", "server"])
+@pytest.mark.parametrize("name", [MANIFEST, WEIGHTS])
+def test_any_flipped_bit_or_cut_is_refused(folder: Path, part: str, name: str) -> None:
+    path = folder / part / name
+    good = path.read_bytes()
+    rng = np.random.default_rng(0)
+    places = rng.choice(len(good) * 8, size=min(400, len(good) * 8), replace=False)
+    for place in places:
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(bytes(bad))
+        with pytest.raises(ReleaseError):
+            tv.Veil.load(folder)
+    for length in (0, 1, 7, 8, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(ReleaseError):
+            tv.Veil.load(folder)
+    path.write_bytes(good)
+    tv.Veil.load(folder)
+
+
+def rewrite(folder: Path, change: object) -> None:
+    """A forger who also repairs the digests: only the parts' own checks can object."""
+    path = folder / "client" / MANIFEST
+    manifest = json.loads(path.read_bytes())
+    change(manifest)  # type: ignore[operator]
+    del manifest["digest"]
+    path.write_bytes(canonical({**manifest, "digest": digest(manifest)}))
+
+
+def test_a_newer_schema_is_named_as_such(folder: Path) -> None:
+    rewrite(folder, lambda m: m.update(schema=99))
+    with pytest.raises(VersionError, match="newer taskveil"):
+        tv.Veil.load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["mechanism"].update(
+            scale=m["mechanism"]["scale"] / 2
+        ),  # the release no longer matches the server's
+        lambda m: m["mechanism"].update(kind="affine_decoder"),
+        lambda m: m["mechanism"].update(unknown=1),
+        lambda m: m.pop("encoder"),
+        lambda m: m["encoder"].update(weights={"tensor": "nowhere"}),
+    ],
+)
+def test_forged_manifests_are_refused(folder: Path, change: object) -> None:
+    rewrite(folder, change)
+    with pytest.raises(ReleaseError):
+        tv.Veil.load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["guarantee"].update(epsilon=True),
+        lambda m: m["guarantee"].update(epsilon=str(m["guarantee"]["epsilon"])),
+        lambda m: m["guarantee"].update(epsilon=m["guarantee"]["epsilon"] / 2),
+        lambda m: m["guarantee"].update(delta=-3.0),
+        lambda m: m["guarantee"].update(statement={"you": "are safe"}),
+        lambda m: m["guarantee"].pop("statement"),
+        lambda m: m["mechanism"].update(scale=2**1100),
+        lambda m: m["mechanism"].update(scale=True),
+        lambda m: m["mechanism"]["region"].update(step={"integer": 4.9}),
+        lambda m: m.update(schema=True),
+        lambda m: m.update(schema=-7),
+        lambda m: m.update(schema="1"),
+    ],
+)
+def test_devices_believe_no_forged_manifest(folder: Path, change: object) -> None:
+    """Without the server's half beside it, as on a device."""
+    read_device(folder / "client")
+    rewrite(folder, change)
+    with pytest.raises(ReleaseError):
+        read_device(folder / "client")
+
+
+@pytest.mark.parametrize(
+    "header", ["[]", "7", "[" * 9000, '{"a": {"dtype": "I8", "shape": [-1], "data_offsets": [0, 4]}}']
+)
+def test_weights_that_are_none_are_refused(header: str, tmp_path: Path) -> None:
+    raw = len(header).to_bytes(8, "little") + header.encode() + bytes(4)
+    with pytest.raises(ReleaseError):
+        _parse_safetensors(raw, tmp_path / WEIGHTS)
+
+
+def test_missing_files(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ReleaseError, match="cannot read"):
+        tv.Veil.load(tmp_path / "nowhere")
+    (folder / "server" / WEIGHTS).unlink()
+    with pytest.raises(ReleaseError, match="cannot read"):
+        tv.Veil.load(folder)
+
+
+def test_nothing_is_written_half(veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import taskveil.release.folder as release
+
+    def full_disk(*_: object) -> str:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(release, "write_files", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        veil.save(tmp_path / "release")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_folders_are_not_overwritten_by_accident(veil: tv.Veil, folder: Path) -> None:
+    with pytest.raises(ReleaseError, match="overwrite=True"):
+        veil.save(folder)
+    veil.save(folder, overwrite=True)
+    tv.Veil.load(folder)
+    precious = folder.parent / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    with pytest.raises(ReleaseError, match="not a taskveil release"):
+        veil.save(precious, overwrite=True)
+    assert (precious / "thesis.txt").exists()
