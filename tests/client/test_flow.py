@@ -49,9 +49,9 @@ def test_what_arrives_is_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_payload_no_device_can_have_made_costs_its_neighbours_nothing() -> None:
     mechanism = releases.devices()["lattice"].mechanism
-    sound, foreign = (
-        Report(release=bytes(32), id=id * 16, payload=raw) for id, raw in ((b"a", b"\0"), (b"b", b"\xff"))
-    )
+    size = mechanism.layout.length
+    sound = Report(release=bytes(32), id=b"a" * 16, payload=bytes(size))
+    foreign = Report(release=bytes(32), id=b"b" * 16, payload=b"\xff" * size)
     received = receive(pack_batch([sound, foreign, sound]), bytes(32), mechanism.layout, mechanism.possible)
-    assert received.ids == (b"a" * 16, b"a" * 16)
-    assert [(one.place, one.id) for one in received.refused] == [(1, b"b" * 16)]
+    assert received.ids == (sound.id, sound.id)
+    assert [(one.place, one.id) for one in received.refused] == [(1, foreign.id)]

@@ -102,4 +102,4 @@ def test_without_the_package_a_release_that_should_be_checked_is_refused(folder:
         "except SignatureError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install taskveil[sign]" in out.stdout
+    assert "pip install 'taskveil[sign]'" in out.stdout

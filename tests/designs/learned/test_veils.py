@@ -16,7 +16,7 @@ from hostile import hostile_records
 from taskveil.client.encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Points
-from taskveil.designs.learned import objective
+from taskveil.designs.learned import objective, veils
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
 from taskveil.errors import DataError, TaskError
@@ -86,26 +86,26 @@ def test_a_release_keeps_everything_but_the_model(veil: tv.Veil, task: tv.ModelT
 def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folding scales into integer weights and merging head and inverse into one network changes nothing."""
     seen = {}
-    original = learned.invert
+    original = veils.invert
 
     def spy(answers: object, records: torch.Tensor, **options: object) -> object:
         seen["answers"], seen["inverse"] = answers, original(answers, records, **options)
         return seen["inverse"]
 
-    monkeypatch.setattr(learned, "invert", spy)
+    monkeypatch.setattr(veils, "invert", spy)
     for method in ("task_aware", "privacy_agnostic", "task_agnostic"):
-        veils = learned.design_models(
+        designed = veils.design_models(
             X, task, Y, epsilons=[2.0, 9.0], seeds=[0, 5], domain=Points(X), method=method, settings=QUICK
         )
-        assert list(veils) == [(2.0, 0), (2.0, 5), (9.0, 0), (9.0, 5)]
+        assert list(designed) == [(2.0, 0), (2.0, 5), (9.0, 0), (9.0, 5)]
         answers, rows = seen["answers"], torch.arange(len(X))
-        for place, made in enumerate(veils.values()):
+        for place, made in enumerate(designed.values()):
             latents = answers.reports.latents(rows)[place, :, : made.encoder.latent_dim].detach().numpy()
             assert made.encode(X) == pytest.approx(latents, abs=2e-4)
             width = answers.reports.unit.shape[-1]
             reports = torch.zeros(len(answers.reports.replicas), len(X), width)
             drawn = made.privatize(X)
-            reports[place, :, : drawn.shape[1]] = torch.tensor(drawn)
+            reports[place, :, : drawn.shape[1]] = torch.tensor(made.mechanism.values(drawn))
             expected = seen["inverse"](answers.of(reports)[place])
             assert made.decode(drawn) == pytest.approx(expected.numpy(), rel=1e-3, abs=1e-3)
             noise = float(answers.reports.noise[place, 0, 0])
@@ -116,7 +116,7 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
 def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     def weights(seed: int) -> np.ndarray:
         grid = {"epsilons": [3.0], "seeds": [seed], "domain": Points(X), "settings": QUICK}
-        return learned.design_models(X, task, Y, **grid)[3.0, seed].decoder.layers[0].weights
+        return veils.design_models(X, task, Y, **grid)[3.0, seed].decoder.layers[0].weights
 
     torch.manual_seed(99)
     first = weights(4)
@@ -129,7 +129,7 @@ def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    learned.design_models(X, task, Y, epsilons=[3.0], seeds=[0], domain=Points(X), settings=QUICK)
+    veils.design_models(X, task, Y, epsilons=[3.0], seeds=[0], domain=Points(X), settings=QUICK)
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -177,7 +177,7 @@ def test_a_loss_of_your_own() -> None:
 def test_what_cannot_be_learned_is_refused_at_once(
     options: dict, says: str, task: tv.ModelTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learned, "learn", lambda *_, **__: pytest.fail("training started"))
+    monkeypatch.setattr(veils, "learn", lambda *_, **__: pytest.fail("training started"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(TaskError, match=says):
         tv.design(X, task, epsilon=1.0, **options)
@@ -191,7 +191,7 @@ class Careless(nn.Module):
 
 
 def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "learn", lambda *_, **__: pytest.fail("training started"))
+    monkeypatch.setattr(veils, "learn", lambda *_, **__: pytest.fail("training started"))
     forest = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, Y))
     with pytest.raises(TaskError, match=r"gradients.*codebook"):
         tv.design(X, forest, epsilon=1.0, method="task_aware")
