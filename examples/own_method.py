@@ -3,8 +3,8 @@
     python examples/own_method.py                        # seconds
     TASKVEIL_DATA=folder python examples/own_method.py   # the paper's experiment too
 
-A designer is any object with `name`, `why_not`, `seeded` and `designs`. It puts encoder, mechanism and decoder together;
-what is promised to people is checked by the mechanism itself, whatever the designer does.
+A designer is any object with `name`, `why_not`, `seeded` and `designs`. It puts encoder, mechanism and decoder
+together; what is promised to people is checked by the mechanism itself, whatever the designer does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SignOfFirstDirection:
     def why_not(self, task: Task) -> str | None:
         return None if isinstance(task, LinearTask) else "the sign is a report for linear tasks only."
 
-    def seeded(self, task: Task) -> bool:
+    def seeded(self, task: Task) -> bool:  # noqa: ARG002 - no task makes it depend on chance
         return False
 
     def designs(
@@ -74,7 +74,7 @@ def main() -> None:
     print(tv.design(X, task, epsilon=1.0, method=own).guarantee.statement)
 
     if "TASKVEIL_DATA" in os.environ:
-        # The problems of real_estate, breast_cancer and mnist have X, y, X_test, y_test and task, for designers of models.
+        # For designers of models: real_estate, breast_cancer and mnist have X, y, X_test, y_test and task.
         from taskveil.experiments import household
 
         days, test, task = household.problem()

@@ -78,7 +78,7 @@ class CodebookDesigner:
         return None
 
     def seeded(self, task: Task) -> bool:
-        """Learned predictors depend on the seed; for linear tasks it only starts a search, whose results differ little."""
+        """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""
         return not isinstance(task, LinearTask)
 
     def designs(

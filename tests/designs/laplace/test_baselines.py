@@ -20,7 +20,7 @@ def test_every_baseline_keeps_its_budget_and_loses_to_us(
         assert ours.loss(volunteers).mean <= baseline.loss(volunteers).mean
 
 
-def test_privacy_agnostic_takes_three_latents_unless_asked_for_others(volunteers: np.ndarray, task: tv.LinearTask) -> None:
+def test_privacy_agnostic_takes_three_latents_by_default(volunteers: np.ndarray, task: tv.LinearTask) -> None:
     three = tv.design(volunteers, task, epsilon=1.0, method="privacy_agnostic")
     five = tv.design(volunteers, task, epsilon=1.0, method="privacy_agnostic", latent_dim=5)
     assert (three.mechanism.latent_dim, five.mechanism.latent_dim) == (3, 5)

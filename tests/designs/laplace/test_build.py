@@ -11,7 +11,13 @@ from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.decoders import AffineDecoder
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import (
-    GRID_BITS, MAX_SIGN_REGION, box_region, build_linear, cloud_region, grid_step, image_region,
+    GRID_BITS,
+    MAX_SIGN_REGION,
+    box_region,
+    build_linear,
+    cloud_region,
+    grid_step,
+    image_region,
 )  # fmt: skip
 from taskveil.designs.moments import LinearProblem
 
@@ -78,9 +84,7 @@ def test_what_is_given_is_used(volunteers: np.ndarray, task: tv.LinearTask) -> N
     problem = LinearProblem(X=volunteers, task=task, domain=tv.Points(volunteers))
     weights, offset = np.eye(6)[:2], np.zeros(2)
     region, decoder = box_region(-np.ones(2), np.ones(2)), AffineDecoder(weights=np.ones((6, 2)), offset=np.zeros(6))
-    veil = build_linear(
-        problem, 2.0, weights=weights, offset=offset, method="mine", region=region, decoder=decoder
-    )
+    veil = build_linear(problem, 2.0, weights=weights, offset=offset, method="mine", region=region, decoder=decoder)
     assert veil.mechanism.region is region
     assert veil.decoder is decoder
     assert (veil.method, veil.bounds, veil.task) == ("mine", None, task)

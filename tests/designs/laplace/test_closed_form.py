@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import taskveil as tv
-from taskveil.designs.laplace.closed_form import analytic, ball_loss, water_filling
 from taskveil.designs.domain import Domain, fit_domain
+from taskveil.designs.laplace.closed_form import analytic, ball_loss, water_filling
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import TaskError
 from taskveil.experiments import theory
