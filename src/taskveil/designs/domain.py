@@ -42,14 +42,17 @@ class Box:
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return len(self.low)
 
     @property
     def center(self) -> Floats:
+        """(n,): the middle of every attribute's range."""
         return self.low + (self.high - self.low) / 2
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return self
 
     def project(self, X: Any) -> Floats:
@@ -104,10 +107,12 @@ class Ball:
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return len(self.center)
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return Box(self.center - self.radius, self.center + self.radius)
 
     def project(self, X: Any) -> Floats:
@@ -155,10 +160,12 @@ class Points:
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return int(self.records.shape[1])
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return Box(self.records.min(axis=0), self.records.max(axis=0))
 
     def project(self, X: Any) -> Floats:

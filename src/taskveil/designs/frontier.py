@@ -32,6 +32,7 @@ class Point:
 
     @classmethod
     def of(cls, method: str, epsilon: float, seed: int, loss: Loss) -> Point:
+        """The point of a design with this expected loss on the test records."""
         return cls(method=method, epsilon=epsilon, seed=seed, loss=loss.mean, low=loss.low, high=loss.high)
 
 
@@ -45,10 +46,12 @@ class Frontier:
 
     @property
     def methods(self) -> list[str]:
+        """The names of the designs, in the order they were asked for."""
         return list(dict.fromkeys(point.method for point in self.points))
 
     @property
     def epsilons(self) -> list[float]:
+        """The budgets, ascending."""
         return sorted({point.epsilon for point in self.points})
 
     def losses(self, method: str, epsilon: float) -> list[float]:

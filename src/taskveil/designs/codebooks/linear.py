@@ -66,6 +66,7 @@ class ListedChoice:
     smooth: bool = True
 
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
+        """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
         return fit_listed(
             latents,
@@ -94,6 +95,7 @@ class LatticeChoice:
         *,
         final: bool = False,  # noqa: ARG002
     ) -> LatticeCode:
+        """A code for latents (N, r)."""
         return fit_lattice(latents, nats=self.nats, spacing=self.spacing, epsilon=epsilon)
 
 
@@ -106,6 +108,7 @@ class StagedChoice:
     dim: int
 
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> StagedCode:
+        """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8} if final else {}
         return fit_staged(
             latents,

@@ -62,10 +62,12 @@ class LightEncoder(nn.Module):
         self.share = nn.Parameter(torch.zeros(len(replicas), 1, replicas.width, device=replicas.epsilon.device))
 
     def forward(self, u: Tensor) -> Tensor:
+        """(B, n) → (R, B, Z), before clipping."""
         raw: Tensor = self.linear(u) + self.hidden(u)
         return raw
 
     def shares(self, mask: Tensor) -> Tensor:
+        """(R, 1, Z): what part of the budget every latent has; none for padding."""
         return (self.share + mask.log()).softmax(-1)
 
 

@@ -124,6 +124,7 @@ class Networks(nn.Module):
         self.biases = nn.ParameterList([uniform(1, o, bound=i**-0.5) for i, o in pairs])
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, n), the same for all, or (R, B, n) → (R, B, out)."""
         last = len(self.weights) - 1
         for place, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if x.dim() == 2:  # the same records for all: one product

@@ -78,6 +78,7 @@ class TrainingSet:
 
     @property
     def device(self) -> str:
+        """Where torch computes."""
         return str(self.u.device)
 
     def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> Answers:
