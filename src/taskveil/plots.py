@@ -66,24 +66,26 @@ def curve(
     if not points:
         return
     x = [1 / r.epsilon if inverse else r.epsilon for r in points]
-    color = color or COLORS[design]
-    ax.plot(
+    color = color or COLORS.get(design)
+    (line,) = ax.plot(
         x,
         [r.loss for r in points],
         color=color,
-        marker=None if as_published else MARKERS[design],
+        marker=None if as_published else MARKERS.get(design, "d"),
         # auto usually lies on the curve of what it chose: dots on top keep both visible.
         linestyle="--" if as_published else ":" if design == "auto" else "-",
         zorder=3 if design == "auto" else 2,
-        label=label or (as_published_label(design) if as_published else LABELS[design]),
+        label=label or (as_published_label(design) if as_published else LABELS.get(design, design)),
     )
     if band and not as_published:
-        ax.fill_between(x, [r.low for r in points], [r.high for r in points], color=color, alpha=0.12, linewidth=0)
+        ax.fill_between(
+            x, [r.low for r in points], [r.high for r in points], color=line.get_color(), alpha=0.12, linewidth=0
+        )
 
 
 def as_published_label(design: str) -> str:
     """The name of a design computed the paper's way, which is not ours to claim."""
-    return LABELS[design].removesuffix(" (ours)") + ", as published"
+    return LABELS.get(design, design).removesuffix(" (ours)") + ", as published"
 
 
 def save(fig: Figure, path: Path) -> Path:

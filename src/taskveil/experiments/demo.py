@@ -9,13 +9,14 @@ from sklearn.datasets import load_breast_cancer
 
 from taskveil import plots
 from taskveil.arrays import Floats
-from taskveil.designs import Method, design
+from taskveil.designs import design
+from taskveil.designs.methods import MethodName
 from taskveil.experiments.report import Row
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-METHODS: tuple[Method, ...] = (
+METHODS: tuple[MethodName, ...] = (
     "auto",
     "codebook",
     "task_aware",
