@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from taskveil import plots
+from taskveil.experiments.curves import curve
 from taskveil.experiments.report import Row
 
 
@@ -20,8 +21,8 @@ def test_own_designs_are_drawn_under_their_own_name(tmp_path: Path) -> None:
     fig, (ax,) = plots.figure()
     for design in ("codebook", "mine"):
         for as_published in (True, False):
-            plots.curve(ax, rows(design), design, as_published=as_published, band=True)
-    plots.curve(ax, rows("mine"), "nobody", as_published=False)
+            curve(ax, rows(design), design, as_published=as_published, band=True)
+    curve(ax, rows("mine"), "nobody", as_published=False)
     labels = [line.get_label() for line in ax.lines]
     assert labels == ["codebook, as published", "codebook (ours)", "mine, as published", "mine"]
     assert list(ax.lines[0].get_xdata()) == [1.0, 4.0]

@@ -82,7 +82,7 @@ def sweep(
     return Frontier(
         points=tuple(done.points[d.name, e, s] for d, e, s in wanted),
         clear=float(task.losses(held, held, y_test).mean()),
-        constant=constant_loss(task, problem.X, problem.y, held, y_test),
+        constant=task.constant_loss(problem.X, problem.y, held, y_test),
     )
 
 

@@ -22,6 +22,7 @@ from taskveil.designs.methods import MethodName
 from taskveil.designs.moments import Moments
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.errors import TaskError
+from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.losses import Loss
@@ -143,12 +144,12 @@ def plot(rows: list[Row], path: Path) -> None:
     bound = [_limit(train, test, task, epsilon).mean for epsilon in budgets]
     left.fill_between(1 / budgets, bound, color="grey", alpha=0.2, label="beyond the information limit")
     for method in SEEDED:
-        plots.curve(left, rows, method, as_published=False, inverse=True)
+        curve(left, rows, method, as_published=False, inverse=True)
     right.plot(np.arange(1, 25), _hourly("codebook"), color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
                label=plots.LABELS["codebook"])  # fmt: skip
     for method, series in SERIES.items():
-        plots.curve(left, rows, method, as_published=True, inverse=True)
-        plots.curve(left, rows, method, as_published=False, inverse=True)
+        curve(left, rows, method, as_published=True, inverse=True)
+        curve(left, rows, method, as_published=False, inverse=True)
         points = published_points("household", series)
         left.errorbar(
             [1 / e for e in points],

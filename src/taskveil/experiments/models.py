@@ -18,6 +18,7 @@ from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
 from taskveil.designs.methods import Method, MethodName, design_many, designer_of
 from taskveil.designs.problem import Problem
+from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.tasks import LossName, ModelTask
@@ -206,11 +207,11 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
         for as_published in (True, False):
             mine = [row.loss for row in rows if row.design == method and row.as_published == as_published]
             hidden = (
-                f"{plots.as_published_label(method)} (off the chart: {min(mine):.0f} at best)"
+                f"{as_published_label(method)} (off the chart: {min(mine):.0f} at best)"
                 if mine and min(mine) > top
                 else None
             )
-            plots.curve(axes[0], rows, method, as_published=as_published, band=method in BANDS, label=hidden)
+            curve(axes[0], rows, method, as_published=as_published, band=method in BANDS, label=hidden)
         if method in PUBLISHED:
             _stars(axes[0], key, _series(method), plots.COLORS[method])
     axes[0].axhline(line["no_privacy"], color="grey", linestyle="-.", linewidth=1, label="no privacy")
@@ -221,7 +222,7 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
     )  # fmt: skip
     for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
         design = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
-        plots.curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
+        curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
         _stars(axes[1], key, f"task_aware_Z{z}", color)
     if latent_dims:
         axes[1].set(xscale="log", xlabel="ε", ylabel="task loss", title="Latent dimension Z (stars: published)")
