@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 
+from taskveil import plots
 from taskveil.experiments.report import Row
 
 
