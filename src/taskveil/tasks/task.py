@@ -101,7 +101,7 @@ class ModelTask:
         try:
             from taskveil.tasks.models.frozen import freeze
         except ImportError as error:
-            raise TaskError("models need torch: pip install 'taskveil[learn]'.") from error
+            raise TaskError("models need torch: pip install 'taskveil[design]'.") from error
         kind = self.loss if isinstance(self.loss, str) else None
         object.__setattr__(self, "frozen", freeze(self.model, kind))
 

@@ -53,7 +53,7 @@ def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
         import onnx
         from onnx import numpy_helper
     except ImportError as error:
-        raise TaskError("ONNX files need the onnx package: pip install 'taskveil[learn]'.") from error
+        raise TaskError("ONNX files need the onnx package: pip install 'taskveil[design]'.") from error
     if not path.is_file():
         raise TaskError(
             f"there is no file {path}; a model is an ONNX file, a torch module or a scikit-learn estimator."
