@@ -51,7 +51,7 @@ def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str,
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--epsilons", "1,two"), "--epsilons takes numbers, got '1', 'two'"),
+        (("--epsilons", "1,two"), "--epsilons takes numbers with commas between, got '1,two'"),
         (("--target", "zzz"), "no column 'zzz', only a, b, c, d, e, f"),
         (("--methods", "magic"), "magic"),
     ],

@@ -42,12 +42,12 @@ def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[
     return found
 
 
-def numbers(option: str, items: list[str]) -> list[float]:
-    """The numbers that an option was given."""
+def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]:
+    """The numbers that an option was given; `form` says how they are written."""
     try:
         return [float(item) for item in items]
     except ValueError:
-        raise TaskveilError(f"{option} takes numbers, got {', '.join(map(repr, items))}.") from None
+        raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ def sweep(
         X,
         tv.LinearTask(mean) if model is None else _model_task(model, loss, X.shape[1]),
         y=y,
-        epsilons=numbers("--epsilons", epsilons.split(",")),
+        epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),
         methods=methods.split(","),  # type: ignore[arg-type]
         seeds=seeds,
         device=device,
