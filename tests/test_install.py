@@ -104,6 +104,8 @@ def test_a_device_needs_numpy_alone(wheel: Path, veil: tv.Veil, tmp_path: Path) 
         return done.stderr.strip().splitlines()[-1].partition(": ")[2]
 
     assert last_line("import taskveil as tv; tv.design") == "tv.design needs scipy: pip install 'taskveil[design]'"
+    said = last_line("import taskveil as tv; tv.Veil.load('release').save('copy')")
+    assert said == "writing a release needs safetensors: pip install 'taskveil[design]'"
     public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     said = last_line(f"from taskveil.client import Client; Client.load('release', verify_key={public!r})")
     assert "pip install 'taskveil[sign]'" in said
