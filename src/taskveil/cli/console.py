@@ -23,6 +23,8 @@ def friendly() -> Iterator[None]:
     try:
         with needs("this command"):
             yield
+    except BrokenPipeError:
+        raise  # who reads us has seen enough (`| head`), and typer ends quietly
     except (TaskveilError, OSError) as error:
         # Not wrapped: a line that is cut at 80 characters cannot be searched for, or copied as a command.
         Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
