@@ -110,7 +110,9 @@ def _learned(
                 raise TaskError(
                     'codebooks serve one model or linear tasks; use method="task_aware" for several models.'
                 )
-            for epsilon, veil in model_codebooks(X, task, epsilons, o.domain, y, seed, o.device):
+            for epsilon, veil in model_codebooks(
+                X, task, y=y, epsilons=epsilons, domain=o.domain, seed=seed, device=o.device
+            ):
                 yield epsilon, seed, veil
             continue
 

@@ -20,7 +20,7 @@ from taskveil.designs.methods import Method, Options, design_many
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import as_records, as_volunteers
-from taskveil.tasks import LinearTask, MultiTask, Task, as_linear, check_task, take_labels
+from taskveil.tasks import Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
 
@@ -94,28 +94,8 @@ def sweep(
     return Frontier(
         points=tuple(done.points[key] for key in wanted),
         clear=float(task.losses(held, held, y_test).mean()),
-        constant=constant_loss(task, records, y, held, y_test),
+        constant=task.constant_loss(records, y, held, y_test),
     )
-
-
-def constant_loss(task: Task, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-    """The mean test loss of always giving the one answer that is best for the design records."""
-    if isinstance(task, MultiTask):
-        nothing = (None,) * len(task.parts)
-        terms = zip(task.parts, y or nothing, y_test or nothing, strict=True)
-        return sum(weight * constant_loss(part, X, a, X_test, b) for (part, weight), a, b in terms)
-    if isinstance(task, LinearTask):
-        return float(task.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())
-    if callable(task.loss):
-        candidates = X[:: max(1, len(X) // 256)]
-        best = task.pairwise_losses(candidates, X, y).mean(axis=0).argmin()
-        return float(task.pairwise_losses(candidates[best : best + 1], X_test, y_test).mean())
-    answer, truth = task.targets(X, y).mean(axis=0), task.targets(X_test, y_test)
-    if task.loss == "cross_entropy":
-        # As everywhere in learned designs, one more record of each class: no class is impossible.
-        smoothed = (answer * len(X) + 1) / (len(X) + len(answer))
-        return float(-(truth @ np.log(smoothed)).mean())
-    return float(((truth - answer) ** 2).mean())
 
 
 class _Log:

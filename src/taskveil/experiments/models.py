@@ -19,7 +19,6 @@ from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
 from taskveil.designs.methods import Method as AnyMethod
 from taskveil.designs.methods import Options, design_many
-from taskveil.designs.sweeps import constant_loss
 from taskveil.experiments.published_algorithm import Method, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.tasks import LossName, ModelTask
@@ -104,7 +103,7 @@ def reference_rows(experiment: Experiment) -> list[Row]:
     """The best constant answer, and the task on the records themselves."""
     test = experiment.X_test, experiment.y_test
     losses = {
-        "constant": constant_loss(experiment.task, experiment.X, experiment.y, *test),
+        "constant": experiment.task.constant_loss(experiment.X, experiment.y, *test),
         "no_privacy": float(experiment.task.losses(experiment.X_test, *test).mean()),
     }
     budgets = (*experiment.smaller, *experiment.epsilons)

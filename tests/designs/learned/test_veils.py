@@ -50,7 +50,7 @@ def veil(task: tv.ModelTask) -> tv.Veil:
 
 
 def constant(task: tv.ModelTask, y: object = None) -> float:
-    targets = task.targets(X, y)
+    targets = task.truth(X, y)
     return float(((targets - targets.mean(axis=0)) ** 2).mean())
 
 
