@@ -46,7 +46,7 @@ class ModelTask:
         try:
             from taskveil.tasks.models.freezing import freeze
         except ImportError as error:
-            raise TaskError("models need torch: pip install 'taskveil[learn]'.") from error
+            raise TaskError("models need torch: pip install 'taskveil[design]'.") from error
         object.__setattr__(self, "cost", cost)
         object.__setattr__(self, "frozen", freeze(self.model, cost))
 

@@ -59,7 +59,7 @@ def _load(path: Path) -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise TaskError("ONNX files need the onnx package: pip install 'taskveil[learn]'.") from error
+        raise TaskError("ONNX files need the onnx package: pip install 'taskveil[design]'.") from error
     if not path.is_file():
         raise TaskError(
             f"there is no file {path}; a model is an ONNX file, a torch module or a scikit-learn estimator."
