@@ -18,6 +18,14 @@ class DataError(TaskveilError, ValueError):
     """Records that cannot be used: empty, NaN among the volunteers, text columns, wrong width."""
 
 
+class ResumeError(DataError):
+    """A file of finished points that is of no use here. `found` says what it keeps."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"{found} Name another file to resume from, or remove it.")
+        self.found = found
+
+
 class BudgetError(TaskveilError, ValueError):
     """A privacy budget that is no budget: zero, negative, NaN, infinite."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -50,6 +51,12 @@ def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]
         return [float(item) for item in items]
     except ValueError:
         raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
+
+
+def refuse_existing(target: Path, overwrite: bool, costs: str = "") -> None:
+    """A TaskveilError if something is there and is not to be overwritten; `costs` says what that would mean."""
+    if target.exists() and not overwrite:
+        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.{costs}")
 
 
 @contextlib.contextmanager

@@ -11,23 +11,26 @@ import numpy as np
 import typer
 
 import taskveil as tv
-from taskveil.cli.console import console, numbers, pairs
-from taskveil.cli.csv_files import read_csv
+from taskveil.cli.console import console, numbers, pairs, refuse_existing
+from taskveil.cli.volunteers import read_volunteers
 from taskveil.client.verifying import read_key
+from taskveil.errors import ResumeError
 from taskveil.release.folder import sign as sign_release
 
 
 def design(
-    data: Annotated[Path, typer.Argument(help="CSV of volunteers' records, one column per attribute.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records, one column per attribute.")],
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     method: Annotated[str, typer.Option(help="auto, task_aware, task_agnostic, …")] = "auto",
     weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release in that folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Design a veil for weighted means of a table's columns and write the release."""
-    names, X = read_csv(data)
+    refuse_existing(folder, overwrite)  # now, and not after the design
+    names, X = read_volunteers(data)
     weights = np.ones(len(names))
     weighted = pairs("--weight", weight, names)
     weights[[names.index(name) for name in weighted]] = numbers("--weight", list(weighted.values()))
@@ -36,7 +39,7 @@ def design(
     veil = tv.design(X, task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
     given = tuple(units.get(name, "") for name in names) if units else None
     veil = dataclasses.replace(veil, columns=names, units=given)
-    veil.save(folder)
+    veil.save(folder, overwrite=overwrite)
     loss = veil.loss(X)
     result = {
         "folder": str(folder),
@@ -52,7 +55,7 @@ def design(
 
 
 def sweep(
-    data: Annotated[Path, typer.Argument(help="CSV of volunteers' records with a header.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records.")],
     target: Annotated[str | None, typer.Option(help="The column the model predicts; no attribute of a record.")] = None,
     model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
     loss: Annotated[str | None, typer.Option(help="mse or cross_entropy; by default by the model's outputs.")] = None,
@@ -66,23 +69,26 @@ def sweep(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
-    names, values = read_csv(data)
+    names, values = read_volunteers(data)
     if target is not None and target not in names:
         raise tv.TaskveilError(f"{data} has no column {target!r}, only {', '.join(names)}.")
     attributes = [place for place, name in enumerate(names) if name != target]
     X, y = values[:, attributes], None if target is None else values[:, names.index(target)]
     mean = np.eye(len(attributes)) / np.sqrt(len(attributes))
-    frontier = tv.sweep(
-        X,
-        tv.LinearTask(mean) if model is None else _model_task(model, loss, X.shape[1]),
-        y=y,
-        epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),
-        methods=methods.split(","),  # type: ignore[arg-type]
-        seeds=seeds,
-        device=device,
-        progress=console.is_terminal and not as_json,
-        resume=folder / "finished.json",
-    )
+    try:
+        frontier = tv.sweep(
+            X,
+            tv.LinearTask(mean) if model is None else _model_task(model, loss, X.shape[1]),
+            y=y,
+            epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),
+            methods=methods.split(","),  # type: ignore[arg-type]
+            seeds=seeds,
+            device=device,
+            progress=console.is_terminal and not as_json,
+            resume=folder / "finished.json",
+        )
+    except ResumeError as error:
+        raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
     (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
     frontier.to_json(folder / "frontier.json")
     frontier.plot(folder / "frontier.png")

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 import taskveil as tv
-from taskveil.cli.console import console, pairs, row_bar
+from taskveil.cli.console import console, pairs, refuse_existing, row_bar
+from taskveil.cli.volunteers import PARQUET
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
@@ -22,10 +23,13 @@ def privatize(
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
     missing_as_nan: Annotated[bool, typer.Option(help="Report rows with missing values too.")] = False,
     verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
     from taskveil.engines.parquet import TableFile, privatize_table
 
+    _check_target(target)
+    refuse_existing(target, overwrite, " A second run randomises the same people again: each of them spends ε twice.")
     home = release / CLIENT if (release / CLIENT).is_dir() else release
     device, manifest = read_device(home, read_key(verify_key))
     names = device.columns or ()
@@ -51,12 +55,23 @@ def decode(
     column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
     predict: Annotated[bool, typer.Option(help="Write the task's outputs instead of the attributes.")] = False,
     verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Turn a table of reports into a table of estimates, in constant memory."""
     from taskveil.engines.parquet import TableFile, decode_table
 
+    _check_target(target)
+    refuse_existing(target, overwrite)
     veil = tv.Veil.load(release, verify_key=verify_key)
     mapping = pairs("--column", column, veil.columns or ())
     with row_bar(TableFile.open(source).rows) as advance:
         count = decode_table(veil, source, target, columns=mapping, predict=predict, progress=advance)
     console.print(f"{count:,} estimates: {target}")
+
+
+def _check_target(target: Path) -> None:
+    """Only Parquet keeps the release beside the numbers; a .csv with Parquet's bytes helps nobody."""
+    if target.suffix.lower() not in PARQUET:
+        raise tv.TaskveilError(
+            f"the result is written as Parquet: name it {target.with_suffix('.parquet')}, not {target}."
+        )

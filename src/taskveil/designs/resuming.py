@@ -18,7 +18,7 @@ from taskveil.arrays import Floats
 from taskveil.designs.frontier import Point
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.problem import Designer, Problem
-from taskveil.errors import DataError, TaskError
+from taskveil.errors import ResumeError, TaskError
 from taskveil.tasks import as_linear, take_labels
 
 _TRIED = 64  # records on which two tasks must agree to be taken for the same
@@ -45,14 +45,12 @@ class Finished:
             designers = dict(content["designers"])
             points = [Point(**point) for point in content["points"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} keeps no sweep: {error}. Name another file to resume from.") from error
+            raise ResumeError(f"{path} keeps no sweep ({type(error).__name__}).") from error
         if not same:
-            raise DataError(
-                f"{path} keeps a sweep of other data, another task or other options. Name another file, or remove it."
-            )
+            raise ResumeError(f"{path} keeps a sweep of other data, another task or other options.")
         for name, known in designers.items():
             if self.designers.get(name, known) != known:
-                raise DataError(f"{path} keeps points of another designer named {name!r}. Name another file.")
+                raise ResumeError(f"{path} keeps points of another designer named {name!r}.")
         self.designers = {**designers, **self.designers}
         self.points = {(point.method, point.epsilon, point.seed): point for point in points}
 
