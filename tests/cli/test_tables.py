@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
+
 import taskveil as tv
 from cli.running import one_line, run
 
@@ -18,7 +20,9 @@ def test_options_that_name_no_attribute_are_explained(veil: tv.Veil, tmp_path: P
 
 def test_a_missing_file_is_explained(veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "r")
-    assert "nowhere.csv" in one_line("privatize", tmp_path / "nowhere.csv", tmp_path / "o", "--release", tmp_path / "r")
+    assert "nowhere.csv" in one_line(
+        "privatize", tmp_path / "nowhere.csv", tmp_path / "o.parquet", "--release", tmp_path / "r"
+    )
 
 
 def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, tmp_path: Path) -> None:
