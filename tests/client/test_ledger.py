@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ ONE, OTHER = b"1" * 32, b"2" * 32
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "ledger.sqlite")
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as opened:
+        yield opened
 
 
 def never() -> bytes:
@@ -50,12 +52,11 @@ def test_the_cap_holds_across_releases_and_rounds(ledger: Ledger) -> None:
 def test_a_cap_of_n_reports_allows_n(tmp_path: Path) -> None:
     for number in range(60):
         epsilon, count = random.Random(number).uniform(0.01, 3), 1 + number % 7
-        ledger = Ledger(tmp_path / f"{number}.sqlite")
-        for place in range(count):
-            ledger.once(ONE, str(place), epsilon, count * epsilon, lambda: b"x")
-        with pytest.raises(BudgetSpentError):
-            ledger.once(ONE, "more", epsilon, count * epsilon, never)
-        ledger.close()
+        with Ledger(tmp_path / f"{number}.sqlite") as ledger:
+            for place in range(count):
+                ledger.once(ONE, str(place), epsilon, count * epsilon, lambda: b"x")
+            with pytest.raises(BudgetSpentError):
+                ledger.once(ONE, "more", epsilon, count * epsilon, never)
 
 
 def test_nan_buys_nothing(ledger: Ledger) -> None:
@@ -73,8 +74,10 @@ def test_a_negative_cost_buys_nothing(ledger: Ledger) -> None:
 
 def test_a_ledger_is_always_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Ledger(":memory:").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
-    assert Ledger(":memory:").once(ONE, "0", 1.0, 1.0, never) == b"kept"
+    with Ledger(":memory:") as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"kept")
+    with Ledger(":memory:") as ledger:
+        assert ledger.once(ONE, "0", 1.0, 1.0, never) == b"kept"
 
 
 @pytest.mark.parametrize("then", ["del ledger", "shutil.copy(path, path + '.backup')", "Ledger(path).close()"])
@@ -144,9 +147,45 @@ def test_every_commit_is_synced(ledger: Ledger) -> None:
     assert ledger._open().execute("PRAGMA journal_mode").fetchone() == ("persist",)
 
 
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """Python 3.13 warns of every connection that is dropped instead of closed; failures on the way count too."""
+    code = """
+import gc, pathlib, sys, warnings
+warnings.simplefilter("always")
+from taskveil.client import Ledger
+from taskveil.errors import LedgerError
+with Ledger(sys.argv[1]) as ledger:
+    ledger.once(b"1" * 32, "0", 1.0, 1.0, lambda: b"x")
+    connection = ledger._connection
+pathlib.Path(sys.argv[1] + ".text").write_text("a letter to my grandmother " * 500)
+try:
+    Ledger(sys.argv[1] + ".text")
+except LedgerError:
+    pass
+gc.collect()
+try:
+    connection.execute("SELECT 1")
+except Exception as error:
+    print(type(error).__name__)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "l")]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert out.stdout.split() == ["ProgrammingError"]
+    assert "ResourceWarning" not in out.stderr
+
+
+def test_a_closed_ledger_makes_no_report(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l") as ledger:
+        pass
+    with pytest.raises(LedgerError, match="was closed"):
+        ledger.once(ONE, "0", 1.0, 1.0, never)
+
+
 def test_it_survives_reopening(tmp_path: Path) -> None:
-    Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
-    assert Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, never) == b"kept"
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"kept")
+    with Ledger(tmp_path / "l") as ledger:
+        assert ledger.once(ONE, "0", 1.0, 1.0, never) == b"kept"
 
 
 def test_unusable_files_are_explained(tmp_path: Path) -> None:
@@ -165,8 +204,8 @@ def test_a_damaged_ledger_makes_no_report(ledger: Ledger, tmp_path: Path) -> Non
     for place in range(100, len(raw)):
         raw[place] = 0xA5
     (tmp_path / "ledger.sqlite").write_bytes(bytes(raw))
-    with pytest.raises(LedgerError):
-        Ledger(tmp_path / "ledger.sqlite").once(ONE, "new", 1.0, 1e6, never)
+    with pytest.raises(LedgerError), Ledger(tmp_path / "ledger.sqlite") as damaged:
+        damaged.once(ONE, "new", 1.0, 1e6, never)
 
 
 def test_a_full_disk_makes_no_report(tmp_path: Path) -> None:
@@ -278,6 +317,6 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
         assert len(recorded) <= len(seen) + 1  # at most the one report that was recorded but not yet sent
         seen = {place: sent.lower() for place, sent in recorded.items()}
     assert len(seen) > 25
-    client = Client.load(tmp_path / "r", ledger=path, cap=1e9)
-    assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
-    assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())
+    with Client.load(tmp_path / "r", ledger=path, cap=1e9) as client:
+        assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
+        assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())

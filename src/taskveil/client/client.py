@@ -25,6 +25,8 @@ class Client:
 
     `Client.load` refuses releases that are altered, malformed, newer or (with a key) not the publisher's. `report`
     spends the release's ε once a round and never more than `cap` in all, across every release that shares the ledger.
+
+    Close it, or use it as `with Client.load(...) as client:`; its ledger is closed with it.
     """
 
     def __init__(self, *, device: Device, release: bytes, statement: str, ledger: Ledger, cap: float | None) -> None:
@@ -63,13 +65,18 @@ class Client:
                 raise LedgerError(
                     f"cannot make {ledger.parent} ({error}); pass ledger=path to a writable file."
                 ) from error
-        return cls(
-            device=device,
-            release=bytes.fromhex(manifest["digest"]),
-            statement=manifest["guarantee"]["statement"],
-            ledger=Ledger(ledger),
-            cap=cap,
-        )
+        opened = Ledger(ledger)
+        try:
+            return cls(
+                device=device,
+                release=bytes.fromhex(manifest["digest"]),
+                statement=manifest["guarantee"]["statement"],
+                ledger=opened,
+                cap=cap,
+            )
+        except BaseException:
+            opened.close()
+            raise
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: made now from the record x, or the one that was made before, byte for byte.
@@ -80,6 +87,16 @@ class Client:
         record = self._record(x)
         raw = self.ledger.once(self.release, str(round), self.epsilon, self.cap, lambda: self._make(record).to_bytes())
         return Report.from_bytes(raw)
+
+    def close(self) -> None:
+        """Close the ledger. What was recorded stays, and a client loaded later repeats it."""
+        self.ledger.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _make(self, record: Floats) -> Report:
         """A fresh report; only the ledger calls this."""

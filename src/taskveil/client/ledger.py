@@ -39,13 +39,17 @@ _SLACK = 2.0**-40
 
 
 class Ledger:
-    """What one person's device has spent, in a file shared by all releases and rounds."""
+    """What one person's device has spent, in a file shared by all releases and rounds.
+
+    Close it, or use it as `with Ledger(path) as ledger:`; what was recorded stays in the file.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = 0
+        self._closed = False
         _LEDGERS.add(self)
         with self._lock, self._told():
             self._open()
@@ -86,10 +90,18 @@ class Ledger:
             return _total(self._open())
 
     def close(self) -> None:
+        """Let go of the file. A closed ledger makes no more reports."""
         with self._lock:
+            self._closed = True
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
             self._connection = None
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -97,15 +109,21 @@ class Ledger:
 
     def _open(self) -> sqlite3.Connection:
         """This process's connection: a fork must not share its parent's."""
+        if self._closed:
+            raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
         if self._connection is not None and self._process != os.getpid():
             _INHERITED.append(self._connection)
             self._connection = None
         if self._connection is None:
             # Autocommit: transactions are written out above. Threads take turns through the lock.
             connection = sqlite3.connect(self.path.resolve(), isolation_level=None, timeout=30, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: syncing a new file costs more
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(_TABLE)
+            try:
+                connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: a new file costs more syncs
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(_TABLE)
+            except BaseException:
+                connection.close()
+                raise
             self._connection, self._process = connection, os.getpid()
         return self._connection
 
