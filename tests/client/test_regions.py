@@ -125,7 +125,7 @@ def on_the_plane(latents: int, count: int) -> np.ndarray:
 @pytest.mark.parametrize("latents", [1, 3, 10])
 @pytest.mark.parametrize("kind", ["box", "sign", "diamond", "thin"])
 def test_the_time_of_a_report_does_not_tell_the_record(kind: str, latents: int) -> None:
-    """From record to bytes. In 0.1 a forged thin region took 79,000 steps for records past a threshold: 2 s and more."""
+    """Record to bytes. In 0.1 a forged thin region took 79,000 steps for records past a threshold: 2 s and more."""
     cloud = np.random.default_rng(1).normal(size=(200, latents))
     regions: dict[str, Region] = {
         "box": releases.box(latents),
