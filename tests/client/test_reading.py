@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ import pytest
 from safetensors.numpy import load_file
 
 import releases
+from forged.forgeries import Forgery, forgeries
+from taskveil.client.device import Device
+from taskveil.client.mechanisms import Lattice, LatticeCodebook, Response
 from taskveil.client.reading import MANIFEST, WEIGHTS, _parse_safetensors, canonical, digest, read_device, read_files
 from taskveil.errors import ReleaseError, SignatureError, VersionError
 from taskveil.release.manifest import write_files
@@ -155,3 +160,88 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_who_asks_for_a_signature_gets_no_unsigned_release(tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match="not signed"):
         read_device(write(tmp_path / "r", "codebook"), bytes(32))
+
+
+FORGERIES = forgeries()
+
+
+def on_disk(forgery: Forgery, folder: Path) -> Path:
+    (folder / MANIFEST).write_bytes(forgery.manifest)
+    (folder / WEIGHTS).write_bytes(forgery.weights)
+    return folder
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.why)
+def test_forgeries_are_refused(forgery: Forgery, tmp_path: Path) -> None:
+    """The browser client is held against the same list."""
+    with pytest.raises(ReleaseError):
+        read_device(on_disk(forgery, tmp_path))
+
+
+MEASURE = """
+import re, sys, time
+from pathlib import Path
+from taskveil.client.reading import read_device
+from taskveil.errors import ReleaseError
+def peak():  # not getrusage: a child's ru_maxrss starts at its parent's
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+before, start = peak(), time.process_time()
+try:
+    read_device(Path(sys.argv[1]))
+except ReleaseError:
+    print(peak() - before, time.process_time() - start)
+"""
+BOMBS = [
+    "overlapping tensors, 4,000 of 1 MB",
+    "parts in lists 900 deep",
+    "reports longer than the wire carries",
+    "sign vectors of eleven latents",
+    "a lattice of 1,000 directions and a budget of 8,000",
+    "a lattice of 30,000 levels and a budget of 30,000",
+    "a lattice of more than 2^1500 codewords",
+    "a manifest in brackets",
+    "a header beyond the file",
+]
+
+
+@pytest.mark.parametrize("why", BOMBS)
+def test_bombs_are_refused_in_little_memory_and_time(why: str, tmp_path: Path) -> None:
+    """In 0.1 these took gigabytes, minutes, or a raw error at the first report."""
+    (bomb,) = (forgery for forgery in FORGERIES if forgery.why == why)
+    command = [sys.executable, "-c", MEASURE, str(on_disk(bomb, tmp_path))]
+    megabytes, seconds = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert megabytes < 100
+    assert seconds < 1
+
+
+@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
+def test_files_too_large_for_a_release_are_not_read(file: str, tmp_path: Path) -> None:
+    with (write(tmp_path / "r", "codebook") / file).open("r+b") as opened:
+        opened.truncate(1 << 36)  # a hole, which takes no room on the disk
+    with pytest.raises(ReleaseError, match="too large"):
+        read_device(tmp_path / "r")
+
+
+def test_odd_places_are_release_errors(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for place in (Path("\ud800"), Path("a\0b"), tmp_path / "loop", tmp_path / ("x" * 5000)):
+        with pytest.raises(ReleaseError):
+            read_device(place)
+
+
+def test_the_largest_lattices_that_designs_make_are_read(tmp_path: Path) -> None:
+    """100 directions of 255 levels with a budget of 300."""
+    lengths = np.abs(np.arange(255) - 127) * 2
+    points = Lattice(
+        levels=np.tile(np.arange(255) - 127, 100), lengths=np.tile(lengths, 100), counts=np.full(100, 255), budget=300
+    )
+    device = Device(
+        encoder=releases.linear(5, 100),
+        mechanism=LatticeCodebook(
+            region=releases.box(100),
+            lattice=points,
+            response=Response.calibrated(size=points.size, favoured=1, epsilon=200.0),
+        ),
+    )
+    write_files(tmp_path, *pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee))
+    assert len(read_device(tmp_path)[0].privatize(np.zeros((2, 5)))) == 2
