@@ -74,6 +74,7 @@ class BoxRegion:
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         return np.asarray(((k >= self.low) & (k <= self.high)).all(axis=1))
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z)."""
         middle = self.low + (self.high - self.low) // 2
@@ -128,6 +129,7 @@ class SignRegion:
         products = np.minimum(np.maximum(k, -2 * LARGEST), 2 * LARGEST).astype(np.float64) @ self._columns
         return np.asarray(((products >= self.lower) & (products <= self.upper)).all(axis=1))
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
@@ -169,6 +171,7 @@ class DiamondRegion:
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         return np.asarray(np.abs(k - self.center).sum(axis=1) <= self.radius)
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
@@ -182,8 +185,7 @@ Region = BoxRegion | SignRegion | DiamondRegion
 
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
     """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact."""
-    with np.errstate(over="ignore", invalid="ignore"):  # huge becomes infinite, which is clipped next
-        scaled = latents / step
+    scaled = latents / step  # huge becomes infinite, which is clipped next
     lost = np.isnan(latents)
     if lost.any():
         np.copyto(scaled, fallback, where=lost)
