@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from taskveil.errors import DataError
-from taskveil.records import as_records, as_reports, as_volunteers, column_names, number_in, read_csv
+from taskveil.records import as_records, as_reports, as_volunteers, column_names, number_in
 
 NAN = np.nan
 MISSING = {
@@ -143,38 +142,6 @@ def test_volunteers_are_finite() -> None:
     for bad in ([[1, None], [3, 4]], [[1, np.inf], [3, 4]], [[1, 2]], np.empty((3, 0))):
         with pytest.raises(DataError):
             as_volunteers(bad)
-
-
-def test_csv_files(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes("\ufeffa,b\r\n1,\r\nnan,1e400\r\n".encode())  # as Excel writes it
-    names, values = read_csv(path)
-    assert names == ("a", "b")
-    assert np.array_equal(values, [[1, NAN], [NAN, np.inf]], equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"", "header"),
-        (b"a,b\n", "header"),
-        (b"a,b\n1\n", "line 2: 1 values for 2 columns"),
-        (b"a,b\n1,2\n3,secret\n", "line 3: column 'b' holds something"),
-        (b"a,b\n1,\xff\n", "UTF-8"),
-        (b"a\n1_000\n", "not a number"),
-    ],
-)
-def test_csv_files_that_are_none(content: bytes, says: str, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match=says) as refusal:
-        read_csv(tmp_path / "t.csv")
-    assert "secret" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("path", ["nowhere.csv", "\ud800", "a\0b"])
-def test_csv_files_that_are_nowhere(path: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot read"):
-        read_csv(tmp_path / path)
 
 
 def test_numbers_in_cells() -> None:

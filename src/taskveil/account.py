@@ -114,7 +114,7 @@ def _composed_epsilon(costs: Sequence[Cost], delta: float, basic: float) -> floa
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError as error:
         raise BudgetError(
-            "composition with delta > 0 needs dp-accounting: install taskveil[account], or ask for delta=0."
+            "composition with delta > 0 needs dp-accounting: pip install 'taskveil[design]', or ask for delta=0."
         ) from error
     # Each loss is rounded up to the next multiple of this; the sum then errs by a thousandth of ε at most.
     reports = sum(cost.times * max(1, len(cost.parts)) for cost in costs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,30 +116,6 @@ def _column(name: str, column: Any) -> Floats:
         return as_floats(column.to_numpy())
     except (TypeError, ValueError, NotImplementedError):
         raise DataError(f"column {name!r} does not hold numbers. Encode or drop it first.") from None
-
-
-def read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
-    """Column names and numbers of a CSV file with a header; empty cells are NaN."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.reader(stream))
-    except UnicodeDecodeError:
-        raise DataError(f"cannot read {path}: it is not text in UTF-8. Save it as CSV in UTF-8.") from None
-    except (OSError, ValueError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or "this is no file of rows and columns"
-        raise DataError(f"cannot read {str(path)!r}: {reason}.") from None
-    if len(rows) < 2:
-        raise DataError(f"{path} needs a header and at least one record.")
-    names = tuple(rows[0])
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {number}: {len(row)} values for {len(names)} columns.")
-    values = [[number_in(cell) for cell in row] for row in rows[1:]]
-    for number, numbers in enumerate(values, start=2):
-        if None in numbers:
-            name = names[numbers.index(None)]
-            raise DataError(f"{path}, line {number}: column {name!r} holds something that is not a number.")
-    return names, np.array(values, dtype=np.float64)
 
 
 def number_in(cell: str | None) -> float | None:

@@ -291,7 +291,7 @@ def test_without_arrow_the_way_out_is_named(release: Path) -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert out.returncode == 2
-    assert "taskveil[tables]" in out.stderr.replace("\n", "")
+    assert "taskveil[design]" in out.stderr.replace("\n", "")
 
 
 def test_refusals_do_not_quote_rows(release: Path, tmp_path: Path) -> None:

@@ -33,14 +33,14 @@ try:
     import pyarrow.csv
     import pyarrow.parquet as pq
 except ImportError as error:
-    raise DataError("tables need the 'pyarrow' package: pip install taskveil[tables].") from error
+    raise DataError("tables need the 'pyarrow' package: pip install 'taskveil[design]'.") from error
 
 Progress = Callable[[int], None]
 """Called with the number of rows done since the last call."""
 
 ROWS = 1 << 16
 _BLOCK = 1 << 22  # bytes of a CSV file at a time
-_RELEASE = b"taskveil.release.folder"
+_RELEASE = b"taskveil.release"
 _NUMERIC = (
     pa.types.is_integer,
     pa.types.is_floating,

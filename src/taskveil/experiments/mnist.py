@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from taskveil.experiments import models
 from taskveil.experiments.data import mnist
-from taskveil.experiments.published_algorithm import Recipe
+from taskveil.experiments.published_algorithm import PUBLISHED, Recipe
 from taskveil.experiments.report import Row
 from taskveil.tasks import ModelTask
 
@@ -62,11 +62,11 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
     options: dict[str, Any] = {"device": device, "progress": progress}
     fewer = seeds if device.startswith("cuda") else 1
     rows: list[Row] = []
-    for method in models.METHODS:
+    for method in PUBLISHED:
         rows += models.published_rows(experiment, RECIPE, method=method, seeds=fewer, draws=10, **options)
     rows += models.honest_rows(experiment, seeds=fewer, methods=["auto"], **options)
     rows += models.honest_rows(experiment, seeds=seeds, methods=["codebook", "task_aware"], **options)
-    rows += models.honest_rows(experiment, seeds=fewer, methods=models.METHODS[1:], **options)
+    rows += models.honest_rows(experiment, seeds=fewer, methods=PUBLISHED[1:], **options)
     return rows + models.reference_rows(experiment)
 
 

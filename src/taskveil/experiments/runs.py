@@ -16,8 +16,6 @@ from typing import Any
 from taskveil.errors import DataError
 from taskveil.experiments.report import Row
 
-EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:

@@ -8,38 +8,16 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from scipy.special import softmax
 
 import taskveil as tv
+from onnx_files import flat, ints, onnx_file
 from taskveil.errors import TaskError
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(120, 4))
 node = helper.make_node
-
-
-def onnx_file(
-    path: Path,
-    nodes: list,
-    weights: dict[str, np.ndarray],
-    shape: list,
-    outputs: int | str = "m",
-    *,
-    opset: int = 17,
-    batch: int | str = "N",
-    kind: int = TensorProto.FLOAT,
-) -> Path:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", kind, [batch, *shape])],
-        [helper.make_tensor_value_info("y", kind, [batch, outputs])],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
-    return path
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -116,59 +94,6 @@ def test_unknown_operators_are_named(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     with pytest.raises(TaskError, match="Erf, Gelu"):
         tv.ModelTask(path)
-
-
-def flat(name: str) -> list:
-    """Whatever shape: one row per record, so that an output of any rank can be compared."""
-    return [node("Flatten", [name], ["y"])]
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, dtype=np.int64)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "weights", "shape"),
-    [
-        ([node("Flatten", ["x"], ["a"], axis=-1), node("Reshape", ["a", "s"], ["y"])], {"s": ints(-1, 12)}, [3, 4]),
-        ([node("GlobalAveragePool", ["x"], ["a"]), node("Squeeze", ["a"], ["b"]), node("Softmax", ["b"], ["y"])], {},
-         [3, 2, 2]),
-        ([node("Squeeze", ["x", "s"], ["a"]), node("Softmax", ["a"], ["y"])], {"s": ints(-1, 2)}, [4, 1, 1]),
-        ([node("Unsqueeze", ["x", "s"], ["a"]), node("Softmax", ["a"], ["b"], axis=1), *flat("b")], {"s": ints(-2, -1)},
-         [4]),
-        ([node("ReduceMean", ["x"], ["a"], axes=[-1]), *flat("a")], {}, [3, 4]),
-        ([node("Clip", ["x"], ["y"])], {}, [4]),
-        ([node("Clip", ["x", "", "u"], ["y"])], {"u": np.float32(0.2)}, [4]),
-        ([node("Constant", [], ["k"], value_float=0.5), node("Mul", ["x", "k"], ["y"])], {}, [4]),
-        ([node("Constant", [], ["k"], value_ints=[-1, 4]), node("Reshape", ["x", "k"], ["y"])], {}, [2, 2]),
-        ([node("Cast", ["w"], ["f"], to=TensorProto.FLOAT), node("MatMul", ["x", "f"], ["y"])],
-         {"w": np.arange(8).reshape(4, 2)}, [4]),
-        ([node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE), node("Add", ["d", "w"], ["e"]),
-          node("Cast", ["e"], ["y"], to=TensorProto.FLOAT)], {"w": np.arange(4) / 3}, [4]),
-        ([node("MaxPool", ["x"], ["a"], kernel_shape=[2], strides=[2], pads=[0, 1], ceil_mode=1), *flat("a")], {},
-         [2, 4]),
-        ([node("MaxPool", ["x"], ["a"], kernel_shape=[3], strides=[2], pads=[1, 1]), *flat("a")], {}, [2, 5]),
-        ([node("AveragePool", ["x"], ["a"], kernel_shape=[2], strides=[2], count_include_pad=1, pads=[1, 1]),
-          *flat("a")], {}, [2, 4]),
-        ([node("Transpose", ["x"], ["a"], perm=[0, 2, 1]), *flat("a")], {}, [2, 3]),
-        ([node("Concat", ["x", "x"], ["a"], axis=-2), *flat("a")], {}, [2, 3]),
-    ],
-)  # fmt: skip
-def test_operators_with_unusual_options(nodes: list, weights: dict, shape: list, tmp_path: Path) -> None:
-    path = onnx_file(tmp_path / "m.onnx", nodes, weights, shape)
-    records = RNG.normal(size=(7, int(np.prod(shape))))
-    given = {"x": records.reshape(7, *shape).astype(np.float32)}
-    (expected,) = ReferenceEvaluator(str(path)).run(None, given)
-    assert tv.ModelTask(path).predict(records) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize(("axis", "axes"), [(None, (1, 2)), (1, (1, 2)), (2, (2,))])
-def test_an_old_softmax_goes_over_all_later_axes(axis: int | None, axes: tuple[int, ...], tmp_path: Path) -> None:
-    options = {} if axis is None else {"axis": axis}
-    nodes = [node("Softmax", ["x"], ["a"], **options), *flat("a")]
-    records = RNG.normal(size=(5, 6))
-    task = tv.ModelTask(onnx_file(tmp_path / "m.onnx", nodes, {}, [2, 3], opset=11))
-    assert task.predict(records) == pytest.approx(softmax(records.reshape(5, 2, 3), axis=axes).reshape(5, 6), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""ONNX operators that slide a window: convolution and pooling, and where their padding lies."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from taskveil.errors import TaskError
+from taskveil.tasks.models.onnx_nodes import Call, Node
+
+
+def conv(call: Call) -> Tensor:
+    """Conv of one to three dimensions."""
+    weight = call.inputs[1]
+    rank = weight.dim() - 2
+    function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
+    result: Tensor = function(
+        F.pad(call.first, _pads(call, list(weight.shape[2:]))),
+        weight,
+        call.input(2),
+        stride=tuple(call.option("strides", [1] * rank)),
+        dilation=tuple(call.option("dilations", [1] * rank)),
+        groups=call.option("group", 1),
+    )
+    return result
+
+
+def max_pool(call: Call) -> Tensor:
+    """MaxPool of one to three dimensions; padding never wins."""
+    size = tuple(call.node.options["kernel_shape"])
+    ones = [1] * len(size)
+    function = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[len(size)]
+    pads = _pads(call, list(size))
+    padded = F.pad(call.first, pads, value=-math.inf) if any(pads) else call.first
+    result = function(
+        padded,
+        size,
+        stride=tuple(call.option("strides", ones)),
+        dilation=tuple(call.option("dilations", ones)),
+        ceil_mode=bool(call.option("ceil_mode", 0)),
+    )
+    return _windows_that_start_inside(result, call, pads)
+
+
+def average_pool(call: Call) -> Tensor:
+    """AveragePool of one to three dimensions, padding counted."""
+    size = tuple(call.node.options["kernel_shape"])
+    function = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(size)]
+    pads = _pads(call, list(size))
+    if any(pads) and not call.option("count_include_pad", 0):
+        raise TaskError("an AveragePool that pads without counting the padding is not supported.")
+    strides = tuple(call.option("strides", [1] * len(size)))
+    result = function(F.pad(call.first, pads), size, strides, 0, bool(call.option("ceil_mode", 0)))
+    return _windows_that_start_inside(result, call, pads)
+
+
+def _windows_that_start_inside(result: Tensor, call: Call, pads: list[int]) -> Tensor:
+    """With ceil_mode torch also keeps windows that begin in the end's padding, because here padding is part of it."""
+    rank = len(pads) // 2
+    for axis, stride in enumerate(call.option("strides", [1] * rank)):
+        start = pads[2 * (rank - 1 - axis)]
+        most = (call.first.shape[axis + 2] + start - 1) // stride + 1
+        result = result.narrow(axis + 2, 0, min(most, result.shape[axis + 2]))
+    return result
+
+
+def _pads(call: Call, kernel: list[int]) -> list[int]:
+    """ONNX lists all starts, then all ends; torch wants (start, end) from the last axis on."""
+    rank = len(kernel)
+    automatic = call.option("auto_pad", b"NOTSET")
+    automatic = automatic.decode() if isinstance(automatic, bytes) else automatic
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        starts, ends = [], []
+        for axis in range(rank):
+            stride = call.option("strides", [1] * rank)[axis]
+            reach = (kernel[axis] - 1) * call.option("dilations", [1] * rank)[axis] + 1
+            size = call.first.shape[axis + 2]
+            total = max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
+            less, more = total // 2, total - total // 2
+            starts.append(less if automatic == "SAME_UPPER" else more)
+            ends.append(more if automatic == "SAME_UPPER" else less)
+    else:
+        pads = call.option("pads", [0] * 2 * rank)
+        starts, ends = list(pads[:rank]), list(pads[rank:])
+    return [amount for axis in range(rank - 1, -1, -1) for amount in (starts[axis], ends[axis])]
+
+
+def _dilated(node: Node) -> bool:
+    return any(step != 1 for step in node.options.get("dilations", []))
+
+
+def dilated_average(node: Node) -> str | None:
+    """Refuses an AveragePool with dilations."""
+    return "an AveragePool with dilations, which is not supported" if _dilated(node) else None
+
+
+def unclear_padding(node: Node) -> str | None:
+    """Refuses a MaxPool whose automatic padding ONNX's own implementations understand differently."""
+    if node.options.get("auto_pad", b"NOTSET") not in (b"SAME_UPPER", b"SAME_LOWER"):
+        return None
+    kernel = node.options["kernel_shape"]
+    gaps = any(s > k for s, k in zip(node.options.get("strides", kernel), kernel, strict=True))
+    return "a MaxPool whose automatic padding is not clear: state its pads" if _dilated(node) or gaps else None
