@@ -5,7 +5,7 @@ import type { Files } from "../src/release";
 /** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
 const VECTORS = new URL("vectors/", import.meta.url);
 
-export const devices = (): string[] => readdirSync(VECTORS).sort();
+export const devices = (): string[] => readdirSync(VECTORS).filter((name) => !name.includes(".")).sort();
 
 export const read = (path: string): Uint8Array<ArrayBuffer> => new Uint8Array(readFileSync(new URL(path, VECTORS)));
 

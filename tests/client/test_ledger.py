@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ ONE, OTHER = b"1" * 32, b"2" * 32
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "ledger.sqlite")
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as opened:
+        yield opened
 
 
 def never() -> bytes:
@@ -50,12 +52,11 @@ def test_the_cap_holds_across_releases_and_rounds(ledger: Ledger) -> None:
 def test_a_cap_of_n_reports_allows_n(tmp_path: Path) -> None:
     for number in range(60):
         epsilon, count = random.Random(number).uniform(0.01, 3), 1 + number % 7
-        ledger = Ledger(tmp_path / f"{number}.sqlite")
-        for place in range(count):
-            ledger.once(ONE, str(place), epsilon, count * epsilon, lambda: b"x")
-        with pytest.raises(BudgetSpentError):
-            ledger.once(ONE, "more", epsilon, count * epsilon, never)
-        ledger.close()
+        with Ledger(tmp_path / f"{number}.sqlite") as ledger:
+            for place in range(count):
+                ledger.once(ONE, str(place), epsilon, count * epsilon, lambda: b"x")
+            with pytest.raises(BudgetSpentError):
+                ledger.once(ONE, "more", epsilon, count * epsilon, never)
 
 
 def test_nan_buys_nothing(ledger: Ledger) -> None:
@@ -73,8 +74,10 @@ def test_a_negative_cost_buys_nothing(ledger: Ledger) -> None:
 
 def test_a_ledger_is_always_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Ledger(":memory:").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
-    assert Ledger(":memory:").once(ONE, "0", 1.0, 1.0, never) == b"kept"
+    with Ledger(":memory:") as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"kept")
+    with Ledger(":memory:") as ledger:
+        assert ledger.once(ONE, "0", 1.0, 1.0, never) == b"kept"
 
 
 @pytest.mark.parametrize("then", ["del ledger", "shutil.copy(path, path + '.backup')", "Ledger(path).close()"])
@@ -141,19 +144,55 @@ def test_what_was_not_made_is_not_spent(ledger: Ledger) -> None:
 def test_every_commit_is_synced(ledger: Ledger) -> None:
     """A kill cannot tell a synced commit from one in the page cache; a power cut can. FULL is 2."""
     assert ledger._open().execute("PRAGMA synchronous").fetchone() == (2,)
-    assert ledger._open().execute("PRAGMA journal_mode").fetchone() == ("persist",)
+    assert ledger._open().execute("PRAGMA journal_mode").fetchone() == (b"persist",)
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """Python 3.13 warns of every connection that is dropped instead of closed; failures on the way count too."""
+    code = """
+import gc, pathlib, sys, warnings
+warnings.simplefilter("always")
+from taskveil.client import Ledger
+from taskveil.errors import LedgerError
+with Ledger(sys.argv[1]) as ledger:
+    ledger.once(b"1" * 32, "0", 1.0, 1.0, lambda: b"x")
+    connection = ledger._connection
+pathlib.Path(sys.argv[1] + ".text").write_text("a letter to my grandmother " * 500)
+try:
+    Ledger(sys.argv[1] + ".text")
+except LedgerError:
+    pass
+gc.collect()
+try:
+    connection.execute("SELECT 1")
+except Exception as error:
+    print(type(error).__name__)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "l")]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert out.stdout.split() == ["ProgrammingError"]
+    assert "ResourceWarning" not in out.stderr
+
+
+def test_a_closed_ledger_makes_no_report(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l") as ledger:
+        pass
+    with pytest.raises(LedgerError, match="was closed"):
+        ledger.once(ONE, "0", 1.0, 1.0, never)
 
 
 def test_it_survives_reopening(tmp_path: Path) -> None:
-    Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, lambda: b"kept")
-    assert Ledger(tmp_path / "l").once(ONE, "0", 1.0, 1.0, never) == b"kept"
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"kept")
+    with Ledger(tmp_path / "l") as ledger:
+        assert ledger.once(ONE, "0", 1.0, 1.0, never) == b"kept"
 
 
 def test_unusable_files_are_explained(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is not a database, it is a letter to my grandmother " * 50)
     (tmp_path / "folder").mkdir()
     for bad in ("text", "folder", "nowhere/ledger"):
-        with pytest.raises(LedgerError, match="no report was made"):
+        with pytest.raises(LedgerError, match="o report was made"):
             Ledger(tmp_path / bad)
 
 
@@ -165,8 +204,8 @@ def test_a_damaged_ledger_makes_no_report(ledger: Ledger, tmp_path: Path) -> Non
     for place in range(100, len(raw)):
         raw[place] = 0xA5
     (tmp_path / "ledger.sqlite").write_bytes(bytes(raw))
-    with pytest.raises(LedgerError):
-        Ledger(tmp_path / "ledger.sqlite").once(ONE, "new", 1.0, 1e6, never)
+    with pytest.raises(LedgerError), Ledger(tmp_path / "ledger.sqlite") as damaged:
+        damaged.once(ONE, "new", 1.0, 1e6, never)
 
 
 def test_a_full_disk_makes_no_report(tmp_path: Path) -> None:
@@ -241,6 +280,199 @@ def test_a_fork_opens_its_own_connection(tmp_path: Path) -> None:
     assert out.stdout.split() == ["0", "True"]
 
 
+FIRST = """
+import os, sys, threading
+from taskveil.client import Ledger
+path = sys.argv[1]
+def slowly():
+    print("inside", flush=True)
+    backup = threading.Thread(target=lambda: open(path, "rb").close())
+    backup.start()
+    backup.join()
+    sys.stdin.readline()
+    return os.urandom(8)
+ledger = Ledger(path)
+print(ledger.once(b"1" * 32, "0", 1.0, 9.0, slowly).hex(), flush=True)
+print(ledger.once(b"1" * 32, "0", 1.0, 9.0, slowly).hex(), flush=True)
+ledger.close()
+"""
+SECOND = """
+import os, sys
+from taskveil.client import Ledger
+ledger = Ledger(sys.argv[1])
+print(ledger.once(b"1" * 32, "0", 1.0, 9.0, lambda: os.urandom(8)).hex(), flush=True)
+ledger.close()
+"""
+
+
+def test_a_backup_in_the_middle_of_a_report_lets_nobody_else_in(tmp_path: Path) -> None:
+    """Closing the file drops a process's POSIX locks on it: in 0.1 two processes then made a report each."""
+    path = str(tmp_path / "l")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    first = subprocess.Popen([sys.executable, "-c", FIRST, path], **pipes)  # type: ignore[call-overload]
+    assert first.stdout.readline() == "inside\n"
+    second = subprocess.Popen([sys.executable, "-c", SECOND, path], **pipes)  # type: ignore[call-overload]
+    with pytest.raises(subprocess.TimeoutExpired):  # it has to wait
+        second.wait(timeout=2)
+    said = first.communicate("go on\n", timeout=60)[0].split() + second.communicate(timeout=60)[0].split()
+    assert len(said) == 3
+    assert len(set(said)) == 1
+
+
+def test_two_ledgers_of_one_process_take_turns(ledger: Ledger) -> None:
+    """POSIX locks do not keep a process from itself."""
+    inside = threading.Event()
+
+    def slowly() -> bytes:
+        inside.set()
+        time.sleep(0.3)
+        return b"slow"
+
+    thread = threading.Thread(target=ledger.once, args=(ONE, "0", 1.0, 1.0, slowly))
+    thread.start()
+    inside.wait()
+    with Ledger(ledger.path) as other:
+        assert other.once(ONE, "0", 1.0, 1.0, never) == b"slow"
+    thread.join()
+
+
+INTERRUPTED = """
+import os, random, signal, sqlite3, sys
+from taskveil.client import Ledger
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+path, chance = sys.argv[1], random.Random(int(sys.argv[2]))
+ledger = Ledger(path)
+interrupted = 0
+for number in range(150):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(2e-5, 2e-3))
+        ledger.once(b"1" * 32, str(number), 1.0, 1e9, lambda: os.urandom(8))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+    other = sqlite3.connect(path, timeout=2, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # what another process would have to wait for
+    (recorded,) = other.execute("SELECT count(*) FROM reports").fetchone()
+    other.execute("ROLLBACK")
+    other.close()
+    assert recorded <= number + 1
+    again = ledger.once(b"1" * 32, str(number), 1.0, 1e9, lambda: os.urandom(8))
+    assert ledger.once(b"1" * 32, str(number), 1.0, 1e9, None) == again
+print(interrupted, ledger.spent)
+"""
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_interrupts_at_any_moment_wedge_nothing(seed: str, tmp_path: Path) -> None:
+    """In 0.1 a signal between BEGIN and the code that would roll it back left the transaction open for ever."""
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "l"), seed]
+    out = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert out.returncode == 0, out.stderr
+    interrupted, spent = out.stdout.split()
+    assert int(interrupted) > 20
+    assert float(spent) == 150
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "epsilon = -5.0",
+        "epsilon = -1e-300",
+        "epsilon = 'abc'",
+        "epsilon = '1.0x'",
+        "epsilon = x'0102'",
+        "epsilon = 9e999",
+        "epsilon = -9e999",
+        "epsilon = CAST(x'ff' AS TEXT)",
+        "bytes = 'text'",
+        "bytes = 7",
+    ],
+)
+def test_altered_numbers_are_not_believed(change: str, tmp_path: Path) -> None:
+    """In 0.1 a negative budget in the file voided the cap, and others raised whatever they raised."""
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.once(ONE, "0", 1.0, 9.0, lambda: b"x")
+        connection = sqlite3.connect(tmp_path / "l")
+        connection.execute(f"UPDATE reports SET {change}")
+        connection.commit()
+        connection.close()
+        with pytest.raises(LedgerError, match=r"was altered.*Restore it from a backup"):
+            ledger.once(ONE, "0", 1.0, 9.0, never)
+
+
+def test_a_ledger_that_was_cut_short_is_not_an_empty_one(tmp_path: Path) -> None:
+    """In 0.1 a file of no bytes meant that nothing was spent."""
+    path = tmp_path / "l"
+    with Ledger(path) as ledger:
+        for place in range(30):
+            ledger.once(ONE, str(place), 1.0, 99.0, lambda: os.urandom(500))
+    whole = path.read_bytes()
+    for length in (0, 1, 50, 100, 4095, 4096, 8192, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(LedgerError, match="Restore it from a backup"):
+            Ledger(path)
+    path.write_bytes(whole)
+    with Ledger(path) as ledger:
+        assert ledger.spent == 30.0
+
+
+def test_another_programs_database_is_no_ledger(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "l")
+    connection.execute("CREATE TABLE grandmother (letter)")
+    connection.close()
+    with pytest.raises(LedgerError, match="is no ledger"):
+        Ledger(tmp_path / "l")
+
+
+def test_damage_anywhere_is_a_ledger_error_or_harmless(tmp_path: Path) -> None:
+    """Random bytes written at random places: what was recorded comes back as it was, or a LedgerError, nothing else."""
+    path, chance = tmp_path / "l", random.Random(0)
+    with Ledger(path) as ledger:
+        for place in range(20):
+            ledger.once(ONE, str(place), 1.0, 99.0, lambda: b"r" * 60)
+    whole, refused = path.read_bytes(), 0
+    for _ in range(150):
+        raw = bytearray(whole)
+        start = chance.choice([chance.randrange(200), chance.randrange(len(raw))])
+        raw[start : start + chance.choice([1, 4, 40])] = chance.randbytes(1) * chance.choice([1, 4, 40])
+        path.write_bytes(bytes(raw))
+        try:
+            with Ledger(path) as ledger:
+                ledger.once(ONE, "3", 1.0, 1e9, lambda: b"new")
+                ledger.once(ONE, "new", 1.0, 1e9, lambda: b"new")
+        except LedgerError:
+            refused += 1
+    assert refused > 20
+
+
+def test_new_files_are_their_owners_own(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Ledger(tmp_path / "l") as ledger:
+            ledger.once(ONE, "0", 1.0, 1.0, lambda: b"x")
+    finally:
+        os.umask(before)
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("l", "l.lock", "l-journal"), "0o600")
+
+
+def test_a_kill_while_a_ledger_is_made_leaves_none(tmp_path: Path) -> None:
+    (tmp_path / "l.new").write_bytes(b"half of it")
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"x")
+    assert not (tmp_path / "l.new").exists()
+
+
+@pytest.mark.parametrize("path", ["\ud800", "a\0b", "", "x" * 5000, "loop", 7, None])
+def test_odd_paths_are_ledger_errors(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(LedgerError, match="no report was made"):
+        Ledger(path)
+
+
 WORKER = """
 import sys
 from taskveil.client import Client
@@ -278,6 +510,6 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
         assert len(recorded) <= len(seen) + 1  # at most the one report that was recorded but not yet sent
         seen = {place: sent.lower() for place, sent in recorded.items()}
     assert len(seen) > 25
-    client = Client.load(tmp_path / "r", ledger=path, cap=1e9)
-    assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
-    assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())
+    with Client.load(tmp_path / "r", ledger=path, cap=1e9) as client:
+        assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
+        assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())

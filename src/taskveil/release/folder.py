@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.reading import CLIENT, MANIFEST, read_device, read_files, unpack
+from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, read_device, read_files, unpack
 from taskveil.decoders import Decoder
-from taskveil.errors import ReleaseError, TaskveilError
+from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
 from taskveil.release.manifest import manifest_of, write_files
@@ -125,5 +125,5 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         return parts, str(client["digest"])
     except ReleaseError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, TaskveilError) as error:
+    except BROKEN as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error}") from error
