@@ -1,11 +1,12 @@
-import { encode } from "./encoders";
-import { type Source, system } from "./entropy";
-import { fail } from "./errors";
-import { Ledger } from "./ledger";
-import { favoured, randomise } from "./mechanisms";
-import { enforce } from "./regions";
-import { type Device, type Files, readDevice } from "./release";
-import { hex, packPayload, Report } from "./wire";
+import { encode } from "./encoders.js";
+import { type Source, system } from "./entropy.js";
+import { fail } from "./errors.js";
+import { Ledger } from "./ledger.js";
+import { favoured, randomise } from "./mechanisms.js";
+import { enforce } from "./regions.js";
+import type { Files } from "./files.js";
+import { type Device, readDevice } from "./release.js";
+import { hex, packPayload, Report } from "./wire.js";
 
 export type Values = Readonly<Record<string, number>> | ArrayLike<number>;
 

@@ -4,7 +4,7 @@
  * One read-write transaction looks, adds up, randomises and stores; the report is returned when that transaction is
  * complete (`durability: "strict"`), and the browser runs such transactions one at a time across all tabs.
  */
-import { fail, TaskveilError } from "./errors";
+import { fail, TaskveilError } from "./errors.js";
 
 const STORE = "reports";
 /** A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded. */

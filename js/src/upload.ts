@@ -1,7 +1,7 @@
 /** Sends reports as they are, again and again if the network fails; a retry is never randomised anew. */
-import { system } from "./entropy";
-import { TaskveilError } from "./errors";
-import { BINARY, packBatch, PROBLEM, type Report } from "./wire";
+import { system } from "./entropy.js";
+import { TaskveilError } from "./errors.js";
+import { BINARY, packBatch, PROBLEM, type Report } from "./wire.js";
 
 export interface UploadOptions {
   batch?: number;

@@ -3,10 +3,10 @@ import "fake-indexeddb/auto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Client, packBatch, Report, TaskveilError, upload } from "../src/index";
-import { Ledger } from "../src/ledger";
-import { hex } from "../src/wire";
-import { devices, files } from "./files";
+import { Client, packBatch, Report, TaskveilError, upload } from "../src/index.js";
+import { Ledger } from "../src/ledger.js";
+import { hex } from "../src/wire.js";
+import { devices, files } from "./files.js";
 
 let number = 0;
 const fresh = (): string => `ledger-${number++}`;
