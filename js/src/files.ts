@@ -43,8 +43,8 @@ export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{
   if ((await sha256(weights)) !== manifest.weights_sha256) {
     fail("release", "weights.safetensors was altered or cut short. Fetch the release again.");
   }
-  // Python writes numbers with a fraction as such; JSON.parse would take 1 for 1.0.
-  if (!/^  "epsilon": [0-9]+(\.|e|\.[0-9]+e)[-+]?[0-9]+,$/m.test(text)) need(false, "its epsilon is not written as a number above zero");
+  // Python takes no 1 for 1.0, which JSON.parse cannot tell apart.
+  need(/^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""), "epsilon is not written as a fraction of at least 0");
   return { manifest, tensors: safetensors(weights) };
 }
 
