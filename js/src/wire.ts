@@ -41,6 +41,12 @@ export class Report {
   }
 }
 
+/** Whether something has what a report has; other copies of this code make reports too. */
+export function isReport(given: unknown): given is Report {
+  const { release, id, payload } = (given ?? {}) as Partial<Report>;
+  return release?.length === 32 && id?.length === 16 && payload !== undefined && payload.length >= 1 && payload.length <= MOST_PAYLOAD;
+}
+
 /** Whether two reports can travel in one batch. */
 export function alike(one: Report, other: Report): boolean {
   return one.payload.length === other.payload.length && one.release.every((v, i) => v === other.release[i]);
@@ -49,7 +55,7 @@ export function alike(one: Report, other: Report): boolean {
 /** Reports of one release, in bytes. */
 export function packBatch(reports: readonly Report[]): Uint8Array<ArrayBuffer> {
   const first = reports[0];
-  if (!first || reports.length > MOST || !reports.every((report) => alike(report, first))) {
+  if (!first || reports.length > MOST || !reports.every((report) => isReport(report) && alike(report, first))) {
     fail("wire", `a batch holds 1 to ${MOST} reports of one release; pack those of other releases apart.`);
   }
   const counts = new DataView(new ArrayBuffer(6));
