@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import type { Files } from "./files.js";
 import { Ledger } from "./ledger.js";
 import { favoured, randomise } from "./mechanisms.js";
-import { abortSignal, duration, onlyKnown, roundName } from "./options.js";
+import { abortSignal, addressOf, duration, onlyKnown, roundName } from "./options.js";
 import { download } from "./patience.js";
 import { enforce } from "./regions.js";
 import { type Device, readDevice } from "./release.js";
@@ -76,14 +76,17 @@ export class Client {
     return this.device.epsilon;
   }
 
+  /** The promise in words, for the person to read. It is for one report: n reports cost n times ε together. */
   get statement(): string {
     return this.device.statement;
   }
 
+  /** The names a record's numbers go by, in the release's order; null if it names none. */
   get columns(): readonly string[] | null {
     return this.device.columns;
   }
 
+  /** What each of them is measured in. */
   get units(): readonly string[] | null {
     return this.device.units;
   }
@@ -163,9 +166,7 @@ export function record({ columns, encoder }: Device, values: Values<object>): nu
 async function fetchFiles(folder: string | URL, { verifyKey, ...options }: Options): Promise<Files> {
   const timeout = duration("timeout", options.timeout ?? 10_000, 1);
   const signal = abortSignal(options.signal);
-  const here = globalThis.location?.href;
-  if (!URL.canParse(folder, here)) fail("release", "the release's address is no URL; give it in full.");
-  const base = new URL(folder, here);
+  const base = addressOf(folder) ?? fail("release", "the release's address is no URL; give it in full.");
   if (!base.pathname.endsWith("/")) base.pathname += "/";
   const get = (name: string): Promise<Uint8Array> => download(new URL(name, base), timeout, signal);
   const [manifest, weights, signature] = await Promise.all([

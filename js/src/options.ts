@@ -34,3 +34,12 @@ export function roundName(round: unknown): string {
   if (typeof round === "string" || Number.isSafeInteger(round)) return String(round);
   return fail("data", "a round is named by a text or a whole number.");
 }
+
+/** An address, relative to the page where there is one; null where it is none. */
+export function addressOf(url: string | URL): URL | null {
+  try {
+    return new URL(url, globalThis.location?.href);
+  } catch {
+    return null;
+  }
+}

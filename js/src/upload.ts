@@ -1,24 +1,30 @@
 /** Sends reports as they are, again and again if the network fails; a retry is never randomised anew. */
 import { system } from "./entropy.js";
 import { fail } from "./errors.js";
-import { abortSignal, duration, onlyKnown, whole } from "./options.js";
+import { abortSignal, addressOf, duration, onlyKnown, whole } from "./options.js";
 import { body, Patience, pauseFor } from "./patience.js";
 import { alike, BINARY, isReport, MOST, packBatch, PROBLEM, type Report } from "./wire.js";
 
 export interface UploadOptions {
   /** Reports sent at once, 1000 unless told otherwise. */
-  batch?: number;
+  batch?: number | undefined;
   /** How often a batch is sent before giving up, 6 unless told otherwise. */
-  attempts?: number;
+  attempts?: number | undefined;
   /** Milliseconds until an attempt counts as failed, 10,000 unless told otherwise. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** Milliseconds before the first retry, 500 unless told otherwise; doubles every time. */
-  pause?: number;
+  pause?: number | undefined;
   /** Stops the upload: the error then has the code "aborted", and says how many reports were accepted before. */
   signal?: AbortSignal | undefined;
 }
 
-type Settings = Required<Omit<UploadOptions, "signal">> & { signal: AbortSignal | undefined };
+interface Settings {
+  batch: number;
+  attempts: number;
+  timeout: number;
+  pause: number;
+  signal: AbortSignal | undefined;
+}
 
 const OPTIONS = ["batch", "attempts", "timeout", "pause", "signal"];
 const LONGEST = 60_000;
@@ -53,9 +59,7 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
 }
 
 function address(url: string | URL): URL {
-  const base = globalThis.location?.href;
-  if (!URL.canParse(url, base)) fail("upload", "the collector's address is no URL; give it in full, as in https://collector.example/v1/reports.");
-  const target = new URL(url, base);
+  const target = addressOf(url) ?? fail("upload", "the collector's address is no URL; give it in full, as in https://collector.example/v1/reports.");
   const local = ["localhost", "127.0.0.1", "[::1]"].includes(target.hostname);
   if (target.protocol !== "https:" && !(target.protocol === "http:" && local)) fail("upload", `reports are sent over https only, got ${target}.`);
   if (target.username || target.password) fail("upload", "reports are sent to an address without a name or password in it.");
