@@ -9,7 +9,9 @@ const LIMIT = 15_000;
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 rmSync(here("dist"), { recursive: true, force: true });
-execFileSync(process.execPath, [here("node_modules/typescript/bin/tsc"), "-p", here("tsconfig.build.json")], { stdio: "inherit" });
+execFileSync(process.execPath, [here("node_modules/typescript/bin/tsc"), "-p", here("tsconfig.build.json")], {
+  stdio: "inherit",
+});
 await build({
   entryPoints: [here("src/index.ts")],
   bundle: true,

@@ -64,7 +64,11 @@ export async function checkClient({ step, page }) {
         request.onsuccess = () => (request.result.close(), done());
       });
       const again = await Client.load("/release/client/", { ledger: "old", cap: 1e9 });
-      return { spent: await again.spent(), same: (await again.recorded("a")).id.join() === made.id.join(), report: made.toBytes().length };
+      return {
+        spent: await again.spent(),
+        same: (await again.recorded("a")).id.join() === made.id.join(),
+        report: made.toBytes().length,
+      };
     }, X);
     assert.deepEqual({ spent, same, report }, { spent: 2.5, same: true, report: 53 });
   });
@@ -121,22 +125,30 @@ export async function checkClient({ step, page }) {
   });
 
   await step("a forged region freezes no page, whatever the record", async () => {
-    const { usual, forged } = await page.evaluate(async ({ manifest, weights }) => {
-      const { Client } = await import("/taskveil.js");
-      const files = { manifest: Uint8Array.from(manifest), weights: Uint8Array.from(weights) };
-      const clients = { usual: await Client.load("/release/client/", { ledger: "both", cap: 1e9 }), forged: await Client.load(files, { ledger: "both", cap: 1e9 }) };
-      const times = { usual: [], forged: [] };
-      for (let round = 0; round < 40; round++) {
-        for (const kind of ["usual", "forged"]) {
-          const x = kind === "usual" ? [50, 70, 120, 7, 8] : [0.3 + round / 1000, 0.7];
-          const start = performance.now();
-          await clients[kind].report(x, { round });
-          times[kind].push(performance.now() - start);
+    const { usual, forged } = await page.evaluate(
+      async ({ manifest, weights }) => {
+        const { Client } = await import("/taskveil.js");
+        const files = { manifest: Uint8Array.from(manifest), weights: Uint8Array.from(weights) };
+        const clients = {
+          usual: await Client.load("/release/client/", { ledger: "both", cap: 1e9 }),
+          forged: await Client.load(files, { ledger: "both", cap: 1e9 }),
+        };
+        const times = { usual: [], forged: [] };
+        for (let round = 0; round < 40; round++) {
+          for (const kind of ["usual", "forged"]) {
+            const x = kind === "usual" ? [50, 70, 120, 7, 8] : [0.3 + round / 1000, 0.7];
+            const start = performance.now();
+            await clients[kind].report(x, { round });
+            times[kind].push(performance.now() - start);
+          }
         }
-      }
-      return { usual: times.usual.sort((a, b) => a - b)[30], forged: times.forged.sort((a, b) => a - b)[30] };
-    }, await thinRelease());
-    console.log(`  three quarters of the reports take up to ${forged.toFixed(2)} ms, of an ordinary release ${usual.toFixed(2)} ms`);
+        return { usual: times.usual.sort((a, b) => a - b)[30], forged: times.forged.sort((a, b) => a - b)[30] };
+      },
+      await thinRelease(),
+    );
+    console.log(
+      `  three quarters of the reports take up to ${forged.toFixed(2)} ms, of an ordinary release ${usual.toFixed(2)} ms`,
+    );
     assert.ok(forged < 3 * usual + 10);
   });
 }

@@ -17,10 +17,15 @@ const contrasts = (page) =>
       return [255, 255, 255];
     };
     return [...document.querySelectorAll("body *")]
-      .filter((element) => element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+      .filter(
+        (element) => element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()),
+      )
       .map((element) => {
         const [a, b] = [luminance(channels(getComputedStyle(element).color)), luminance(behind(element))];
-        return { what: element.id || element.className || element.tagName, contrast: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) };
+        return {
+          what: element.id || element.className || element.tagName,
+          contrast: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05),
+        };
       });
   });
 
@@ -32,7 +37,10 @@ export async function checkPage({ step, visit, picture, open, url }) {
   await step("every text has a contrast of at least 4.5", async () => {
     const found = await contrasts(page);
     assert.ok(found.length > 40);
-    assert.deepEqual(found.filter(({ contrast }) => contrast < 4.5), []);
+    assert.deepEqual(
+      found.filter(({ contrast }) => contrast < 4.5),
+      [],
+    );
   });
 
   await step("moving a slider announces its own value and nothing else", async () => {
@@ -60,7 +68,8 @@ export async function checkPage({ step, visit, picture, open, url }) {
       assert.ok(wide <= width, `${wide} pixels on a screen of ${width}`);
       const outside = await phone.$$eval(
         "body *",
-        (all, most) => all.filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > most + 0.5).map((e) => e.id || e.tagName),
+        (all, most) =>
+          all.filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > most + 0.5).map((e) => e.id || e.tagName),
         width,
       );
       assert.deepEqual(outside, []);

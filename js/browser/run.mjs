@@ -35,7 +35,10 @@ async function visit(viewport) {
   const page = await context.newPage();
   if (viewport) await page.setViewportSize(viewport);
   page.on("pageerror", (error) => errors.push(error));
-  page.on("console", (message) => message.type() === "error" && !/status of [45]/.test(message.text()) && errors.push(message.text()));
+  page.on(
+    "console",
+    (message) => message.type() === "error" && !/status of [45]/.test(message.text()) && errors.push(message.text()),
+  );
   await page.goto(server.url);
   await page.waitForSelector("body[data-ready=true]");
   return page;
@@ -59,7 +62,12 @@ try {
     const before = await heights(page);
     assert.equal(await page.locator("#sofar").textContent(), "So far nothing was drawn.");
     assert.match(await text(page, "statement"), /7\.39 times as likely/);
-    for (const [i, value] of [["0", "80"], ["2", "170"], ["4", "2"]]) await page.fill(`#slider-${i}`, value);
+    for (const [i, value] of [
+      ["0", "80"],
+      ["2", "170"],
+      ["4", "2"],
+    ])
+      await page.fill(`#slider-${i}`, value);
     assert.notEqual(await heights(page), before);
     assert.match(await text(page, "tell"), /No report can ever reach more than 7\.39 times/);
     assert.equal(server.received.length, 0);
@@ -82,7 +90,10 @@ try {
     server.script.push(503, 429);
     await page.click("#submit");
     await page.waitForFunction(() => document.getElementById("status").textContent.startsWith("Sent"));
-    assert.deepEqual(server.received.map((r) => r.status), [503, 429, 202]);
+    assert.deepEqual(
+      server.received.map((r) => r.status),
+      [503, 429, 202],
+    );
     const [body, ...others] = server.received.map((r) => r.body.toString("hex"));
     assert.ok(others.every((other) => other === body));
     assert.equal(body.length / 2, 4 + 32 + 6 + 16 + 1);
@@ -161,7 +172,9 @@ try {
       times.sort((a, b) => a - b);
       return { plain, quick: times[15], whole: times[30] };
     });
-    console.log(`  encode, bound and score ${plain.toFixed(4)} ms; a report recorded durably in IndexedDB, median ${whole.toFixed(2)} ms`);
+    console.log(
+      `  encode, bound and score ${plain.toFixed(4)} ms; a report recorded durably in IndexedDB, median ${whole.toFixed(2)} ms`,
+    );
     assert.ok(quick < 2, `the faster quarter takes ${quick} ms`); // the median also measures who else writes to the disk
   });
   await checkPage({ step, visit, picture, open: async () => context, url: server.url });

@@ -27,7 +27,10 @@ export async function serve(port = 0) {
     const file = path === "/taskveil.js" ? "dist/taskveil.js" : `demo${path === "/" ? "/index.html" : path}`;
     try {
       const body = await readFile(new URL(file, root));
-      response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Content-Security-Policy": POLICY });
+      response.writeHead(200, {
+        "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
+        "Content-Security-Policy": POLICY,
+      });
       response.end(body);
     } catch {
       response.writeHead(404).end();

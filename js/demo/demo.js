@@ -63,13 +63,20 @@ function redraw() {
     bar.classList.toggle("drawn", k === drawn);
   });
   const likely = (odds) => odds.flatMap((p, k) => (p === Math.max(...odds) ? [k] : [])).join(", ");
-  $("chart").setAttribute("aria-label", `Your likeliest reports are ${likely(mine)}, the other person's ${likely(theirs)}; all others have ${percent(Math.min(...mine))} each.`);
+  $("chart").setAttribute(
+    "aria-label",
+    `Your likeliest reports are ${likely(mine)}, the other person's ${likely(theirs)}; all others have ${percent(Math.min(...mine))} each.`,
+  );
   // Play, not reports: these are drawn for the picture and never leave the page.
   $("samples").textContent = Array.from({ length: 10 }, () => pick(mine)).join(", ");
   const k = drawn ?? mine.indexOf(Math.max(...mine));
   const ratio = mine[k] / theirs[k];
-  const [likelier, other, factor] = ratio >= 1 ? ["you", "the other person", ratio] : ["the other person", "the likes of you", 1 / ratio];
-  const learns = ratio === 1 ? "nothing that sets you and the other person apart" : `that it is ${factor.toFixed(2)} times as likely from ${likelier} as from ${other}`;
+  const [likelier, other, factor] =
+    ratio >= 1 ? ["you", "the other person", ratio] : ["the other person", "the likes of you", 1 / ratio];
+  const learns =
+    ratio === 1
+      ? "nothing that sets you and the other person apart"
+      : `that it is ${factor.toFixed(2)} times as likely from ${likelier} as from ${other}`;
   $("tell").textContent =
     `${drawn === null ? `If it were to receive report ${k}` : `From report ${k}`}, the server learns ${learns}. ` +
     `No report can ever reach more than ${times(client.epsilon)} times, for any two people. It cannot tell your record. ` +
@@ -89,7 +96,10 @@ function redraw() {
 
 function pick(odds) {
   let u = crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
-  return Math.max(0, odds.findIndex((p) => (u -= p) < 0));
+  return Math.max(
+    0,
+    odds.findIndex((p) => (u -= p) < 0),
+  );
 }
 
 async function budget() {
@@ -99,7 +109,9 @@ async function budget() {
   $("meter").style.width = `${Math.min(100, (100 * spent) / client.cap)}%`;
   const rounds = Math.round(spent / client.epsilon);
   $("sofar").textContent =
-    rounds === 0 ? "So far nothing was drawn." : `All that was drawn so far together: at most e^${spent.toFixed(0)}\u00a0=\u00a0${times(spent)} times as likely from you as from anybody else.`;
+    rounds === 0
+      ? "So far nothing was drawn."
+      : `All that was drawn so far together: at most e^${spent.toFixed(0)}\u00a0=\u00a0${times(spent)} times as likely from you as from anybody else.`;
 }
 
 function say(text, failed = false) {

@@ -44,7 +44,10 @@ export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{
     fail("release", "weights.safetensors was altered or cut short. Fetch the release again.");
   }
   // Python takes no 1 for 1.0, which JSON.parse cannot tell apart.
-  need(/^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""), "epsilon is not written as a fraction of at least 0");
+  need(
+    /^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""),
+    "epsilon is not written as a fraction of at least 0",
+  );
   return { manifest, tensors: safetensors(weights) };
 }
 
@@ -91,7 +94,10 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
         ? new Float64Array(part)
         : Float64Array.from(entry.dtype === "I64" ? new BigInt64Array(part) : new Int8Array(part), Number);
     need(["F64", "I64", "I8"].includes(entry.dtype) && data.length === product(entry.shape), `tensor ${name}`);
-    need(data.every((v) => (entry.dtype === "F64" ? Number.isFinite(v) : Number.isSafeInteger(v))), `numbers in ${name}`);
+    need(
+      data.every((v) => (entry.dtype === "F64" ? Number.isFinite(v) : Number.isSafeInteger(v))),
+      `numbers in ${name}`,
+    );
     tensors.set(name, { shape: entry.shape, dtype: entry.dtype, data });
   }
   return tensors;

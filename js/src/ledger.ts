@@ -53,7 +53,8 @@ export class Ledger {
           else resolve(new Ledger(request.result));
         };
         request.onerror = () => reject(reason ?? request.error);
-        request.onblocked = () => reject((reason = new Error("another tab still runs an older version of this page: close it and load this one again")));
+        request.onblocked = () =>
+          reject((reason = new Error("another tab still runs an older version of this page: close it and load this one again")));
       }),
     );
   }

@@ -25,7 +25,8 @@ export function duration(name: string, value: unknown, least: number): number {
 }
 
 export function abortSignal(value: unknown): AbortSignal | undefined {
-  const good = value === undefined || (typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value);
+  const good =
+    value === undefined || (typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value);
   return good ? (value as AbortSignal | undefined) : fail("data", "signal must be an AbortSignal.");
 }
 

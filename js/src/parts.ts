@@ -47,7 +47,14 @@ export class Parts {
       const top = row.reduce((sum, v) => sum + Math.max(v, 0) * LEVELS, start);
       return Math.floor(Math.max(top, 0) / 2 ** hidden.shift[unit]!);
     });
-    exactSums("output layer", [[weights, largest], [hidden.skip, full]], offset);
+    exactSums(
+      "output layer",
+      [
+        [weights, largest],
+        [hidden.skip, full],
+      ],
+      offset,
+    );
     return { ...shared, hidden, output: { weights, offset }, softmax: e.softmax };
   }
 
@@ -85,7 +92,10 @@ export class Parts {
     if (r.kind === "box_region") {
       fields(r, "step low high");
       const [low, high] = [bound(r.low, d), bound(r.high, d)];
-      need(low.every((v, i) => v <= high[i]!), "box region");
+      need(
+        low.every((v, i) => v <= high[i]!),
+        "box region",
+      );
       return { kind: r.kind, step: r.step, low, high };
     }
     const center = bound(r.center, d);
@@ -127,9 +137,15 @@ export class Parts {
     need(Number.isSafeInteger(budget) && budget >= 0 && budget <= MOST_LEVELS, "lattice budget");
     const near = (numbers: Float64Array): boolean => numbers.every((v) => Math.abs(v) <= FARTHEST);
     need(near(levels) && near(region.low) && near(region.high), "lattice levels must lie within ±2^24 steps");
-    need(lengths.every((v) => v >= 0), "lattice lengths");
+    need(
+      lengths.every((v) => v >= 0),
+      "lattice lengths",
+    );
     const points = lattice(region, levels, lengths, counts, budget);
-    need(points.directions.every((direction) => direction.lengths.includes(0)), "lattice");
+    need(
+      points.directions.every((direction) => direction.lengths.includes(0)),
+      "lattice",
+    );
     return points;
   }
 
@@ -167,11 +183,15 @@ function fields(part: Json, names: string): void {
 function exactSums(name: string, inputs: [weights: Float64Array, largest: Float64Array][], offset: Float64Array): void {
   const reach = offset.map((start, row) =>
     inputs.reduce(
-      (sum, [weights, largest]) => largest.reduce((part, most, i) => part + Math.abs(weights[row * largest.length + i]!) * most, sum),
+      (sum, [weights, largest]) =>
+        largest.reduce((part, most, i) => part + Math.abs(weights[row * largest.length + i]!) * most, sum),
       Math.abs(start),
     ),
   );
-  need(reach.every((v) => v < EXACT), `${name}: weights are too large for exact sums`);
+  need(
+    reach.every((v) => v < EXACT),
+    `${name}: weights are too large for exact sums`,
+  );
 }
 
 /** The same for the scores of every stage, whatever the stages before it reported. */

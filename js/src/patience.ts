@@ -66,7 +66,9 @@ export async function download(url: URL, timeout: number, signal: AbortSignal | 
   } catch (error) {
     if (error instanceof TaskveilError) throw error;
     if (signal?.aborted) fail("aborted", "loading the release was stopped by its signal.", { cause: signal.reason });
-    return fail("release", `cannot fetch ${name} (${error}). Load the release again when the network is better.`, { cause: error });
+    return fail("release", `cannot fetch ${name} (${error}). Load the release again when the network is better.`, {
+      cause: error,
+    });
   } finally {
     patience.end();
   }

@@ -61,7 +61,13 @@ export function l1Diameter(region: Region): bigint {
  * The region lower ≤ signs · k ≤ upper, its vectors brought into the order above; null unless there is exactly one bound
  * for every sign vector (up to a common sign) and the center lies inside.
  */
-export function signRegion(step: number, center: Float64Array, signs: Float64Array, lower: Float64Array, upper: Float64Array): Signs | null {
+export function signRegion(
+  step: number,
+  center: Float64Array,
+  signs: Float64Array,
+  lower: Float64Array,
+  upper: Float64Array,
+): Signs | null {
   const d = center.length;
   const count = 2 ** (d - 1);
   const [below, above] = [new Float64Array(count).fill(NaN), new Float64Array(count)];

@@ -59,14 +59,23 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
 }
 
 function address(url: string | URL): URL {
-  const target = addressOf(url) ?? fail("upload", "the collector's address is no URL; give it in full, as in https://collector.example/v1/reports.");
-  const local = ["localhost", "127.0.0.1", "[::1]"].includes(target.hostname);
-  if (target.protocol !== "https:" && !(target.protocol === "http:" && local)) fail("upload", `reports are sent over https only, got ${target}.`);
+  const target =
+    addressOf(url) ??
+    fail("upload", "the collector's address is no URL; give it in full, as in https://collector.example/v1/reports.");
   if (target.username || target.password) fail("upload", "reports are sent to an address without a name or password in it.");
+  const local = ["localhost", "127.0.0.1", "[::1]"].includes(target.hostname);
+  if (target.protocol !== "https:" && !(target.protocol === "http:" && local)) {
+    fail("upload", `reports are sent over https only, got ${target}.`);
+  }
   return target;
 }
 
-async function send(batch: Uint8Array<ArrayBuffer>, target: URL, { attempts, timeout, pause, signal }: Settings, sent: number): Promise<void> {
+async function send(
+  batch: Uint8Array<ArrayBuffer>,
+  target: URL,
+  { attempts, timeout, pause, signal }: Settings,
+  sent: number,
+): Promise<void> {
   let [reason, status, wait]: [string, number | undefined, number] = ["", undefined, 0];
   for (let attempt = 0; attempt < attempts; attempt++) {
     if (attempt) await pauseFor(wait, signal);
@@ -106,7 +115,10 @@ async function send(batch: Uint8Array<ArrayBuffer>, target: URL, { attempts, tim
 }
 
 function aborted(signal: AbortSignal, sent: number): never {
-  fail("aborted", "the upload was stopped by its signal. Reports that were not accepted can be sent later as they are.", { sent, cause: signal.reason });
+  fail("aborted", "the upload was stopped by its signal. Reports that were not accepted can be sent later as they are.", {
+    sent,
+    cause: signal.reason,
+  });
 }
 
 /** What an RFC 9457 problem document says, however little that is. */

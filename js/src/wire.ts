@@ -44,7 +44,9 @@ export class Report {
 /** Whether something has what a report has; other copies of this code make reports too. */
 export function isReport(given: unknown): given is Report {
   const { release, id, payload } = (given ?? {}) as Partial<Report>;
-  return release?.length === 32 && id?.length === 16 && payload !== undefined && payload.length >= 1 && payload.length <= MOST_PAYLOAD;
+  return (
+    release?.length === 32 && id?.length === 16 && payload !== undefined && payload.length >= 1 && payload.length <= MOST_PAYLOAD
+  );
 }
 
 /** Whether two reports can travel in one batch. */

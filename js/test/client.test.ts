@@ -84,20 +84,26 @@ test("a misspelt option is refused, not forgotten", () =>
   expect(load("lattice", { verify_key: new Uint8Array(32) } as never)).rejects.toThrow("unknown options [verify_key]"));
 
 describe("rounds", () => {
-  test.each([NaN, null, {}, [], 1.5, Infinity, 2 ** 53, true, 3n, Symbol("s")])("that are no names are refused: %o", async (round) => {
-    const client = await load();
-    await expect(client.report(RECORD, { round: round as never })).rejects.toMatchObject({ code: "data" });
-    await expect(client.recorded(round as never)).rejects.toMatchObject({ code: "data" });
-    expect(await client.spent()).toBe(0);
-  });
+  test.each([NaN, null, {}, [], 1.5, Infinity, 2 ** 53, true, 3n, Symbol("s")])(
+    "that are no names are refused: %o",
+    async (round) => {
+      const client = await load();
+      await expect(client.report(RECORD, { round: round as never })).rejects.toMatchObject({ code: "data" });
+      await expect(client.recorded(round as never)).rejects.toMatchObject({ code: "data" });
+      expect(await client.spent()).toBe(0);
+    },
+  );
 
-  test.each([{ rounds: 1 }, { round: "1", cap: 3 }, "7", 7, null, ["round"]])("do not come from misspelt options: %o", async (options) => {
-    const client = await load();
-    await expect(client.report(RECORD, options as never)).rejects.toMatchObject({ code: "data" });
-    expect(await client.spent()).toBe(0);
-  });
+  test.each([{ rounds: 1 }, { round: "1", cap: 3 }, "7", 7, null, ["round"]])(
+    "do not come from misspelt options: %o",
+    async (options) => {
+      const client = await load();
+      await expect(client.report(RECORD, options as never)).rejects.toMatchObject({ code: "data" });
+      expect(await client.spent()).toBe(0);
+    },
+  );
 
-  test("are texts or whole numbers, and 1 is \"1\"", async () => {
+  test('are texts or whole numbers, and 1 is "1"', async () => {
     const client = await load();
     const one = await client.report(RECORD, { round: 1 });
     expect(await client.report(RECORD, { round: "1" })).toEqual(one);
@@ -204,8 +210,11 @@ describe("fetching a release", () => {
     await expect(Client.load(url, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
   });
 
-  test.each([{ timeout: 0 }, { timeout: "9" }, { timeout: 2 ** 31 }, { signal: {} }, { ledger: 7 }, { cap: "3" }])("takes no senseless options: %o", async (options) => {
-    answer = (path, response) => void response.end(good(path));
-    await expect(Client.load(url, options as never)).rejects.toMatchObject({ name: "TaskveilError" });
-  });
+  test.each([{ timeout: 0 }, { timeout: "9" }, { timeout: 2 ** 31 }, { signal: {} }, { ledger: 7 }, { cap: "3" }])(
+    "takes no senseless options: %o",
+    async (options) => {
+      answer = (path, response) => void response.end(good(path));
+      await expect(Client.load(url, options as never)).rejects.toMatchObject({ name: "TaskveilError" });
+    },
+  );
 });

@@ -26,7 +26,10 @@ export function forgeWeights(name: string, edit: (header: Json) => void): Files 
   const header = JSON.parse(new TextDecoder().decode(weights.slice(8, 8 + length)));
   edit(header);
   const forged = safetensors(header, weights.slice(8 + length));
-  return { ...forge(name, (text) => text.replace(/"weights_sha256": "[0-9a-f]{64}"/, `"weights_sha256": "${sha256(forged)}"`)), weights: forged };
+  return {
+    ...forge(name, (text) => text.replace(/"weights_sha256": "[0-9a-f]{64}"/, `"weights_sha256": "${sha256(forged)}"`)),
+    weights: forged,
+  };
 }
 
 function safetensors(header: Json, data: Uint8Array): Uint8Array {
@@ -46,7 +49,8 @@ export class Numbers {
 
 export const F64 = (...data: number[]): Numbers => new Numbers("F64", [data.length], data);
 export const I64 = (...data: number[]): Numbers => new Numbers("I64", [data.length], data);
-export const rows = (dtype: "I64" | "I8", table: number[][]): Numbers => new Numbers(dtype, [table.length, table[0]!.length], table.flat());
+export const rows = (dtype: "I64" | "I8", table: number[][]): Numbers =>
+  new Numbers(dtype, [table.length, table[0]!.length], table.flat());
 
 /** A release of these parts, wherever they came from. ε is given as it is to be written. */
 export function release(content: { encoder: Json; mechanism: Json; epsilon: string; columns?: string[] }): Files {
@@ -56,7 +60,8 @@ export function release(content: { encoder: Json; mechanism: Json; epsilon: stri
   const pack = (value: Json, name: string): Json => {
     if (value instanceof Numbers) {
       const { dtype, shape, data } = value;
-      const array = dtype === "F64" ? new Float64Array(data) : dtype === "I8" ? new Int8Array(data) : new BigInt64Array(data.map(BigInt));
+      const array =
+        dtype === "F64" ? new Float64Array(data) : dtype === "I8" ? new Int8Array(data) : new BigInt64Array(data.map(BigInt));
       const raw = new Uint8Array(array.buffer);
       header[name] = { dtype, shape, data_offsets: [at, (at += raw.length)] };
       parts.push(raw);
@@ -64,12 +69,24 @@ export function release(content: { encoder: Json; mechanism: Json; epsilon: stri
     }
     if (Array.isArray(value)) return value.map((item, i) => pack(item, `${name}.${i}`));
     if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.keys(value).sort().map((key) => [key, pack(value[key], `${name}.${key}`)]));
+    return Object.fromEntries(
+      Object.keys(value)
+        .sort()
+        .map((key) => [key, pack(value[key], `${name}.${key}`)]),
+    );
   };
   const [encoder, mechanism] = [pack(content.encoder, "encoder"), pack(content.mechanism, "mechanism")];
   const weights = safetensors(header, new Uint8Array(Buffer.concat(parts)));
   const guarantee = { delta: 0, epsilon: "EPSILON", statement: "for tests" };
-  const manifest = { columns: content.columns ?? null, encoder, guarantee, mechanism, schema: 1, units: null, weights_sha256: sha256(weights) };
+  const manifest = {
+    columns: content.columns ?? null,
+    encoder,
+    guarantee,
+    mechanism,
+    schema: 1,
+    units: null,
+    weights_sha256: sha256(weights),
+  };
   const text = JSON.stringify(manifest, null, 1).replace('"EPSILON"', content.epsilon).replace('"delta": 0', '"delta": 0.0');
   return { manifest: sealed(`${text}\n`), weights };
 }
@@ -93,10 +110,30 @@ export function linear(gain: number[][]): Json {
  * it when they are scaled and rounded, and are far from its center then.
  */
 export function thin(): Files {
-  const signs = [[1, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1]];
+  const signs = [
+    [1, 1, 1],
+    [1, 1, -1],
+    [1, -1, 1],
+    [1, -1, -1],
+  ];
   const wide = 2 ** 30 + 1; // odd: half of it is no whole number
   const bounds = signs.map((_, n) => (n === 1 ? 0 : wide));
-  const region = { kind: "sign_region", step: 1, signs: rows("I8", signs), lower: I64(...bounds.map((v) => 0 - v)), upper: I64(...bounds), center: I64(0, 0, 0) };
+  const region = {
+    kind: "sign_region",
+    step: 1,
+    signs: rows("I8", signs),
+    lower: I64(...bounds.map((v) => 0 - v)),
+    upper: I64(...bounds),
+    center: I64(0, 0, 0),
+  };
   const gain = 2 ** 15;
-  return release({ encoder: linear([[gain, 0], [0, gain], [gain, gain]]), mechanism: { kind: "laplace", region, scale: wide }, epsilon: "2.0" });
+  return release({
+    encoder: linear([
+      [gain, 0],
+      [0, gain],
+      [gain, gain],
+    ]),
+    mechanism: { kind: "laplace", region, scale: wide },
+    epsilon: "2.0",
+  });
 }

@@ -41,16 +41,23 @@ describe("the ledger", () => {
     expect(await ledger.spent()).toBe(0);
   });
 
-  test.each(["1", -5, NaN, Infinity, undefined, null, {}])("whose total is %o is not believed, and says what to do", async (total) => {
-    const name = fresh();
-    const ledger = await Ledger.open(name);
-    const made = Uint8Array.of(1);
-    await ledger.once("one", "0", 1, 9, () => made);
-    await tamper(name, "totals", (store) => (total === undefined ? store.delete("spent") : store.put(total, "spent")));
-    await expect(ledger.spent()).rejects.toMatchObject({ name: "TaskveilError", code: "ledger", message: expect.stringContaining("Clear this site's data") });
-    await expect(ledger.once("two", "0", 1, 99, never)).rejects.toMatchObject({ code: "ledger" });
-    expect(await ledger.once("one", "0", 1, 9, never)).toEqual(made); // what was made can still be sent again
-  });
+  test.each(["1", -5, NaN, Infinity, undefined, null, {}])(
+    "whose total is %o is not believed, and says what to do",
+    async (total) => {
+      const name = fresh();
+      const ledger = await Ledger.open(name);
+      const made = Uint8Array.of(1);
+      await ledger.once("one", "0", 1, 9, () => made);
+      await tamper(name, "totals", (store) => (total === undefined ? store.delete("spent") : store.put(total, "spent")));
+      await expect(ledger.spent()).rejects.toMatchObject({
+        name: "TaskveilError",
+        code: "ledger",
+        message: expect.stringContaining("Clear this site's data"),
+      });
+      await expect(ledger.once("two", "0", 1, 99, never)).rejects.toMatchObject({ code: "ledger" });
+      expect(await ledger.once("one", "0", 1, 9, never)).toEqual(made); // what was made can still be sent again
+    },
+  );
 
   test("returns nothing where the browser does not store durably", async () => {
     const ledger = await Ledger.open(fresh());
@@ -98,7 +105,10 @@ describe("the ledger", () => {
 describe("a ledger of the first version", () => {
   test("is taken over with what was spent", async () => {
     const name = fresh();
-    await firstVersion(name, Array.from({ length: 300 }, (_, i) => row(i, 0.1)));
+    await firstVersion(
+      name,
+      Array.from({ length: 300 }, (_, i) => row(i, 0.1)),
+    );
     const ledger = await Ledger.open(name);
     expect(await ledger.spent()).toBeCloseTo(30, 9);
     expect(await ledger.spent()).toBeGreaterThanOrEqual(30);
@@ -113,7 +123,10 @@ describe("a ledger of the first version", () => {
     const name = fresh();
     await firstVersion(name, [row(0, 1), row(1, epsilon), row(2, 1)]);
     for (let again = 0; again < 2; again++) {
-      await expect(load("lattice", { ledger: name })).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("Clear this site's data") });
+      await expect(load("lattice", { ledger: name })).rejects.toMatchObject({
+        code: "ledger",
+        message: expect.stringContaining("Clear this site's data"),
+      });
     }
   });
 
@@ -136,9 +149,15 @@ describe("beside other tabs", () => {
       request.onsuccess = () => (request.result.close(), done());
       request.onblocked = () => fail(new Error("blocked"));
     });
-    await expect(client.report(RECORD)).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("load the page again") });
+    await expect(client.report(RECORD)).rejects.toMatchObject({
+      code: "ledger",
+      message: expect.stringContaining("load the page again"),
+    });
     await expect(client.spent()).rejects.toMatchObject({ code: "ledger" });
-    await expect(load("lattice", { ledger: name })).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("newer version") });
+    await expect(load("lattice", { ledger: name })).rejects.toMatchObject({
+      code: "ledger",
+      message: expect.stringContaining("newer version"),
+    });
   });
 
   test("a closed client makes no report", async () => {
@@ -181,7 +200,12 @@ test("a report reads two entries of the ledger, however many there are", async (
   get.mockRestore();
 });
 
-const row = (round: number, epsilon: unknown): object => ({ release: "one", round: String(round), epsilon, bytes: Uint8Array.of(round) });
+const row = (round: number, epsilon: unknown): object => ({
+  release: "one",
+  round: String(round),
+  epsilon,
+  bytes: Uint8Array.of(round),
+});
 
 /** The database as the first version of this client made it. */
 function firstVersion(name: string, rows: object[], close = true): Promise<IDBDatabase | null> {

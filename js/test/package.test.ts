@@ -85,10 +85,17 @@ test("holds the code, its types, a README and the license, and nothing else", ()
 
 test("says what it is and names no machine", () => {
   const about = JSON.parse(readFileSync(installed("package.json"), "utf8"));
-  expect(about).toMatchObject({ name: "taskveil", type: "module", license: "Apache-2.0", engines: { node: ">=20" }, files: ["dist"] });
+  expect(about).toMatchObject({
+    name: "taskveil",
+    type: "module",
+    license: "Apache-2.0",
+    engines: { node: ">=20" },
+    files: ["dist"],
+  });
   expect(about.private).toBeUndefined();
   expect(about.dependencies).toBeUndefined();
-  for (const path of files(installed(""))) expect(readFileSync(installed(path), "utf8")).not.toMatch(new RegExp(`${ROOT}|file://`));
+  for (const path of files(installed("")))
+    expect(readFileSync(installed(path), "utf8")).not.toMatch(new RegExp(`${ROOT}|file://`));
 });
 
 describe.each([
@@ -126,7 +133,13 @@ test.each(["taskveil", "taskveil/taskveil.js"])("Node imports %s", (name) => {
 
 test("bundlers take what is used and leave the rest", async () => {
   const bundle = async (code: string): Promise<string> => {
-    const { outputFiles } = await build({ stdin: { contents: code, resolveDir: home }, bundle: true, minify: true, format: "esm", write: false });
+    const { outputFiles } = await build({
+      stdin: { contents: code, resolveDir: home },
+      bundle: true,
+      minify: true,
+      format: "esm",
+      write: false,
+    });
     return outputFiles[0]!.text;
   };
   const all = await bundle('import * as all from "taskveil"; console.log(all);');

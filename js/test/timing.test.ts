@@ -14,14 +14,16 @@ const ODD = [NaN, Infinity, -Infinity, 1e308, -1e308, 1e-308, 5e-324, -5e-324, 0
 
 /** The same numbers in every run, from 0 to 1. */
 function* numbers(): Generator<number, never> {
-  for (let state = 1n; ; state = (state * 6364136223846793005n + 1442695040888963407n) % (1n << 64n)) yield Number(state >> 11n) / 2 ** 53;
+  for (let state = 1n; ; state = (state * 6364136223846793005n + 1442695040888963407n) % (1n << 64n))
+    yield Number(state >> 11n) / 2 ** 53;
 }
 
 function hostile(device: Device): number[][] {
   const { low, high } = device.encoder;
   const width = low.length;
   const next = numbers();
-  const drawn = (make: (i: number, u: number) => number): number[] => Array.from({ length: width }, (_, i) => make(i, next.next().value));
+  const drawn = (make: (i: number, u: number) => number): number[] =>
+    Array.from({ length: width }, (_, i) => make(i, next.next().value));
   const one = [1e300, -1e300, Infinity, NaN].map((v) => Array.from({ length: width }, (_, i) => (i ? 0 : v)));
   const mixed = Array.from({ length: 40 }, () => drawn((_, u) => ODD[Math.floor(u * ODD.length)]!));
   const inside = Array.from({ length: 60 }, () => drawn((i, u) => low[i]! + (1.2 * u - 0.1) * (high[i]! - low[i]!)));
@@ -40,7 +42,9 @@ function slowestToQuickest(device: Device): number {
   const times = Math.max(1, Math.min(20, Math.floor(0.3 / run(records[0]!, 20))));
   for (let round = 0; round < 12; round++) records.forEach((x, i) => (best[i] = Math.min(best[i]!, run(x, times))));
   const [most, least] = [Math.max(...best), Math.min(...best)];
-  console.log(`quickest ${(1e3 * least).toFixed(1)} µs, slowest ${(1e3 * most).toFixed(1)} µs: ${(most / least).toFixed(2)} times`);
+  console.log(
+    `quickest ${(1e3 * least).toFixed(1)} µs, slowest ${(1e3 * most).toFixed(1)} µs: ${(most / least).toFixed(2)} times`,
+  );
   return most / least;
 }
 
@@ -54,17 +58,31 @@ function farLattice(): Files {
   const response = { kind: "response", size: 3 ** d, favoured: 1, a: 2, b: 1 };
   const region = { kind: "box_region", step: 1, low: box(-(2 ** 24)), high: box(2 ** 24) };
   const gain = Array.from({ length: d }, (_, i) => [i < 5 ? 32 : 1, 0]);
-  return release({ encoder: linear(gain), mechanism: { kind: "lattice_codebook", region, lattice, response }, epsilon: "0.6931471805599454" });
+  return release({
+    encoder: linear(gain),
+    mechanism: { kind: "lattice_codebook", region, lattice, response },
+    epsilon: "0.6931471805599454",
+  });
 }
 
 /** Many levels and hardly any budget: numbering codewords is all the work, and it grows with the numbers. */
 function longLattice(): Files {
   const [d, count] = [12, 600];
   const levels = Array.from({ length: d * count }, (_, n) => 1000 * (n % count) - 300_000);
-  const lattice = { kind: "lattice", levels: I64(...levels), lengths: I64(...Array(d * count).fill(0)), counts: I64(...Array(d).fill(count)), budget: 0 };
+  const lattice = {
+    kind: "lattice",
+    levels: I64(...levels),
+    lengths: I64(...Array(d * count).fill(0)),
+    counts: I64(...Array(d).fill(count)),
+    budget: 0,
+  };
   const response = { kind: "response", size: { integer: String(BigInt(count) ** BigInt(d)) }, favoured: 1, a: 2, b: 1 };
   const region = { kind: "box_region", step: 1, low: I64(...Array(d).fill(-(2 ** 20))), high: I64(...Array(d).fill(2 ** 20)) };
-  return release({ encoder: linear(Array.from({ length: d }, () => [1, 0])), mechanism: { kind: "lattice_codebook", region, lattice, response }, epsilon: "0.6931471805599454" });
+  return release({
+    encoder: linear(Array.from({ length: d }, () => [1, 0])),
+    mechanism: { kind: "lattice_codebook", region, lattice, response },
+    epsilon: "0.6931471805599454",
+  });
 }
 
 /** Scores in rising or falling order for some records, in none for others. */
@@ -73,10 +91,20 @@ function manyFavoured(): Files {
   const next = numbers();
   const vectors = Array.from({ length: count }, (_, j) => [j, Math.floor(1000 * next.next().value)]);
   const response = { kind: "response", size: count, favoured: 500, a: 2, b: 1 };
-  const shifts = rows("I64", vectors.map(() => [0, 0]));
+  const shifts = rows(
+    "I64",
+    vectors.map(() => [0, 0]),
+  );
   const stage = { kind: "stage", vectors: rows("I64", vectors), offsets: I64(...Array(count).fill(0)), shifts, response };
   const region = { kind: "box_region", step: 1, low: I64(-(2 ** 20), -(2 ** 20)), high: I64(2 ** 20, 2 ** 20) };
-  return release({ encoder: linear([[1, 0], [0, 1]]), mechanism: { kind: "codebook", region, stages: [stage] }, epsilon: "0.6931471805599454" });
+  return release({
+    encoder: linear([
+      [1, 0],
+      [0, 1],
+    ]),
+    mechanism: { kind: "codebook", region, stages: [stage] },
+    epsilon: "0.6931471805599454",
+  });
 }
 
 const shipped = devices().map((name): [string, () => Files] => [name, () => files(name)]);

@@ -6,7 +6,10 @@ import { packBatch, Report, upload } from "../src/index.js";
 import { hex } from "../src/wire.js";
 
 describe("uploads", () => {
-  const reports = Array.from({ length: 10 }, (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i), Uint8Array.of(i)));
+  const reports = Array.from(
+    { length: 10 },
+    (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i), Uint8Array.of(i)),
+  );
   let server: Server;
   let url: string;
   let script: (number | "drop" | "delay" | "cut" | "stall")[];
@@ -81,17 +84,28 @@ describe("uploads", () => {
   });
 
   test("of several releases say how many were accepted, from the first on", async () => {
-    const other = (id: number, size = 1): Report => new Report(new Uint8Array(32).fill(9), new Uint8Array(16).fill(id), new Uint8Array(size));
+    const other = (id: number, size = 1): Report =>
+      new Report(new Uint8Array(32).fill(9), new Uint8Array(16).fill(id), new Uint8Array(size));
     const mixed = [...reports.slice(0, 3), other(1), other(2), other(3), other(4, 2), ...reports.slice(3, 5)];
     expect(await upload(mixed, url, { batch: 2 })).toBe(9);
-    const parts = [[0, 2], [2, 3], [3, 5], [5, 6], [6, 7], [7, 9]].map(([from, to]) => hex(packBatch(mixed.slice(from, to))));
+    const parts = [
+      [0, 2],
+      [2, 3],
+      [3, 5],
+      [5, 6],
+      [6, 7],
+      [7, 9],
+    ].map(([from, to]) => hex(packBatch(mixed.slice(from, to))));
     expect(bodies).toEqual(parts);
     script = [202, 202, 202, 403];
     await expect(upload(mixed, url, { batch: 2 })).rejects.toMatchObject({ code: "upload", status: 403, sent: 5 });
   });
 
   test("of 70,000 reports fit in one batch", async () => {
-    const many = Array.from({ length: 70_000 }, (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i % 251), Uint8Array.of(i % 256)));
+    const many = Array.from(
+      { length: 70_000 },
+      (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i % 251), Uint8Array.of(i % 256)),
+    );
     expect(packBatch(many).length).toBe(42 + 70_000 * 17);
     expect(await upload(many, url, { batch: 70_000 })).toBe(70_000);
     expect(bodies[0]!.length).toBe(2 * (42 + 70_000 * 17));
@@ -135,13 +149,19 @@ describe("uploads", () => {
     expect(bodies.length).toBe(0);
   });
 
-  test.each([null, undefined, reports[0], "abc", [1], [null], [{}], [new Uint8Array(53)]])("take lists of reports only: %o", async (bad) => {
-    await expect(upload(bad as never, url)).rejects.toMatchObject({ name: "TaskveilError", code: "data" });
-  });
+  test.each([null, undefined, reports[0], "abc", [1], [null], [{}], [new Uint8Array(53)]])(
+    "take lists of reports only: %o",
+    async (bad) => {
+      await expect(upload(bad as never, url)).rejects.toMatchObject({ name: "TaskveilError", code: "data" });
+    },
+  );
 
-  test.each(["", "no address", "https://name:secret@collector.example/v1/reports", 7])("take full addresses only: %s", async (bad) => {
-    await expect(upload(reports, bad as never)).rejects.toMatchObject({ name: "TaskveilError", code: "upload" });
-  });
+  test.each(["", "no address", "https://name:secret@collector.example/v1/reports", 7])(
+    "take full addresses only: %s",
+    async (bad) => {
+      await expect(upload(reports, bad as never)).rejects.toMatchObject({ name: "TaskveilError", code: "upload" });
+    },
+  );
 
   test("say that a redirect is not followed", async () => {
     script = [307];
