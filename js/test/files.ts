@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { Source } from "../src/entropy";
-import type { Files } from "../src/release";
+import type { Source } from "../src/entropy.js";
+import type { Files } from "../src/files.js";
 
 /** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
 const VECTORS = new URL("vectors/", import.meta.url);

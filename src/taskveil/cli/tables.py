@@ -21,7 +21,6 @@ def privatize(
     release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace reports that are there: a second draw, if seen.")] = False,
     missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
     verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
