@@ -3,6 +3,10 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 const SCHEMA = 1;
+/** Bytes of a manifest, and of the weights' header. */
+const MOST_MANIFEST = 2 ** 20;
+/** Bytes of the weights. */
+const MOST_WEIGHTS = 2 ** 25;
 
 /** What a release's `client/` folder holds, in bytes (Node's Buffers too). */
 export interface Files {
@@ -20,6 +24,7 @@ export type Tensor = { shape: number[]; dtype: string; data: Float64Array };
 export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{ manifest: Json; tensors: Map<string, Tensor> }> {
   if (!globalThis.crypto?.subtle) fail("release", "digests can only be checked on pages served over https or from localhost.");
   const [raw, weights] = [bytes(files?.manifest, "manifest"), bytes(files?.weights, "weights")];
+  need(raw.length <= MOST_MANIFEST && weights.length <= MOST_WEIGHTS, "files larger than any release");
   if (verifyKey !== undefined) await verify(raw, files.signature, verifyKey);
   // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
   const text = Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
@@ -48,7 +53,21 @@ export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{
     /^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""),
     "epsilon is not written as a fraction of at least 0",
   );
-  return { manifest, tensors: safetensors(weights) };
+  const tensors = safetensors(weights);
+  need(tensorsOf(manifest).sort().join() === [...tensors.keys()].sort().join(), "every tensor must be used by one part, and only one");
+  return { manifest, tensors };
+}
+
+/** The names of tensors a manifest refers to, as often as it does. */
+function tensorsOf(manifest: Json): string[] {
+  const [found, waiting] = [[] as string[], [manifest]];
+  while (waiting.length) {
+    const item: Json = waiting.pop();
+    if (item === null || typeof item !== "object") continue;
+    if (Object.keys(item).join() === "tensor" && typeof item.tensor === "string") found.push(item.tensor);
+    else waiting.push(...Object.values(item));
+  }
+  return found;
 }
 
 /** A copy of its own: views of larger memory (Node's Buffers) and bytes that change later are both taken as they are now. */
@@ -78,16 +97,23 @@ async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): 
 
 const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
 
-/** The safetensors format: header length (u64), JSON header, then the arrays back to back. */
+/** The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between. */
 function safetensors(raw: Bytes): Map<string, Tensor> {
   const length = Number(new DataView(raw.buffer).getBigUint64(0, true));
+  need(length <= MOST_MANIFEST, "weights header");
   const header: Json = JSON.parse(new TextDecoder().decode(raw.subarray(8, 8 + length)));
   const tensors = new Map<string, Tensor>();
-  for (const [name, entry] of Object.entries<Json>(header)) {
-    if (name === "__metadata__") continue;
+  const entries = Object.entries<Json>(header).filter(([name]) => name !== "__metadata__");
+  for (const [name, entry] of entries) {
     // Whole numbers only: a length given as "3" would turn sums of places into joined strings.
     need(sizes(entry.shape) && sizes(entry.data_offsets) && entry.data_offsets.length === 2, `tensor ${name}`);
+  }
+  entries.sort(([, one], [, other]) => one.data_offsets[0] - other.data_offsets[0] || one.data_offsets[1] - other.data_offsets[1]);
+  let end = 0;
+  for (const [name, entry] of entries) {
     const [start, stop] = entry.data_offsets;
+    need(start === end && stop >= start, `places of tensor ${name}`);
+    end = stop;
     const part = raw.slice(8 + length + start, 8 + length + stop).buffer;
     const data =
       entry.dtype === "F64"
@@ -100,6 +126,7 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
     );
     tensors.set(name, { shape: entry.shape, dtype: entry.dtype, data });
   }
+  need(8 + length + end === raw.length, "bytes that belong to no tensor");
   return tensors;
 }
 

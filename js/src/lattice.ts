@@ -10,6 +10,11 @@ export const FARTHEST = 2 ** 24;
 export const MOST_DIRECTIONS = 2 ** 10;
 /** The most levels of a direction, and the largest budget. */
 export const MOST_LEVELS = 2 ** 15;
+/** (budget + 1) times all levels, and times directions: what is counted and searched stays small. */
+export const MOST_CHOICES = 2 ** 23;
+export const MOST_STATES = 2 ** 18;
+/** Of the number of codewords. */
+export const MOST_BITS = 1500;
 
 export interface Lattice {
   directions: { levels: Float64Array; lengths: Float64Array }[];

@@ -1,8 +1,8 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import { type Encoder, LEVELS } from "./encoders.js";
-import { isStep } from "./exact.js";
+import { bitLength, isStep } from "./exact.js";
 import { type Json, need, type Tensor } from "./files.js";
-import { FARTHEST, type Lattice, lattice, MOST_DIRECTIONS, MOST_LEVELS, size } from "./lattice.js";
+import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
 
@@ -135,6 +135,7 @@ export class Parts {
     const [levels, lengths] = [this.get(l.levels, "I64", all), this.get(l.lengths, "I64", all)];
     const { budget } = l;
     need(Number.isSafeInteger(budget) && budget >= 0 && budget <= MOST_LEVELS, "lattice budget");
+    need((budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES, "a lattice too large to count");
     const near = (numbers: Float64Array): boolean => numbers.every((v) => Math.abs(v) <= FARTHEST);
     need(near(levels) && near(region.low) && near(region.high), "lattice levels must lie within ±2^24 steps");
     need(
@@ -146,6 +147,7 @@ export class Parts {
       points.directions.every((direction) => direction.lengths.includes(0)),
       "lattice",
     );
+    need(bitLength(size(points)) <= MOST_BITS, "a lattice of too many codewords");
     return points;
   }
 
@@ -208,6 +210,6 @@ function exactScores(region: Box, stages: Stage[]): void {
 function integer(packed: Json): bigint {
   const written = typeof packed === "object" && packed !== null && Object.keys(packed).join() === "integer";
   const text = written ? packed.integer : packed;
-  need(written ? typeof text === "string" && /^\d{1,4300}$/.test(text) : Number.isSafeInteger(text), "whole number");
+  need(written ? typeof text === "string" && /^\d{1,600}$/.test(text) : Number.isSafeInteger(text), "whole number");
   return BigInt(text);
 }

@@ -9,8 +9,8 @@ import { bitLength } from "./exact.js";
 /** Latents are held within ±2^40 grid steps, and there are at most 2^16: every sum of them is exact. */
 export const LARGEST = 2 ** 40;
 export const MOST_LATENTS = 2 ** 16;
-/** Sign vectors double with every latent; designs use ten at most. */
-export const MOST_SIGNED_LATENTS = 24;
+/** Sign vectors double with every latent. */
+export const MOST_SIGNED_LATENTS = 10;
 
 /** Passes of short steps, which repair what rounding did; the passes after them halve. */
 const SHORT = 4;

@@ -42,7 +42,7 @@ function device(manifest: Json, parts: Parts): Device {
   need(columns === null || new Set(columns).size === columns.length, "column names must differ");
   const { epsilon, delta, statement } = manifest.guarantee;
   const kept = epsilonOf(mechanism);
-  const honest = typeof epsilon === "number" && epsilon >= kept && epsilon <= kept * (1 + OVERSTATED);
+  const honest = typeof epsilon === "number" && kept > 0 && epsilon >= kept && epsilon <= kept * (1 + OVERSTATED);
   need(delta === 0 && honest && Number.isFinite(kept), "the stated epsilon is not the one the mechanism keeps");
   need(typeof statement === "string", "statement");
   const layout = layoutOf(mechanism);
