@@ -31,6 +31,15 @@ class Client:
     """
 
     def __init__(self, *, device: Device, release: bytes, statement: str, ledger: Ledger, cap: float | None) -> None:
+        """From parts that were read already; `Client.load` reads them.
+
+        Args:
+            device: encoder and mechanism.
+            release: the 32 bytes that identify them.
+            statement: the promise in words, for the person.
+            ledger: what remembers the reports; closed with the client.
+            cap: what all reports in the ledger may cost together; by default what one costs.
+        """
         self.device = device
         self.release = release
         self.statement = statement
@@ -48,11 +57,13 @@ class Client:
         cap: float | None = None,
         verify_key: str | Path | bytes | None = None,
     ) -> Client:
-        """Read and check a release (its folder or the `client` folder in it).
+        """Read and check a release.
 
-        `ledger` is the file that remembers what was spent, by default one per user of the machine. `cap` is the most a
-        person spends in all rounds and releases, by default this release's ε: one report. With `verify_key` (PEM file
-        or its bytes, Ed25519) only releases signed by that key are accepted.
+        Args:
+            folder: the release, or the `client` folder in it.
+            ledger: the file that remembers what was spent, by default one per user of the machine.
+            cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
+            verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
         """
         folder = Path(folder)
         device, manifest = read_device(folder / CLIENT if (folder / CLIENT).is_dir() else folder, read_key(verify_key))

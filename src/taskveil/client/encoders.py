@@ -53,10 +53,12 @@ class LinearEncoder:
 
     @property
     def width(self) -> int:
+        """How many attributes a record has."""
         return int(self.weights.shape[1])
 
     @property
     def latent_dim(self) -> int:
+        """How many latents it computes."""
         return int(self.weights.shape[0])
 
     def __call__(self, X: Floats) -> Floats:
@@ -144,10 +146,12 @@ class HiddenEncoder:
 
     @property
     def width(self) -> int:
+        """How many attributes a record has."""
         return int(self.hidden_weights.shape[1])
 
     @property
     def latent_dim(self) -> int:
+        """How many latents it computes."""
         return len(self.offset)
 
     def __call__(self, X: Floats) -> Floats:

@@ -25,7 +25,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Floats, Integers, Signs, own_arrays
+from taskveil.arrays import Floats, Integers, Signs, own_arrays, owned
 from taskveil.errors import MechanismError
 
 LARGEST = 2**40
@@ -60,10 +60,12 @@ class BoxRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.low)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return int((self.high - self.low).sum())
 
     @property
@@ -72,6 +74,7 @@ class BoxRegion:
         return self.low, self.high
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
         return np.asarray(((k >= self.low) & (k <= self.high)).all(axis=1))
 
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
@@ -108,10 +111,12 @@ class SignRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.center)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return int((self.upper - self.lower).max())
 
     @property
@@ -122,9 +127,10 @@ class SignRegion:
     @cached_property
     def _columns(self) -> Floats:
         """The sign vectors as columns (Z, M): products of whole numbers below 2^42 with them are exact in doubles."""
-        return self.signs.T.astype(np.float64)
+        return owned(self.signs.T.astype(np.float64))
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
         # Members have |kᵢ| ≤ ‖k‖₁ = max s·k ≤ 2^40, so what lies farther out stays out when it is cut off at 2^41.
         products = np.minimum(np.maximum(k, -2 * LARGEST), 2 * LARGEST).astype(np.float64) @ self._columns
         return np.asarray(((products >= self.lower) & (products <= self.upper)).all(axis=1))
@@ -157,10 +163,12 @@ class DiamondRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.center)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return 2 * self.radius
 
     @property
@@ -169,6 +177,7 @@ class DiamondRegion:
         return self.center - self.l1_diameter, self.center + self.l1_diameter
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
         return np.asarray(np.abs(k - self.center).sum(axis=1) <= self.radius)
 
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here

@@ -65,6 +65,7 @@ class TableFile:
 
     @classmethod
     def open(cls, path: Path) -> TableFile:
+        """Names, units and number of rows of a file; its rows are read later."""
         rows: int | None
         with _naming(path) as broken:
             if path.suffix.lower() == ".csv":

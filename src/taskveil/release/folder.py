@@ -28,19 +28,39 @@ class Designed(Protocol):
     """What a release is made of. A `Veil` is one; this room does not need to know more of it."""
 
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """What runs at the user's end."""
+        ...
+
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """What every user is promised."""
+        ...
+
     @property
-    def decoder(self) -> Decoder: ...
+    def decoder(self) -> Decoder:
+        """From reports to estimates."""
+        ...
+
     @property
-    def task(self) -> Task | None: ...
+    def task(self) -> Task | None:
+        """What the estimates are for."""
+        ...
+
     @property
-    def method(self) -> str: ...
+    def method(self) -> str:
+        """How it was designed."""
+        ...
+
     @property
-    def bounds(self) -> LossBounds | None: ...
+    def bounds(self) -> LossBounds | None:
+        """What is proved about its loss."""
+        ...
+
     @property
-    def considered(self) -> tuple[Considered, ...]: ...
+    def considered(self) -> tuple[Considered, ...]:
+        """What else the design looked at."""
+        ...
 
 
 def release_id(veil: Designed) -> str:

@@ -64,6 +64,7 @@ class Lattice:
 
     @property
     def dim(self) -> int:
+        """How many directions."""
         return len(self.counts)
 
     @cached_property
