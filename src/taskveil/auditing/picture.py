@@ -24,7 +24,7 @@ def audit_table(audit: Audit) -> Table:
         table.add_row(finding.pair, seen, f"ε ≥ {finding.epsilon_lower:.4g}" + ("" if held else " [red]broken[/red]"))
     table.add_section()
     for check in audit.checks:
-        table.add_row(check.name, check.detail, "held" if check.passed else "[red]broken[/red]")
+        table.add_row(check.name, check.detail, check.outcome if check.passed else "[red]broken[/red]")
     return table
 
 
