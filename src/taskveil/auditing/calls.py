@@ -26,9 +26,9 @@ from taskveil.client import Client
 from taskveil.client.ledger import Ledger
 from taskveil.veil import Veil
 
-_SIZES = (2, 3, 5, 16, 63)
-_LEARN, _LEAST = 1000, 2000
-_CLIENT_REPORTS = 600
+_SIZES = (2, 2, 2, 3, 3, 5, 8, 16, 63)
+_LEARN, _LEAST = 500, 1000
+_CLIENT_REPORTS = 500
 _ROUNDS = 50
 """Rounds of one person; then the next one, with a ledger of their own."""
 

@@ -23,9 +23,9 @@ from taskveil.auditing.telling import choose_event
 def bit_pattern_attack(target: Target, count: int = 40_000) -> Check:
     """Exponent, lowest bit and raw bits of a report do not tell inputs apart beyond ε (Mironov 2012)."""
     name = "64-bit patterns"
-    reports = [target.sample(record, count) for record in (target.low, target.high, np.zeros(target.width))]
-    if reports[0].dtype.kind != "f":
+    if target.report(target.middle[None, :]).dtype.kind != "f":
         return Check.not_applicable(name, "reports are whole numbers.")
+    reports = [target.sample(record, count) for record in (target.low, target.high, np.zeros(target.width))]
     half, worst = count // 2, 0.0
     views: list[Callable[[Array], Array]] = [bit_patterns]
     views += [lambda made, j=j: raw_bits(made[:, j : j + 1]) for j in range(reports[0].shape[1])]  # type: ignore[misc]
