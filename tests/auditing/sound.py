@@ -22,22 +22,22 @@ def designed(method: str) -> tv.Veil:
 
 
 FOREIGN = [
-    Exhibit(name="OpenDP's Laplace", make=lambda: foreign.opendp_laplace, epsilon=1.0, trials=20_000),
-    Exhibit(name="OpenDP's geometric", make=lambda: foreign.opendp_geometric, epsilon=1.0, trials=20_000),
+    Exhibit(name="OpenDP's Laplace", make=lambda: foreign.opendp_laplace, epsilon=1.0, most=20_000),
+    Exhibit(name="OpenDP's geometric", make=lambda: foreign.opendp_geometric, epsilon=1.0, most=20_000),
     Exhibit(
-        name="OpenDP's Gaussian", make=lambda: foreign.opendp_gaussian, epsilon=1.0, delta=foreign.DELTA, trials=20_000
+        name="OpenDP's Gaussian", make=lambda: foreign.opendp_gaussian, epsilon=1.0, delta=foreign.DELTA, most=20_000
     ),
     Exhibit(
         name="OpenDP's randomised response",
         make=lambda: foreign.opendp_randomised_response,
         epsilon=1.0,
-        trials=20_000,
+        most=20_000,
     ),
     Exhibit(
         name="randomised response on secrets",
         make=lambda: foreign.secrets_randomised_response,
         epsilon=1.0,
-        trials=20_000,
+        most=20_000,
     ),
 ]
 

@@ -14,8 +14,8 @@ from auditing.sound import FOREIGN, SOUND, codebook_for
 @pytest.fixture(autouse=True)
 def _few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fresh interpreters are what takes longest; what they are for has tests of its own."""
-    monkeypatch.setattr("taskveil.auditing.structure.SPAWNS", 2)
-    monkeypatch.setattr("taskveil.auditing.structure.FORKS", 8)
+    monkeypatch.setattr("taskveil.auditing.structure.SPAWNS", 0)
+    monkeypatch.setattr("taskveil.auditing.structure.FORKS", 4)
 
 
 @pytest.mark.parametrize("exhibit", [e for e in BROKEN if not e.long_only], ids=lambda e: e.name)
@@ -34,18 +34,15 @@ def test_the_museum_is_large_enough() -> None:
 
 @pytest.mark.parametrize("exhibit", SOUND, ids=lambda e: e.name)
 def test_sound_mechanisms_are_cleared(exhibit: Exhibit) -> None:
-    """All checks once, the attack again on new reports. `benchmarks/audit.py` does both twenty times each."""
-    found = exhibit.audit(trials=4_000, finalists=2)
+    """All checks once, the attack again on new reports. `benchmarks/audit.py` does both twenty times."""
+    found = exhibit.audit(trials=2_000, finalists=2)
     assert found.passed, found.to_dict()
     assert found.verdict.startswith("HOLDS")
-    assert [exhibit.audit(trials=2_000, finalists=1, structural=False).passed for _ in range(3)] == [True] * 3
-
-
-@pytest.mark.parametrize("exhibit", FOREIGN, ids=lambda e: e.name)
-def test_foreign_mechanisms_are_not_condemned_for_their_own_entropy(exhibit: Exhibit) -> None:
-    """0.1 called OpenDP's randomised response, and one on `secrets`, broken: it could not make them fail."""
-    outcomes = {check.name: check.outcome for check in exhibit.audit(trials=2_000, finalists=1).checks}
-    assert outcomes["no entropy, no report"] == ("held" if "secrets" in exhibit.name else "not applicable")
+    assert [exhibit.audit(trials=1_000, finalists=2, structural=False).passed for _ in range(3)] == [True] * 3
+    if exhibit in FOREIGN:
+        # 0.1 called OpenDP's randomised response, and one on `secrets`, broken: it could not make them fail.
+        outcomes = {check.name: check.outcome for check in found.checks}
+        assert outcomes["no entropy, no report"] == ("held" if "secrets" in exhibit.name else "not applicable")
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])

@@ -26,9 +26,10 @@ from taskveil.client import Client
 from taskveil.client.ledger import Ledger
 from taskveil.veil import Veil
 
-_SIZES = (2, 2, 2, 3, 3, 5, 8, 16, 63)
+_SIZES = (2, 3, 2, 5, 2, 3, 2, 8, 2, 3, 2, 16, 2, 3, 2, 63)
+"""Of small batches, in turn; the large ones cost most."""
+
 _LEARN, _LEAST = 500, 1000
-_CLIENT_REPORTS = 500
 _ROUNDS = 50
 """Rounds of one person; then the next one, with a ledger of their own."""
 
@@ -54,7 +55,7 @@ def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
     )
 
 
-def through_a_client(target: Target, pair: Pair, *, most: int = _CLIENT_REPORTS) -> Check:
+def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
     """What a `Client` hands out, numbers and random id, is distributed like the reports of its veil."""
     name = "through a Client"
     veil = target.veil
@@ -68,7 +69,7 @@ Way = Callable[[Target, Floats, int], Array]
 
 def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, count: int) -> Check:
     alpha = ALPHA / (2 * len(ways))
-    learn, worst = min(_LEARN, count), 0.0
+    learn, worst = min(_LEARN, count // 2), 0.0
     inputs = pair.first, pair.second
     for way, ask in ways.items():
         try:

@@ -69,11 +69,10 @@ def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
     shared, or opposite, in two rows cancels in their difference or sum.
     """
     name = "rows and calls apart"
-    count = max(count, 1000)
     worst, where = 0.0, ""
     alpha = ALPHA / len(_COMPANIONS)
     for place, together in _COMPANIONS.items():
-        learn = [together(target, record, count // 2) for record in (pair.first, pair.second)]
+        learn = [together(target, record, count // 4) for record in (pair.first, pair.second)]
         event = choose_event(_TOGETHER, *learn, trials=count, alpha=alpha, delta=target.delta)
         scores = [event.score(together(target, record, count)) for record in (pair.first, pair.second)]
         shown = float(epsilon_low(*event.counted(*scores), count, alpha=alpha, delta=target.delta))

@@ -28,7 +28,7 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
     """
 
     def reports(at_most: int, share: int) -> int:
-        return min(at_most, max(2000, trials // share))
+        return min(at_most, max(min(2000, trials // 2), trials // share))
 
     hostile = hostile_records(target.low, target.high, rng, reports(100_000, 2))
     return (
@@ -41,7 +41,7 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
         fresh_noise(target, reports(1 << 15, 2)),
         rows_apart(target, pair, reports(20_000, 5)),
         small_calls(target, pair, most=reports(20_000, 50)),
-        through_a_client(target, pair),
+        through_a_client(target, pair, most=min(500, max(200, trials // 200))),
         nothing_echoed(target, rng, calls=reports(16_000, 10), rows=reports(50_000, 2)),
         no_shared_noise(target, forks=FORKS, spawns=SPAWNS),
     )
