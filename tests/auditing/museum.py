@@ -129,6 +129,7 @@ BROKEN = [
         make=lambda: one_draw_for_all_rows,
         epsilon=1.0,
         by=("fresh noise for every report",),
+        trials=20_000,
     ),
     Exhibit(name="one draw for all columns", make=lambda: one_draw_for_all_columns, epsilon=1.0, by=("bound",), dim=2),
     Exhibit(
@@ -149,25 +150,28 @@ BROKEN = [
     Exhibit(
         name="NaN passed through", make=lambda: nan_passed_through, epsilon=1.0, by=("bound", "reports on the grid")
     ),
-    Exhibit(name="NaN refused", make=lambda: nan_refused, epsilon=1.0, by=("reports on the grid",)),
+    Exhibit(name="NaN refused", make=lambda: nan_refused, epsilon=1.0, by=("reports on the grid",), trials=20_000),
     Exhibit(name="zeros not randomised", make=lambda: zeros_not_randomised, epsilon=1.0, by=("bound",)),
     Exhibit(
         name="a fixed seed",
         make=lambda: fixed_seed,
         epsilon=1.0,
         by=("no np.random, no random", "fresh noise for every report"),
+        trials=20_000,
     ),
     Exhibit(
         name="numpy's global generator",
         make=lambda: global_generator,
         epsilon=1.0,
         by=("no np.random, no random", "no noise shared by processes"),
+        trials=20_000,
     ),
     Exhibit(
         name="codebook with a 1% above e^ε·b",
         make=lambda: codebook_veil(stage(2, 1, 1.0, 1.0, overweight()), kind=Overweight),
         epsilon=1.0,
         by=("claim covers the parameters",),
+        trials=20_000,
     ),
     Exhibit(
         name="the same, as a black box",
@@ -187,12 +191,19 @@ BROKEN = [
         by=("no noise shared by processes",),
         trials=20_000,
     ),
-    Exhibit(name="a keyed stream copied by fork", make=ForkBlind, epsilon=1.0, by=("no noise shared by processes",)),
+    Exhibit(
+        name="a keyed stream copied by fork",
+        make=ForkBlind,
+        epsilon=1.0,
+        by=("no noise shared by processes",),
+        trials=20_000,
+    ),
     Exhibit(
         name="no noise when entropy fails",
         make=lambda: silent_without_entropy,
         epsilon=1.0,
         by=("no entropy, no report",),
+        trials=20_000,
     ),
     Exhibit(name="disjoint supports", make=lambda: lambda X: (on_grid(X) > 0) * 1.0, epsilon=4.0, by=("bound",)),
     *(
@@ -201,6 +212,7 @@ BROKEN = [
             make=lambda rows=rows: leaks.small_batches_in_the_clear(rows),
             epsilon=1.0,
             by=("single records and small batches",),
+            trials=20_000,
         )
         for rows in (2, 64)
     ),
@@ -217,12 +229,14 @@ BROKEN = [
         make=lambda: leaks.first_row_in_the_clear,
         epsilon=1.0,
         by=("single records and small batches",),
+        trials=20_000,
     ),
     Exhibit(
         name="last row of every batch in the clear",
         make=lambda: leaks.last_row_in_the_clear,
         epsilon=1.0,
         by=("single records and small batches",),
+        trials=20_000,
     ),
     *(
         Exhibit(
@@ -252,6 +266,7 @@ BROKEN = [
         make=lambda: leaks.opposite_noise,
         epsilon=1.0,
         by=("rows and calls apart",),
+        trials=20_000,
     ),
     Exhibit(
         name="every 1,000th call in the clear",
@@ -264,5 +279,6 @@ BROKEN = [
         make=leaks.leaks_through_a_client,
         epsilon=1.0,
         by=("through a Client",),
+        trials=20_000,
     ),
 ]

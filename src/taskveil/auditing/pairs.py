@@ -90,11 +90,11 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
     low, high = target.low, target.high
     width = target.width
     rows: list[tuple[str, Floats]] = [
-        ("lowest", low),
-        ("highest", high),
+        ("all lowest", low),
+        ("all highest", high),
         ("middle", target.middle),
-        ("zeros", np.zeros(width)),
-        ("NaN", np.full(width, np.nan)),
+        ("all zeros", np.zeros(width)),
+        ("all NaN", np.full(width, np.nan)),
     ]
     rows += [(f"all {value:g}", np.full(width, value)) for value in _EXTREMES]
     for column in range(min(width, 3)):
@@ -103,7 +103,7 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
             rows.append((f"{value:g} in attribute {column}", one))
     for factor in _BEYOND:
         for side, edge in (("above", high), ("below", low)):
-            rows.append((f"{factor:g}× the range, {side}", target.middle + factor * (edge - target.middle)))
+            rows.append((f"{factor:,.10g}× the range, {side}", target.middle + factor * (edge - target.middle)))
     for place, corner in enumerate(np.where(rng.random((4, width)) < 0.5, -1e308, 1e308)):
         rows.append((f"wild corner {place}", corner))
     if len(target.records):
@@ -115,7 +115,7 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
         for place, record in enumerate(_spread(target.veil, hostile_records(low, high, rng, 4000), 8)):
             rows.append((f"far latent {place}", record))
         for sign, record in zip("+-", _farthest(target.veil, target.records, rng), strict=True):
-            rows.append((f"end {sign}", record))
+            rows.append((f"farthest latent {sign}", record))
     return np.stack([record for _, record in rows]), [name for name, _ in rows]
 
 

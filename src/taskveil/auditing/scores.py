@@ -24,10 +24,14 @@ _LISTED = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
-    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit."""
+    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit.
+
+    `says` is what a report of high score is, to be followed by the name of x.
+    """
 
     name: str
     learn: Callable[[Array, Array], Score]
+    says: str = "a report with values more frequent for"
     robust: bool = False
 
 
@@ -35,20 +39,29 @@ def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> l
     """Everything worth trying for these two inputs and reports that look like these."""
     width = reports.shape[1]
     found = [
-        Idea(name="distance from the two medians", learn=distance_from_medians, robust=True),
-        Idea(name="frequency of every value", learn=lambda a, b: Frequencies.of(a, b, _same)),
+        Idea(
+            name="distance from the two medians",
+            learn=distance_from_medians,
+            says="a report nearer to the median report of",
+            robust=True,
+        ),
+        Idea(name="frequency of every value", learn=_frequencies(_same)),
     ]
-    found.append(Idea(name="residues on the grid", learn=_residues, robust=True))
+    on_grid = "a report whose place on the grid is more frequent for"
+    found.append(Idea(name="residues on the grid", learn=_residues, says=on_grid, robust=True))
     if reports.dtype.kind == "f":
-        found.append(Idea(name="bit patterns", learn=lambda a, b: Frequencies.of(a, b, bit_patterns)))
-        found.append(Idea(name="raw bits", learn=lambda a, b: Frequencies.of(a, b, raw_bits)))
+        for name, view in (("bit patterns", bit_patterns), ("raw bits", raw_bits)):
+            found.append(Idea(name=name, learn=_frequencies(view), says="a report with bits more frequent for"))
     if width > 1:
-        found.append(Idea(name="frequency of whole reports", learn=lambda a, b: Frequencies.of(a, b, whole_reports)))
+        found.append(Idea(name="frequency of whole reports", learn=_frequencies(whole_reports)))
         for place in range(mixtures(reports[:1]).shape[1]):
-            found.append(Idea(name=f"mixture {place} of columns", learn=_mixture(place)))
+            found.append(Idea(name=f"mixture {place} of columns", learn=_frequencies(_mixture(place))))
     if veil is not None:
         informed = _informed(veil, first, second)
-        found.append(Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, robust=True))
+        likelier = "a report that the release itself takes to be likelier for"
+        found.append(
+            Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, says=likelier, robust=True)
+        )
     return found
 
 
@@ -141,8 +154,12 @@ def mixtures(reports: Array) -> Floats:
         return np.stack([r[:, i] + sign * r[:, j] for i, j in pairs for sign in (-1, 1)], axis=1)
 
 
-def _mixture(place: int) -> Callable[[Array, Array], Score]:
-    return lambda first, second: Frequencies.of(first, second, lambda reports: mixtures(reports)[:, place : place + 1])
+def _mixture(place: int) -> Callable[[Array], Array]:
+    return lambda reports: mixtures(reports)[:, place : place + 1]
+
+
+def _frequencies(columns: Callable[[Array], Array]) -> Callable[[Array, Array], Score]:
+    return lambda first, second: Frequencies.of(first, second, columns)
 
 
 def _residues(first: Array, second: Array) -> Score:

@@ -21,6 +21,7 @@ class Event:
     """A set of reports, as a tail of a score: chosen on some reports, to be counted on others."""
 
     name: str
+    says: str
     score: Score
     tail: Tail
 
@@ -28,9 +29,8 @@ class Event:
         return f"{self.name} {'≤' if self.tail.below else '≥'} {self.tail.threshold:.4g}"
 
     def in_words(self, names: tuple[str, str]) -> str:
-        """What its reports look like, given the names of the two inputs."""
-        which = names[1] if self.tail.below else names[0]
-        return f"{self.name}: looks like “{which}”"
+        """Which reports belong to it, given the names of the two inputs."""
+        return f"{self.says} “{names[1] if self.tail.below else names[0]}”"
 
     def counted(self, first: Floats, second: Floats) -> tuple[int, int]:
         """How many scores of each input fall into it, the input it is likelier for before the other."""
@@ -68,7 +68,7 @@ def choose_event(
         score = idea.learn(first[: learn // 2], second[: learn // 2])
         hope, tail = promise(score, first[learn // 2 :], second[learn // 2 :])
         if best is None or hope > best[0]:
-            best = hope, Event(name=idea.name, score=score, tail=tail)
+            best = hope, Event(name=idea.name, says=idea.says, score=score, tail=tail)
     if best is None:
         raise AuditError("no way to score reports was found.")
     return best[1]
