@@ -29,6 +29,12 @@ def refuses_singles(X: np.ndarray) -> np.ndarray:
     return exhibits.laplace(exhibits.WIDE)(X)
 
 
+def wants_two(X: np.ndarray) -> np.ndarray:
+    if len(X) == 1:
+        raise ValueError("batches only")
+    return exhibits.laplace(exhibits.WIDE)(X)
+
+
 @pytest.mark.parametrize(
     ("what", "outcome"),
     [
@@ -40,6 +46,7 @@ def refuses_singles(X: np.ndarray) -> np.ndarray:
         (leaks.first_row_in_the_clear, "broken"),
         (leaks.last_row_in_the_clear, "broken"),
         (refuses_singles, "broken"),
+        (wants_two, "not applicable"),
     ],
 )
 def test_single_records_and_small_batches(what: object, outcome: str) -> None:

@@ -9,6 +9,7 @@ Each check gives a false alarm with probability 1e-9 at most (Clopper–Pearson 
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -72,11 +73,12 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
     learn, worst = min(_LEARN, count // 2), 0.0
     inputs = pair.first, pair.second
     for way, ask in ways.items():
-        try:
-            made = [ask(target, record, learn + count) for record in inputs]
-        except Exception as error:
-            detail = f"Asked {way}, an input was refused ({type(error).__name__}) that is answered in a large batch."
-            return Check.of(name, detail, held=False)
+        asked = [_asked(ask, target, record, learn + count) for record in inputs]
+        made = [reports for reports in asked if reports is not None]
+        if not made:
+            return Check.not_applicable(name, f"asked {way}, it answers neither input.")
+        if len(made) < len(inputs):
+            return Check.of(name, f"Asked {way}, one input is answered and another refused.", held=False)
         tried = ideas(None, *inputs, made[0])
         event = choose_event(tried, made[0][:learn], made[1][:learn], trials=count, alpha=alpha, delta=target.delta)
         scores = [event.score(reports[learn:]) for reports in made]
@@ -85,7 +87,7 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
             detail = f"Asked {way}, reports show ε ≥ {shown:.3g}, claimed {target.epsilon:.3g}."
             return Check.of(name, detail, held=False)
         if target.veil is not None:
-            usual = [target.sample(record, len(reports)) for record, reports in zip(inputs, made, strict=True)]
+            usual = [target.sample(record, 4 * len(reports)) for record, reports in zip(inputs, made, strict=True)]
             if any(differ(*both, alpha=alpha / 2) for both in zip(usual, made, strict=True)):
                 detail = f"Asked {way}, reports are distributed otherwise than in large batches."
                 return Check.of(name, detail, held=False)
@@ -99,20 +101,30 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
 def differ(one: Array, other: Array, *, alpha: float) -> bool:
     """Whether two samples of reports cannot be of one distribution; wrongly so with probability `alpha` at most.
 
-    Every number's distribution function is compared at some of its quantiles, by exact bounds; `other` may have more
+    Every number's distribution function is compared at and just below some of its quantiles, by exact bounds; `other` may have more
     columns than `one`, which are left out. The quantiles are taken from reports that are not counted.
     """
     half = len(one) // 2
     counted, width = one[half:], one.shape[1]
-    share = alpha / (4 * _EDGES * width)
+    share = alpha / (8 * _EDGES * width)
     for j in range(width):
         edges = np.quantile(one[:half, j], np.linspace(0, 1, _EDGES + 2)[1:-1], method="nearest")
-        hits = [(sample[:, j, None] <= edges).sum(axis=0) for sample in (counted, other)]
+        hits = [
+            np.concatenate([(sample[:, j, None] <= edges).sum(axis=0), (sample[:, j, None] < edges).sum(axis=0)])
+            for sample in (counted, other)
+        ]
         low = [at_least(k, len(s), share) for k, s in zip(hits, (counted, other), strict=True)]
         high = [at_most(k, len(s), share) for k, s in zip(hits, (counted, other), strict=True)]
         if (low[0] > high[1]).any() or (low[1] > high[0]).any():
             return True
     return False
+
+
+def _asked(ask: Way, target: Target, record: Floats, count: int) -> Array | None:
+    try:
+        return ask(target, record, count)
+    except Exception:  # whatever it is, there is no report
+        return None
 
 
 def _alone(target: Target, record: Floats, count: int) -> Array:
@@ -142,8 +154,8 @@ def _by_client(veil: Veil, record: Floats, count: int) -> Array:
     """The numbers of a client's reports and the two halves of their ids (count, width + 2)."""
     rows: list[Array] = []
     # Ledgers write through to the disk; memory that looks like a disk makes that quick.
-    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+    memory = "/dev/shm"  # noqa: S108 - a private folder is made in it
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         for person in range(-(-count // _ROUNDS)):
             ledger = Ledger(Path(folder) / f"{person}.sqlite")
             cap = 2 * _ROUNDS * veil.mechanism.epsilon
