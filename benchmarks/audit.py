@@ -32,15 +32,16 @@ def main() -> int:
     parser.add_argument("--again", type=int, default=2_000)
     options = parser.parse_args()
     start, wrong = time.perf_counter(), 0
+    broken, sound = (BROKEN if options.only != "sound" else []), (SOUND if options.only != "broken" else [])
     print(f"{'broken mechanism':46s} {'claimed':>8s} {'shown ≥':>8s}  caught by")
-    for exhibit in BROKEN if options.only != "sound" else []:
+    for exhibit in broken:
         found = exhibit.audit(trials=max(options.trials, exhibit.trials))
         caught = caught_by(found)
         wrong += not set(exhibit.by) <= set(caught) or found.passed
         said = ", ".join(caught) or "ESCAPED"
         print(f"{exhibit.name:46s} {found.epsilon_claimed:8.3g} {found.epsilon_lower:8.4f}  {said}", flush=True)
     print(f"\n{'sound mechanism':46s} {'claimed':>8s} {'shown ≥':>8s}  share of ε, cleared, checks not applicable")
-    for exhibit in SOUND if options.only != "broken" else []:
+    for exhibit in sound:
         first = exhibit.audit(trials=options.trials)
         further = [_again(exhibit, options.again) for _ in range(options.repeat - 1)]
         share = first.epsilon_lower / first.epsilon_claimed
@@ -54,7 +55,7 @@ def main() -> int:
             f"{passed} of {options.repeat}, {idle}",
             flush=True,
         )
-    print(f"\n{len(BROKEN)} broken, {len(SOUND)} sound; {wrong} not as they should be", end="; ")
+    print(f"\n{len(broken)} broken, {len(sound)} sound; {wrong} not as they should be", end="; ")
     print(f"{time.perf_counter() - start:.0f} s")
     return 1 if wrong else 0
 

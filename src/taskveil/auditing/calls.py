@@ -31,6 +31,9 @@ _SIZES = (2, 3, 2, 5, 2, 3, 2, 8, 2, 3, 2, 16, 2, 3, 2, 63)
 """Of small batches, in turn; the large ones cost most."""
 
 _LEARN, _LEAST = 500, 1000
+_ENOUGH = 4000
+"""Calls of a veil: that reports are distributed as in large batches shows more than their bound."""
+
 _ROUNDS = 50
 """Rounds of one person; then the next one, with a ledger of their own."""
 
@@ -46,6 +49,8 @@ def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
         pair: the two inputs.
         most: calls for each input and way of calling, at most; as many are made as disproving the claim takes.
     """
+    if target.veil is not None:
+        most = min(most, _ENOUGH)
     count = int(np.clip(60 * math.exp(min(target.epsilon, 30.0)), min(_LEAST, most), most))
     return _compared(
         "single records and small batches",
@@ -101,8 +106,8 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
 def differ(one: Array, other: Array, *, alpha: float) -> bool:
     """Whether two samples of reports cannot be of one distribution; wrongly so with probability `alpha` at most.
 
-    Every number's distribution function is compared at and just below some of its quantiles, by exact bounds; `other` may have more
-    columns than `one`, which are left out. The quantiles are taken from reports that are not counted.
+    Every number's distribution function is compared at and just below some of its quantiles, by exact bounds. The
+    quantiles are taken from reports that are not counted. Columns that `one` does not have are left out.
     """
     half = len(one) // 2
     counted, width = one[half:], one.shape[1]

@@ -18,7 +18,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -103,12 +105,21 @@ def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
     Replaced are `os.urandom` under every name a loaded module knows it by (`random.SystemRandom` and so `secrets` have
     their own) and taskveil's own door, by `door` where it differs. Code outside Python asks the system itself.
     """
-    system = os.urandom
     entropy.system_bytes = door or source
-    for module in list(sys.modules.values()):
-        names = [name for name, value in list(getattr(module, "__dict__", {}).items()) if value is system]
-        for name in names:
-            setattr(module, name, source)
+    for module, name in _names_of_urandom(len(sys.modules)):
+        setattr(module, name, source)
+
+
+@lru_cache(maxsize=1)
+def _names_of_urandom(_modules: int) -> list[tuple[ModuleType, str]]:
+    """Where this process keeps `os.urandom`. Looked up once, so that not every child has to (see `fork_digests`)."""
+    return [
+        (module, name)
+        for module in list(sys.modules.values())
+        if isinstance(module, ModuleType)
+        for name, value in list(vars(module).items())
+        if value is os.urandom
+    ]
 
 
 def digest(make: Callable[[], Array]) -> Digest:
@@ -131,6 +142,7 @@ def digest(make: Callable[[], Array]) -> Digest:
 def fork_digests(make: Callable[[], Array], count: int) -> list[Digest]:
     """From `count` children forked here, one after the other; those that gave no answer are missing."""
     digests: list[Digest] = []
+    _names_of_urandom(len(sys.modules))  # children inherit what was looked up
     for _ in range(count):
         answer = in_child(lambda: digest(make))
         if answer is None:

@@ -48,7 +48,7 @@ def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> l
         Idea(name="frequency of every value", learn=_frequencies(_same)),
     ]
     on_grid = "a report whose place on the grid is more frequent for"
-    found.append(Idea(name="residues on the grid", learn=_residues, says=on_grid, robust=True))
+    found.append(Idea(name="residues on the grid", learn=_residues, says=on_grid))
     if reports.dtype.kind == "f":
         for name, view in (("bit patterns", bit_patterns), ("raw bits", raw_bits)):
             found.append(Idea(name=name, learn=_frequencies(view), says="a report with bits more frequent for"))

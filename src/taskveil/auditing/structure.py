@@ -14,7 +14,7 @@ from taskveil.auditing.shapes import claim_covers_parameters, latents_inside, re
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.auditing.target import Target
 
-FORKS, SPAWNS = 64, 16
+FORKS, SPAWNS = 64, 8
 
 
 def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Generator) -> tuple[Check, ...]:
@@ -42,6 +42,6 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
         rows_apart(target, pair, reports(20_000, 5)),
         small_calls(target, pair, most=reports(20_000, 50)),
         through_a_client(target, pair, most=min(500, max(200, trials // 200))),
-        nothing_echoed(target, rng, calls=reports(16_000, 10), rows=reports(50_000, 2)),
+        nothing_echoed(target, rng, calls=reports(10_000, 10), rows=reports(50_000, 2)),
         no_shared_noise(target, forks=FORKS, spawns=SPAWNS),
     )
