@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskveil as tv
-from auditing import museum
+from auditing import exhibits
 from taskveil.account import Cost, compose, reports_within
 from taskveil.client.mechanisms import Response
 from taskveil.errors import BudgetError
@@ -77,13 +77,13 @@ def test_dominating_pairs_of_responses_against_all_pairs_of_sets(size: int, favo
 
 
 def test_stages_are_taken_from_the_veil() -> None:
-    veil = museum.codebook_veil(museum.stage(8, 2, 1.0, 1.0), museum.stage(8, 2, 1.0, 0.5))
+    veil = exhibits.codebook_veil(exhibits.stage(8, 2, 1.0, 1.0), exhibits.stage(8, 2, 1.0, 0.5))
     cost = Cost.of(veil, times=3)
     assert len(cost.parts) == 2
     assert compose([cost]).epsilon == pytest.approx(6.0)
     assert compose([cost], delta=1e-3).epsilon < 6.0
-    assert Cost.of(museum.lattice_veil(3.0)).parts[0].favoured == 1
-    assert Cost.of(museum.laplace_veil(1.0)).parts == ()
+    assert Cost.of(exhibits.lattice_veil(3.0)).parts[0].favoured == 1
+    assert Cost.of(exhibits.laplace_veil(1.0)).parts == ()
 
 
 def test_several_releases_and_approximate_budgets() -> None:

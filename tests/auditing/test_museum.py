@@ -6,39 +6,43 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from auditing.museum import BROKEN, SOUND, WIDE, Exhibit, caught_by, codebook_for, laplace, laplace_veil
+from auditing.exhibits import WIDE, laplace, laplace_veil
+from auditing.museum import BROKEN, Exhibit, caught_by
+from auditing.sound import FOREIGN, SOUND, codebook_for
+
+
+@pytest.fixture(autouse=True)
+def _few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh interpreters are what takes longest; what they are for has tests of its own."""
+    monkeypatch.setattr("taskveil.auditing.structure.SPAWNS", 0)
+    monkeypatch.setattr("taskveil.auditing.structure.FORKS", 4)
 
 
 @pytest.mark.parametrize("exhibit", [e for e in BROKEN if not e.long_only], ids=lambda e: e.name)
 def test_every_broken_mechanism_is_caught(exhibit: Exhibit) -> None:
-    found = exhibit.audit()
+    found = exhibit.audit(structural=exhibit.by != ("bound",))
     assert not found.passed
     assert set(exhibit.by) <= set(caught_by(found)), found.to_dict()
     assert found.verdict.startswith("BROKEN")
 
 
 def test_the_museum_is_large_enough() -> None:
-    assert len({e.name for e in BROKEN}) >= 14
+    assert len({e.name for e in BROKEN}) >= 40
+    assert len({e.name for e in SOUND}) >= 20
+    assert len(FOREIGN) >= 5
 
 
-@pytest.mark.parametrize(
-    "exhibit",
-    [e for e in SOUND if e.name in ("Laplace, ε = 1", "codebook, ε = 2", "codebook of two stages", "lattice codebook")],
-    ids=lambda e: e.name,
-)
-def test_sound_mechanisms_pass_twenty_times(exhibit: Exhibit) -> None:
-    """Every check once, the attack twenty times on new reports."""
-    found = exhibit.audit()
+@pytest.mark.parametrize("exhibit", SOUND, ids=lambda e: e.name)
+def test_sound_mechanisms_are_cleared(exhibit: Exhibit) -> None:
+    """All checks once, the attack again on new reports. `benchmarks/audit.py` does both twenty times."""
+    found = exhibit.audit(trials=2_000, finalists=2)
     assert found.passed, found.to_dict()
     assert found.verdict.startswith("HOLDS")
-    assert [exhibit.audit(trials=10_000, structural=False).passed for _ in range(19)] == [True] * 19
-
-
-@pytest.mark.parametrize("exhibit", [e for e in SOUND if "designed" in e.name], ids=lambda e: e.name)
-def test_designed_veils_pass_twenty_times(exhibit: Exhibit) -> None:
-    veil = exhibit.make()
-    runs = [tv.audit(veil, trials=4_000, finalists=2, structural=False).passed for _ in range(20)]
-    assert runs == [True] * 20
+    assert [exhibit.audit(trials=1_000, finalists=2, structural=False).passed for _ in range(3)] == [True] * 3
+    if exhibit in FOREIGN:
+        # 0.1 called OpenDP's randomised response, and one on `secrets`, broken: it could not make them fail.
+        outcomes = {check.name: check.outcome for check in found.checks}
+        assert outcomes["no entropy, no report"] == ("held" if "secrets" in exhibit.name else "not applicable")
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])

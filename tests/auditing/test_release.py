@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import taskveil as tv
-from auditing import museum
-from taskveil.auditing.picture import draw
+from auditing import sound
 from taskveil.cli.app import app
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    museum.codebook_for(2.0).save(tmp_path / "release")
+    sound.codebook_for(2.0).save(tmp_path / "release")
     return tmp_path / "release"
 
 
@@ -53,10 +51,3 @@ def test_a_broken_release_exits_with_an_error(folder: Path, monkeypatch: pytest.
 
 def test_no_release_no_audit(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["audit", str(tmp_path)]).exit_code == 2
-
-
-@pytest.mark.parametrize("what", [museum.nan_passed_through, museum.no_clipping, museum.laplace(museum.WIDE)])
-def test_pictures_of_all_sorts(what: object, tmp_path: Path) -> None:
-    found = tv.audit(what, epsilon=1.0, records=np.array([[-1.0], [1.0]]), trials=5000, structural=False)
-    draw(found, tmp_path / "a.png")
-    assert (tmp_path / "a.png").stat().st_size > 10_000

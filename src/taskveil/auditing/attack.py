@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats
-from taskveil.auditing.bound import best_tail, epsilon_low, epsilon_of_event_high, largest_provable
+from taskveil.arrays import Floats
+from taskveil.auditing.bound import epsilon_low, epsilon_of_event_high, largest_provable
+from taskveil.auditing.check import Check
 from taskveil.auditing.pairs import Pair, find_pairs
 from taskveil.auditing.scores import ideas
-from taskveil.auditing.structure import Check, structural_checks
+from taskveil.auditing.structure import structural_checks
 from taskveil.auditing.target import Target
+from taskveil.auditing.telling import choose_event
 from taskveil.errors import AuditError
-
-_SCREEN = 20_000
-"""Reports of each input on which scores are screened; the best few then learn from all of the first half."""
 
 Progress = Callable[[str, float], None]
 
@@ -41,8 +40,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sketch:
-    """Scores of some reports of the two inputs told apart best, for the picture."""
+    """Scores of some reports of the two inputs told apart best, for the picture; `inputs` and `event` in words."""
 
+    inputs: tuple[str, str]
+    event: str
     first: Floats
     second: Floats
     threshold: float
@@ -55,7 +56,8 @@ class Audit:
 
     The bound takes reports to be independent draws; whether they are is one of the structural checks.
 
-    `passed` means: nothing found contradicts the claim and every structural check held. It is not a proof.
+    `passed` means: nothing found contradicts the claim, neither the bound nor any of the structural `checks` (of which
+    there are none if they were not asked for, and some may not apply). It is not a proof.
     """
 
     epsilon_lower: float
@@ -88,13 +90,13 @@ class Audit:
             )
         held = (
             f"HOLDS. No attack disproved ε = {self.epsilon_claimed:.4g}; the best one shows ε ≥ "
-            f"{self.epsilon_lower:.4g}, {sure}, and every structural check held."
+            f"{self.epsilon_lower:.4g}, {sure}. {self._structure}"
         )
         best = max(self.findings, key=lambda finding: finding.epsilon_lower)
         if self.epsilon_claimed > self.provable:
             return held + (
                 f" This many trials can show ε ≥ {self.provable:.3g} at most, so sampling could not have disproved "
-                "this claim: only the structural checks speak for it."
+                "this claim" + (": only the structural checks speak for it." if self.checks else ".")
             )
         if best.epsilon_upper < 0.9 * self.epsilon_claimed:
             return held + (
@@ -102,6 +104,15 @@ class Audit:
                 "or the worst inputs were not found."
             )
         return held
+
+    @property
+    def _structure(self) -> str:
+        """What the structural checks add to a claim that holds, and no more than they did."""
+        if not self.checks:
+            return "No structural check was run."
+        idle = [check.name for check in self.checks if check.outcome == "not applicable"]
+        held = len(self.checks) - len(idle)
+        return f"{held} structural checks held" + (f"; not applicable: {', '.join(idle)}." if idle else ".")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the sketch, ready for JSON."""
@@ -114,7 +125,7 @@ class Audit:
             "confidence": self.confidence,
             "trials": self.trials,
             "findings": [asdict(finding) for finding in self.findings],
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [{**asdict(check), "passed": check.passed} for check in self.checks],
         }
 
 
@@ -139,7 +150,7 @@ def audit(
         confidence: of the lower bound, over all pairs and events together.
         trials: reports of each of the two inputs of a finalist pair: half choose the event, half bound ε.
         finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
-        structural: also run the checks that need no statistics.
+        structural: also run the structural checks. Each of them gives a false alarm with probability 1e-9 at most.
         progress: called with a word and the share done.
     """
     target = Target.of(what, epsilon=epsilon, delta=delta, records=records)
@@ -159,10 +170,10 @@ def audit(
     for place, pair in enumerate(pairs):
         tell("telling reports apart", (place + 0.2) / (len(pairs) + 1))
         attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
-    tell("structural checks", len(pairs) / (len(pairs) + 1))
-    checks = structural_checks(target, rng) if structural else ()
-    tell("done", 1.0)
     best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
+    tell("structural checks", len(pairs) / (len(pairs) + 1))
+    checks = structural_checks(target, pairs[best], trials, rng) if structural else ()
+    tell("done", 1.0)
     return Audit(
         epsilon_lower=attacks[best][0].epsilon_lower,
         epsilon_claimed=target.epsilon,
@@ -181,40 +192,26 @@ def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[F
     of them, made afterwards, are counted."""
     learn, test = trials // 2, trials - trials // 2
     first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
-
-    def promise(idea_score: Any, a: Array, b: Array) -> Any:
-        return best_tail(idea_score(a), idea_score(b), trials=test, alpha=alpha, delta=target.delta)
-
     tried = ideas(target.veil, pair.first, pair.second, first)
-    few = min(_SCREEN, learn // 2)
-    screened = []
-    for idea in tried:
-        score = idea.learn(first[:few], second[:few])
-        screened.append(promise(score, first[-few:], second[-few:])[0])
-    best: tuple[float, Any, Any, str] | None = None
-    promising = [tried[int(place)] for place in np.argsort(-np.array(screened), kind="stable")[:3]]
-    # A screening that small misses narrow margins; the two classic scores are never dropped.
-    promising += [idea for idea in tried if idea.robust and idea not in promising]
-    for idea in promising:
-        score = idea.learn(first[: learn // 2], second[: learn // 2])
-        hope, tail = promise(score, first[learn // 2 :], second[learn // 2 :])
-        if best is None or hope > best[0]:
-            best = hope, score, tail, idea.name
-    if best is None:
-        raise AuditError("no way to score reports was found.")
-    _, score, tail, name = best
-    scores = score(target.sample(pair.first, test)), score(target.sample(pair.second, test))
-    hits = [int(tail.holds(s).sum()) for s in scores]
-    p, q = (hits[1], hits[0]) if tail.swapped else (hits[0], hits[1])
+    event = choose_event(tried, first, second, trials=test, alpha=alpha, delta=target.delta)
+    scores = event.score(target.sample(pair.first, test)), event.score(target.sample(pair.second, test))
+    p, q = event.counted(*scores)
     finding = Finding(
-        pair=pair.why,
-        event=f"{name} {'≤' if tail.below else '≥'} {tail.threshold:.4g}",
+        pair=" / ".join(pair.names),
+        event=str(event),
         reports=test,
-        first=hits[0],
-        second=hits[1],
+        first=q if event.tail.swapped else p,
+        second=p if event.tail.swapped else q,
         epsilon_lower=float(epsilon_low(p, q, test, alpha=alpha, delta=target.delta)),
         epsilon_upper=epsilon_of_event_high(p, q, test, alpha=alpha, delta=target.delta),
     )
     few = min(test, 50_000)
-    sketch = Sketch(first=scores[0][:few], second=scores[1][:few], threshold=tail.threshold, below=tail.below)
+    sketch = Sketch(
+        inputs=pair.names,
+        event=event.in_words(pair.names),
+        first=scores[0][:few],
+        second=scores[1][:few],
+        threshold=event.tail.threshold,
+        below=event.tail.below,
+    )
     return finding, sketch

@@ -8,20 +8,24 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from taskveil.arrays import Array, Floats
-from taskveil.auditing.scores import Bins, bit_patterns, mixtures
+from taskveil.auditing.bits import Residues, bit_patterns, raw_bits
+from taskveil.auditing.scores import Bins, mixtures
 from taskveil.auditing.target import Target
 from taskveil.veil import Veil
+
+_BEYOND = (1.01, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6)
+"""How many times farther from the middle than the edge of the box: clipping may fail somewhere only."""
 
 _EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pair:
-    """Two inputs and why they were chosen."""
+    """Two inputs (n,) and what they are called."""
 
     first: Floats
     second: Floats
-    why: str
+    names: tuple[str, str]
 
 
 def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generator) -> list[Pair]:
@@ -42,7 +46,10 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
         return []
     rankings = [_told_apart(reports)]
     if reports[0].dtype.kind == "f":
-        rankings.append(_told_apart([bit_patterns(made) for made in reports]))
+        rankings.append(_told_apart([np.hstack([bit_patterns(made), raw_bits(made)]) for made in reports]))
+    residues = Residues.of(*reports)
+    if residues.entries:
+        rankings.append(_told_apart([residues(made) for made in reports]))
     if reports[0].shape[1] > 1:
         rankings.append(_told_apart([mixtures(made) for made in reports]))
     if target.veil is not None:
@@ -59,7 +66,7 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
                 chosen.append((int(i), int(j)))
         if len(chosen) == before:
             break
-    return [Pair(first=pool[i], second=pool[j], why=f"{names[i]} / {names[j]}") for i, j in chosen]
+    return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
 
 
 def hostile_records(low: Floats, high: Floats, rng: np.random.Generator, count: int) -> Floats:
@@ -83,17 +90,20 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
     low, high = target.low, target.high
     width = target.width
     rows: list[tuple[str, Floats]] = [
-        ("lowest", low),
-        ("highest", high),
-        ("middle", low + (high - low) / 2),
-        ("zeros", np.zeros(width)),
-        ("NaN", np.full(width, np.nan)),
+        ("all lowest", low),
+        ("all highest", high),
+        ("middle", target.middle),
+        ("all zeros", np.zeros(width)),
+        ("all NaN", np.full(width, np.nan)),
     ]
     rows += [(f"all {value:g}", np.full(width, value)) for value in _EXTREMES]
     for column in range(min(width, 3)):
         for value in (np.nan, 1e308, -1e308):
-            one = np.where(np.arange(width) == column, value, low + (high - low) / 2)
+            one = np.where(np.arange(width) == column, value, target.middle)
             rows.append((f"{value:g} in attribute {column}", one))
+    for factor in _BEYOND:
+        for side, edge in (("above", high), ("below", low)):
+            rows.append((f"{factor:,.10g}× the range, {side}", target.middle + factor * (edge - target.middle)))
     for place, corner in enumerate(np.where(rng.random((4, width)) < 0.5, -1e308, 1e308)):
         rows.append((f"wild corner {place}", corner))
     if len(target.records):
@@ -105,7 +115,7 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
         for place, record in enumerate(_spread(target.veil, hostile_records(low, high, rng, 4000), 8)):
             rows.append((f"far latent {place}", record))
         for sign, record in zip("+-", _farthest(target.veil, target.records, rng), strict=True):
-            rows.append((f"end {sign}", record))
+            rows.append((f"farthest latent {sign}", record))
     return np.stack([record for _, record in rows]), [name for name, _ in rows]
 
 

@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
+from taskveil.auditing.bits import Residues, bit_patterns, raw_bits, whole_reports
 from taskveil.veil import Veil
 
 Score = Callable[[Array], Floats]
@@ -23,10 +24,14 @@ _LISTED = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
-    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit."""
+    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit.
+
+    `says` is what a report of high score is, to be followed by the name of x.
+    """
 
     name: str
     learn: Callable[[Array, Array], Score]
+    says: str = "a report with values more frequent for"
     robust: bool = False
 
 
@@ -34,18 +39,29 @@ def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> l
     """Everything worth trying for these two inputs and reports that look like these."""
     width = reports.shape[1]
     found = [
-        Idea(name="distance from the two medians", learn=_medians, robust=True),
-        Idea(name="frequency of every value", learn=lambda a, b: Frequencies.of(a, b, _same)),
+        Idea(
+            name="distance from the two medians",
+            learn=distance_from_medians,
+            says="a report nearer to the median report of",
+            robust=True,
+        ),
+        Idea(name="frequency of every value", learn=_frequencies(_same)),
     ]
+    on_grid = "a report whose place on the grid is more frequent for"
+    found.append(Idea(name="residues on the grid", learn=_residues, says=on_grid))
     if reports.dtype.kind == "f":
-        found.append(Idea(name="bit patterns", learn=lambda a, b: Frequencies.of(a, b, bit_patterns)))
+        for name, view in (("bit patterns", bit_patterns), ("raw bits", raw_bits)):
+            found.append(Idea(name=name, learn=_frequencies(view), says="a report with bits more frequent for"))
     if width > 1:
-        found.append(Idea(name="frequency of whole reports", learn=lambda a, b: Frequencies.of(a, b, _whole)))
+        found.append(Idea(name="frequency of whole reports", learn=_frequencies(whole_reports)))
         for place in range(mixtures(reports[:1]).shape[1]):
-            found.append(Idea(name=f"mixture {place} of columns", learn=_mixture(place)))
+            found.append(Idea(name=f"mixture {place} of columns", learn=_frequencies(_mixture(place))))
     if veil is not None:
         informed = _informed(veil, first, second)
-        found.append(Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, robust=True))
+        likelier = "a report that the release itself takes to be likelier for"
+        found.append(
+            Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, says=likelier, robust=True)
+        )
     return found
 
 
@@ -126,35 +142,8 @@ class Bins:
         return np.asarray(code, dtype=np.int64)
 
 
-def bit_patterns(reports: Array) -> Integers:
-    """Per number: its binary exponent and the place of its lowest bit, as one integer.
-
-    Mironov's attack ('On significance of the least significant bits', 2012): the doubles that x + noise can reach
-    depend on x unless noise and sum live on one fixed grid.
-    """
-    r = reports.astype(np.float64)
-    finite = np.where(np.isfinite(r), np.abs(r), 0.0)
-    mantissa, exponent = np.frexp(finite)
-    whole = (mantissa * 2.0**53).astype(np.int64)
-    lowest = whole & -whole
-    trailing = np.frexp(lowest.astype(np.float64))[1]
-    special = np.isnan(r) * 1 + np.isposinf(r) * 2 + np.isneginf(r) * 3
-    return np.asarray(exponent.astype(np.int64) * 512 + trailing * 4 + special, dtype=np.int64)
-
-
 def _same(reports: Array) -> Array:
     return reports
-
-
-def _whole(reports: Array) -> Integers:
-    """A hash of every report, so that equal reports are one category."""
-    raw = np.ascontiguousarray(reports.astype(np.float64) if reports.dtype.kind == "f" else reports.astype(np.int64))
-    words = raw.view(np.uint64)
-    code = np.zeros(len(words), dtype=np.uint64)
-    for column in words.T:
-        code = (code ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        code ^= code >> np.uint64(29)
-    return code.view(np.int64)[:, None]
 
 
 def mixtures(reports: Array) -> Floats:
@@ -165,13 +154,23 @@ def mixtures(reports: Array) -> Floats:
         return np.stack([r[:, i] + sign * r[:, j] for i, j in pairs for sign in (-1, 1)], axis=1)
 
 
-def _mixture(place: int) -> Callable[[Array, Array], Score]:
-    return lambda first, second: Frequencies.of(first, second, lambda reports: mixtures(reports)[:, place : place + 1])
+def _mixture(place: int) -> Callable[[Array], Array]:
+    return lambda reports: mixtures(reports)[:, place : place + 1]
 
 
-def _medians(first: Array, second: Array) -> Score:
-    a, b = (np.nan_to_num(np.median(np.nan_to_num(r.astype(np.float64)), axis=0)) for r in (first, second))
-    return Distance(a=a, b=b)
+def _frequencies(columns: Callable[[Array], Array]) -> Callable[[Array, Array], Score]:
+    return lambda first, second: Frequencies.of(first, second, columns)
+
+
+def _residues(first: Array, second: Array) -> Score:
+    return Frequencies.of(first, second, Residues.of(first, second))
+
+
+def distance_from_medians(first: Array, second: Array, columns: Callable[[Array], Array] = _same) -> Score:
+    """Nearer to the median of x than to that of x', in ℓ1, by these columns of the reports."""
+    a, b = (np.nan_to_num(np.median(np.nan_to_num(columns(r).astype(np.float64)), axis=0)) for r in (first, second))
+    distance = Distance(a=a, b=b)
+    return lambda reports: distance(columns(reports))
 
 
 def _informed(veil: Veil, first: Floats, second: Floats) -> Score:

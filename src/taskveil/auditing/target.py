@@ -58,6 +58,11 @@ class Target:
     def width(self) -> int:
         return len(self.low)
 
+    @property
+    def middle(self) -> Floats:
+        """The middle of the box (n,): an input like any other."""
+        return np.asarray(self.low + (self.high - self.low) / 2)
+
     def report(self, records: Floats) -> Array:
         """One call: the reports as a numeric matrix, one row per record."""
         made = np.asarray(self.call(records))
@@ -68,6 +73,10 @@ class Target:
                 f"for {len(records)} records."
             )
         return made.astype(np.int64) if made.dtype.kind in "bu" else made
+
+    def values(self, reports: Array) -> Array:
+        """What the numbers of reports stand for, in the units of latents where a veil knows."""
+        return reports if self.veil is None else self.veil.mechanism.values(reports.astype(np.int64))
 
     def sample(self, record: Floats, count: int) -> Array:
         """`count` reports of one record."""

@@ -1,0 +1,62 @@
+"""Checks of what can be looked at without statistics: parameters, latents and reports lie where the release says."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.auditing.check import Check
+from taskveil.auditing.target import Target
+
+
+def claim_covers_parameters(target: Target) -> Check:
+    """The claimed ε is at least what scale, sensitivity or weights imply, in sixty digits."""
+    name = "claim covers the parameters"
+    if target.veil is None:
+        return Check.not_applicable(name, "the parameters are not known.")
+    implied = target.veil.mechanism.exact_epsilon
+    held = implied <= Decimal(target.epsilon) + Decimal("1e-40")
+    return Check.of(name, f"The parameters imply ε = {float(implied):.6g}, claimed {target.epsilon:.6g}.", held=held)
+
+
+def latents_inside(target: Target, hostile: Floats) -> Check:
+    """What noise is added to, or what is coded, lies inside the release's set for every hostile input (N, n)."""
+    name = "latents inside their set"
+    if target.veil is None:
+        return Check.not_applicable(name, "a callable shows no latents.")
+    mechanism = target.veil.mechanism
+    k = target.veil.encode(hostile) / mechanism.region.step
+    whole = np.asarray(np.isfinite(k).all(axis=1))
+    steps = np.floor(np.where(whole[:, None], k, 0.0)).astype(np.int64)
+    exact = np.asarray((steps == np.where(whole[:, None], k, 0.5)).all(axis=1))
+    held = whole & exact & mechanism.region.contains(steps)
+    if not held.all():
+        row = int(np.flatnonzero(~held)[0])
+        return Check.of(name, f"{int((~held).sum())} inputs leave it, such as {hostile[row]}.", held=False)
+    fault = mechanism.fault(steps)
+    if fault is not None:
+        return Check.of(name, fault, held=False)
+    return Check.of(name, f"All {len(hostile):,} hostile inputs end inside it.", held=True)
+
+
+def reports_on_grid(target: Target, hostile: Floats) -> Check:
+    """Every hostile input (N, n) is answered, with numbers from the set the release names."""
+    name = "reports on the grid"
+    try:
+        reports = np.concatenate([target.report(hostile[i : i + 10_000]) for i in range(0, len(hostile), 10_000)])
+    except Exception as error:  # whatever it is, the input was not answered
+        detail = f"An input was refused ({type(error).__name__}), and a refusal tells about the record."
+        return Check.of(name, detail, held=False)
+    if target.veil is None:
+        held, where = np.asarray(np.isfinite(reports.astype(np.float64)).all(axis=1)), "finite numbers"
+    else:
+        with np.errstate(invalid="ignore"):
+            whole = np.asarray((reports == np.floor(reports)).all(axis=1))
+            held = whole & target.veil.mechanism.possible(np.where(whole[:, None], reports, -1).astype(np.int64))
+        where = "whole numbers that the release can make"
+    if held.all():
+        return Check.of(name, f"All reports of {len(hostile):,} hostile inputs are {where}.", held=True)
+    row = int(np.flatnonzero(~held)[0])
+    return Check.of(name, f"{int((~held).sum())} reports are not {where}, such as {reports[row]}.", held=False)

@@ -1,0 +1,68 @@
+"""Sound mechanisms, ours and others', which the audit must clear again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import taskveil as tv
+from auditing import foreign, leaks
+from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage
+from auditing.museum import Exhibit
+
+
+def codebook_for(epsilon: float) -> tv.Veil:
+    size, favoured = (16, 4) if epsilon < 4 else (64, 1)
+    return codebook_veil(stage(size, favoured, epsilon, 1.0))
+
+
+def designed(method: str) -> tv.Veil:
+    rng = np.random.default_rng(7)
+    volunteers = rng.standard_t(4, size=(300, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5]) @ rng.normal(size=(4, 4))
+    return tv.design(volunteers, tv.LinearTask(np.diag([2.0, 2.0, 1.0, 0.0])), epsilon=2.0, method=method)
+
+
+FOREIGN = [
+    Exhibit(name="OpenDP's Laplace", make=lambda: foreign.opendp_laplace, epsilon=1.0, most=20_000),
+    Exhibit(name="OpenDP's geometric", make=lambda: foreign.opendp_geometric, epsilon=1.0, most=20_000),
+    Exhibit(
+        name="OpenDP's Gaussian", make=lambda: foreign.opendp_gaussian, epsilon=1.0, delta=foreign.DELTA, most=20_000
+    ),
+    Exhibit(
+        name="OpenDP's randomised response",
+        make=lambda: foreign.opendp_randomised_response,
+        epsilon=1.0,
+        most=20_000,
+    ),
+    Exhibit(
+        name="randomised response on secrets",
+        make=lambda: foreign.secrets_randomised_response,
+        epsilon=1.0,
+        most=20_000,
+    ),
+]
+
+SOUND = [
+    *(
+        Exhibit(name=f"Laplace, ε = {epsilon:g}", make=lambda e=epsilon: laplace_veil(e), epsilon=epsilon)
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ),
+    *(
+        Exhibit(name=f"codebook, ε = {epsilon:g}", make=lambda e=epsilon: codebook_for(e), epsilon=epsilon)
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ),
+    Exhibit(name="Laplace in three latents", make=lambda: laplace_veil(2.0, 3), epsilon=2.0, dim=3),
+    Exhibit(
+        name="codebook of two stages",
+        make=lambda: codebook_veil(stage(8, 2, 1.0, 1.0), stage(8, 2, 1.0, 0.5)),
+        epsilon=2.0,
+    ),
+    Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
+    Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
+    *(
+        Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
+        for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization")
+    ),
+    Exhibit(name="more noise in small batches", make=lambda: leaks.quieter_in_large_batches, epsilon=1.0),
+    Exhibit(name="a coarse grid throughout", make=lambda: leaks.coarse_throughout, epsilon=1.0),
+    *FOREIGN,
+]
