@@ -65,6 +65,7 @@ class Total:
 
     @property
     def statement(self) -> str:
+        """The total in words."""
         exception = f", except with probability {self.delta:g}" if self.delta else ""
         plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
         return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."

@@ -40,6 +40,7 @@ MARKERS = {
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
+    """Axes side by side, each of this size in inches."""
     fig, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
     for ax in axes[0]:
         ax.grid(alpha=0.25)
@@ -48,6 +49,7 @@ def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tupl
 
 
 def save(fig: Figure, path: Path) -> Path:
+    """Write the figure as PNG, making the folder; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     save_to(fig, path)
     return path

@@ -74,7 +74,7 @@ class Box:
         return sensitivity.box_l2_diameter(_as_map(matrix, self.dim), self.high - self.low)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         rows = np.linalg.norm(factor, axis=1)
         room = np.minimum(self.high - mean, mean - self.low)
         # An attribute the sample never moved in does not bound the support of the data.
@@ -140,7 +140,7 @@ class Ball:
         return sensitivity.ball_l2_diameter(_as_map(matrix, self.dim), self.radius)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         offset = float(np.linalg.norm(self.center - mean))
         inner = (self.radius - offset) / float(np.linalg.norm(factor, ord=2))
         outer = self.radius * float(np.linalg.norm(inverse, ord=2)) + float(
@@ -185,7 +185,7 @@ class Points:
         return sensitivity.l2_diameter(self.records @ _as_map(matrix, self.dim).T)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:  # noqa: ARG002
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`.
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h.
 
         The inner radius of a hull in many dimensions is out of reach; zero is a valid lower bound, and
         `designs.laplace.closed_form` replaces it by 1, which every distribution with identity covariance guarantees.

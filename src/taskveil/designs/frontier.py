@@ -55,11 +55,11 @@ class Frontier:
         return sorted({point.epsilon for point in self.points})
 
     def losses(self, method: str, epsilon: float) -> list[float]:
-        """The losses of all seeds."""
+        """The losses of all seeds of a `method` at one `epsilon`."""
         return [p.loss for p in self.points if p.method == method and p.epsilon == epsilon]
 
     def loss(self, method: str, epsilon: float) -> float:
-        """The mean loss over seeds."""
+        """The mean loss over the seeds of a `method` at one `epsilon`."""
         found = self.losses(method, epsilon)
         if not found:
             raise TaskError(f"the sweep has no point for {method!r} at ε = {epsilon:g}.")
@@ -76,8 +76,8 @@ class Frontier:
         )
 
     def kept(self, method: str, epsilon: float) -> float | None:
-        """The share of the usable signal that is kept: 1 as good as without privacy, 0 no better than a constant; None
-        where there is no signal (`nothing_to_keep`)."""
+        """The share of the usable signal that `method` keeps at `epsilon`: 1 as good as without privacy, 0 no better than
+        a constant; None where there is no signal (`nothing_to_keep`)."""
         loss = self.loss(method, epsilon)
         return None if self.nothing_to_keep else (self.constant - loss) / (self.constant - self.clear)
 
@@ -195,7 +195,7 @@ class Frontier:
         }
 
     def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
-        """One file with picture, table and data inside; it needs no network and no script."""
+        """One file at `path` with `title`, picture, table and data inside; it needs no network and no script."""
         picture = base64.b64encode(self._png()).decode("ascii")
         head = "".join(f"<th>ε = {e:g}</th>" for e in self.epsilons)
         cells = {(r["method"], r["epsilon"]): r for r in self.rows()}

@@ -28,6 +28,7 @@ class Image(nn.Module):
     """Pixels (N, 784) → pictures (N, 1, 28, 28)."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """(N, 784) → (N, 1, 28, 28)."""
         return x.view(-1, 1, 28, 28)
 
 
@@ -47,6 +48,7 @@ def network() -> nn.Sequential:
 
 
 def problem() -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records."""
     X, y, X_test, y_test = mnist()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

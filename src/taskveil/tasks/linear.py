@@ -75,11 +75,11 @@ class LinearTask:
             raise TaskError(f"K has {self.width} columns, but the data has {width} attributes.")
 
     def labels(self, y: Any, count: int) -> None:  # noqa: ARG002 - the truth is Kx itself
-        """A linear task needs no labels and ignores them."""
+        """Labels y of `count` records are not needed and not looked at: the truth is Kx."""
         return
 
     def truth(self, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - no labels
-        """What answers are judged against (N, m): Kx itself."""
+        """What answers are judged against (N, m): Kx itself for records X (N, n), whatever the labels y."""
         return self.predict(X)
 
     def predict(self, X: Any) -> Floats:
@@ -87,14 +87,14 @@ class LinearTask:
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.K.T)
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - y is Kx itself
-        """‖K(x̂ − x)‖₂² for every record (N,)."""
+        """‖K(x̂ − x)‖₂² (N,) for `estimates` x̂ and records X, both (N, n); labels y do not matter."""
         error = (estimates - X) @ self.K.T
         return np.asarray(np.einsum("ij,ij->i", error, error))
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
-        """‖K(d − x)‖₂² for every record x (N, n) and candidate estimate d (k, n) → (N, k)."""
+        """‖K(d − x)‖₂² (N, k) for every record of X (N, n) and every d of `candidates` (k, n); y does not matter."""
         return squared_distances(self.predict(X), self.predict(candidates))
 
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:  # noqa: ARG002 - no labels
-        """The mean test loss of always giving the one answer that is best for the design records X."""
+        """The mean loss on X_test of the one answer that is best for the design records X; y and y_test do not matter."""
         return float(self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())

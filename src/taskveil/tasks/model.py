@@ -74,7 +74,8 @@ class ModelTask:
         self.frozen.check_width(width)
 
     def labels(self, y: Any, count: int) -> Array | None:
-        """y as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None stays None."""
+        """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None stays
+        None."""
         if y is None:
             if self.cost.needs_labels:
                 raise TaskError(f"labels are missing: {self.cost.name} needs y, only mse and cross_entropy do without.")
@@ -89,7 +90,7 @@ class ModelTask:
 
     def truth(self, X: Floats, y: Any = None) -> Array:
         """What answers are judged against: values (N, outputs) for mse, class probabilities (N, outputs) for
-        cross_entropy, labels for a loss of one's own. Without labels, what the model itself answers."""
+        cross_entropy, labels for a loss of one's own. Without labels y, what the model itself answers to X (N, n)."""
         labels = self.labels(y, len(X))
         return self.answers(X) if labels is None else self.cost.truth(labels, self.frozen)
 
@@ -102,15 +103,15 @@ class ModelTask:
         return self.cost.answers(self.predict(X))
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
-        """The loss of answering f(x̂) for every record (N,)."""
+        """The loss (N,) of answering f(x̂) with `estimates` x̂ (N, n) where the truth is that of X (N, n) and y."""
         return self.cost.losses(self.predict(estimates), self.truth(X, y))
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
-        """The loss of answering f(d) for every record (N, n) and candidate estimate d (k, n) → (N, k)."""
+        """The loss (N, k) of answering f(d) with every d of `candidates` (k, n) for every record of X (N, n) and y."""
         return self.cost.pairwise_losses(self.predict(candidates), self.truth(X, y))
 
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-        """The mean test loss of always giving the one answer that is best for the design records X."""
+        """The mean loss on X_test and y_test of the one answer that is best for the design records X and y."""
         some = X[:: max(1, len(X) // _CANDIDATES)]
         best = self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
         return float(self.cost.pairwise_losses(best[None], self.truth(X_test, y_test)).mean())

@@ -75,7 +75,7 @@ class MultiTask:
             task.check_width(width)
 
     def labels(self, y: Any, count: int) -> tuple[Any, ...]:
-        """One entry per task, each as that task wants it."""
+        """The entries of y for `count` records, one per task, each as that task wants it."""
         return tuple(task.labels(values, count) for task, _, values in self.parted(y))
 
     def predict(self, X: Any) -> Floats:
@@ -83,14 +83,14 @@ class MultiTask:
         return np.hstack([task.predict(X) for task, _ in self.parts])
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
-        """Σ weightᵢ · lossᵢ for every record (N,)."""
+        """Σ weightᵢ · lossᵢ (N,) of `estimates` (N, n) in place of the records X (N, n) with labels y."""
         return np.asarray(sum(w * task.losses(estimates, X, values) for task, w, values in self.parted(y)))
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
-        """Σ weightᵢ · lossᵢ for every record and candidate → (N, k)."""
+        """Σ weightᵢ · lossᵢ (N, k) of every one of `candidates` (k, n) in place of every record of X (N, n), y."""
         return np.asarray(sum(w * task.pairwise_losses(candidates, X, values) for task, w, values in self.parted(y)))
 
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-        """The mean test loss of always giving the answers that are best for the design records X."""
+        """The mean loss on X_test and y_test of the answers that are best for the design records X and y."""
         terms = zip(self.parted(y), self.parted(y_test), strict=True)
         return sum(w * task.constant_loss(X, a, X_test, b) for (task, w, a), (_, _, b) in terms)
