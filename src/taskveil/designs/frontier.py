@@ -76,8 +76,8 @@ class Frontier:
         )
 
     def kept(self, method: str, epsilon: float) -> float | None:
-        """The share of the usable signal that `method` keeps at `epsilon`: 1 as good as without privacy, 0 no better than
-        a constant; None where there is no signal (`nothing_to_keep`)."""
+        """The share of the usable signal that `method` keeps at `epsilon`: 1 as good as without privacy, 0 no better
+        than a constant; None where there is no signal (`nothing_to_keep`)."""
         loss = self.loss(method, epsilon)
         return None if self.nothing_to_keep else (self.constant - loss) / (self.constant - self.clear)
 

@@ -96,5 +96,5 @@ class LinearTask:
         return squared_distances(self.predict(X), self.predict(candidates))
 
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:  # noqa: ARG002 - no labels
-        """The mean loss on X_test of the one answer that is best for the design records X; y and y_test do not matter."""
+        """The mean loss on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
         return float(self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())

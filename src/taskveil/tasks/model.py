@@ -74,8 +74,8 @@ class ModelTask:
         self.frozen.check_width(width)
 
     def labels(self, y: Any, count: int) -> Array | None:
-        """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None stays
-        None."""
+        """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None
+        stays None."""
         if y is None:
             if self.cost.needs_labels:
                 raise TaskError(f"labels are missing: {self.cost.name} needs y, only mse and cross_entropy do without.")
