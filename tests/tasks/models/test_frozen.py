@@ -45,7 +45,7 @@ def test_many_records_are_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
         (lambda x: np.random.default_rng().normal(size=x.shape), "draws at random"),
         (lambda x: x[:-1], "one row per record"),
         (lambda x: x[:, :, None], "one row per record"),
-        (lambda x: np.log(x - 9.0), "NaN or infinity .record 0 of 3"),
+        (lambda x: np.log(x - 9.0), "NaN or infinity .record 0 of"),
         (lambda x: x @ np.eye(7), "cannot take records with 4 attributes"),
     ],
 )
