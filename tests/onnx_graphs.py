@@ -253,7 +253,7 @@ def windows(g: Graph) -> None:
     sizes, rank = shape[2:], len(shape) - 2
     operator = g.choose(["Conv", "MaxPool", "AveragePool", "ConvTranspose"])
     kernel = [int(g.rng.integers(1, min(n, 3) + 1)) for n in sizes]
-    strides = [int(g.rng.integers(1, 4)) for _ in sizes] if g.chance(0.6) else [1] * rank
+    strides = [int(g.choose([1, 2, 2, 3, 4, 5])) for _ in sizes] if g.chance(0.6) else [1] * rank
     dilations = [int(g.rng.integers(1, 3)) for _ in sizes] if g.chance(0.2) else [1] * rank
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = [int(g.rng.integers(0, kernel[i % rank])) for i in range(2 * rank)] if g.chance(0.4) else [0] * 2 * rank

@@ -44,9 +44,9 @@ PLAIN: dict[str, tuple[list, dict, list[int]]] = {
     **{
         name: ([node(name, ["x"], ["y"])], {}, [4])
         for name in ("Abs", "Ceil", "Celu", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Flatten", "Floor", "Gelu",
-                     "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LogSoftmax", "LpNormalization", "Mish", "Neg",
-                     "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus",
-                     "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu")
+                     "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LogSoftmax", "LpNormalization", "Mish",
+                     "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softmax",
+                     "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu")
     },
     **{
         name: ([node(name, ["x", "w"], ["y"])], {"w": np.arange(1, 5, dtype=np.float32) / 2}, [4])
@@ -70,8 +70,9 @@ PLAIN: dict[str, tuple[list, dict, list[int]]] = {
     "InstanceNormalization": ([node("InstanceNormalization", ["x", "s", "b"], ["a"]), *flat("a")],
                               {"s": weights(2), "b": weights(2)}, [2, 5]),
     "Constant": ([node("Constant", [], ["k"], value_floats=[1.0, 2.0]), node("Mul", ["x", "k"], ["y"])], {}, [2]),
-    "Shape": ([node("Shape", ["x"], ["s"]), node("Gather", ["s", "i"], ["n"]), node("Concat", ["n", "m"], ["r"], axis=0),
-               node("Reshape", ["x", "r"], ["y"])], {"i": ints(0), "m": ints(-1)}, [2, 3]),
+    "Shape": ([node("Shape", ["x"], ["s"]), node("Gather", ["s", "i"], ["n"]),
+               node("Concat", ["n", "m"], ["r"], axis=0), node("Reshape", ["x", "r"], ["y"])],
+              {"i": ints(0), "m": ints(-1)}, [2, 3]),
     "Size": ([node("Size", ["x"], ["n"]), node("Div", ["n", "n"], ["o"]), node("Cast", ["o"], ["f"], to=1),
               node("Add", ["x", "f"], ["y"])], {}, [4]),
     "ConstantOfShape": ([node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["z"]),
@@ -87,7 +88,8 @@ PLAIN: dict[str, tuple[list, dict, list[int]]] = {
     "Pad": ([node("Pad", ["x", "s", "v"], ["y"])], {"s": ints(0, 1, 0, -2), "v": np.float32(0.5)}, [4]),
     "GlobalMaxPool": ([node("GlobalMaxPool", ["x"], ["a"]), *flat("a")], {}, [3, 2, 2]),
     "ConvTranspose": ([node("ConvTranspose", ["x", "w", "b"], ["a"], strides=[2, 1], pads=[1, 0, 0, 1], group=2,
-                            output_padding=[1, 0]), *flat("a")], {"w": weights(2, 2, 3, 2), "b": weights(4)}, [2, 3, 4]),
+                            output_padding=[1, 0]), *flat("a")],
+                      {"w": weights(2, 2, 3, 2), "b": weights(4)}, [2, 3, 4]),
     "MatMul": ([node("MatMul", ["x", "w"], ["y"])], {"w": weights(4, 3)}, [4]),
     "Gemm": ([node("Gemm", ["x", "w", "b"], ["y"], transB=1, alpha=0.5, beta=2.0)],
              {"w": weights(3, 4), "b": weights(3)}, [4]),
@@ -151,8 +153,8 @@ def test_every_operator_answers_as_the_runtime_does(name: str, tmp_path: Path) -
          [2, 5, 6]),
         ([node("Pad", ["x", "s"], ["y"], mode="reflect")], {"s": ints(0, 2, 0, 3)}, [4]),
         ([node("Pad", ["x", "s"], ["y"], mode="edge")], {"s": ints(0, 2, 0, 3)}, [4]),
-        ([node("Split", ["x"], ["a", "b"], axis=-1), node("Max", ["a", "b", "k"], ["y"])], {"k": np.zeros(1, np.float32)},
-         [4]),
+        ([node("Split", ["x"], ["a", "b"], axis=-1), node("Max", ["a", "b", "k"], ["y"])],
+         {"k": np.zeros(1, np.float32)}, [4]),
         ([node("Reshape", ["x", "s"], ["y"], allowzero=1)], {"s": ints(-1, 6)}, [2, 3]),
         ([node("Gelu", ["x"], ["y"], approximate="tanh")], {}, [4]),
         ([node("ReduceSum", ["x", "s"], ["y"], noop_with_empty_axes=1)], {"s": ints()}, [4]),

@@ -108,8 +108,8 @@ def test_unknown_operators_are_named(tmp_path: Path) -> None:
         ([node("Squeeze", ["x"], ["a"]), node("Softmax", ["a"], ["y"], axis=0)], [2, 2]),
         ([node("Squeeze", ["x"], ["a"]), node("ReduceMax", ["a"], ["y"], axes=[0])], [2, 2]),
         ([node("Squeeze", ["x", "z"], ["a"]), node("Softmax", ["a"], ["y"], axis=0)], [4]),
-        ([node("Flatten", ["x"], ["a"], axis=0), node("Transpose", ["a"], ["b"]), node("Softmax", ["b"], ["y"], axis=0)],
-         [4]),
+        ([node("Flatten", ["x"], ["a"], axis=0), node("Transpose", ["a"], ["b"]),
+          node("Softmax", ["b"], ["y"], axis=0)], [4]),
         ([node("Softmax", ["x"], ["y"], axis=0)], [4]),
     ],
 )  # fmt: skip
@@ -224,8 +224,8 @@ def test_a_dropout_that_is_off_does_nothing(tmp_path: Path) -> None:
         ([node("ReduceL2", ["x"], ["y"], noop_with_empty_axes=1)], {}, {"opset": 18}, "reduce nothing"),
         ([node("LayerNormalization", ["x", "w"], ["a", "m"]), node("Sub", ["x", "m"], ["y"])],
          {"w": np.ones(4, dtype=np.float32)}, {}, "second output"),
-        ([node("Cast", ["x"], ["a"], to=TensorProto.BFLOAT16), node("Cast", ["a"], ["y"], to=TensorProto.FLOAT)], {}, {},
-         "Cast to type 16"),
+        ([node("Cast", ["x"], ["a"], to=TensorProto.BFLOAT16), node("Cast", ["a"], ["y"], to=TensorProto.FLOAT)], {},
+         {}, "Cast to type 16"),
         ([node("Gather", ["k", "i"], ["a"]), node("Add", ["x", "a"], ["y"])],
          {"k": np.ones(3, dtype=np.float32), "i": np.array(5)}, {}, "Gather that cannot be computed"),
         ([node("Unsqueeze", ["x", "s"], ["a"]), node("AveragePool", ["a"], ["b"], kernel_shape=[2], dilations=[2]),
@@ -236,6 +236,8 @@ def test_a_dropout_that_is_off_does_nothing(tmp_path: Path) -> None:
         ([node("Unsqueeze", ["x", "s"], ["a"]),
           node("AveragePool", ["a"], ["b"], kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER"), *flat("b")],
          {"s": ints(1)}, {}, "automatic padding"),
+        ([node("Unsqueeze", ["x", "s"], ["a"]), node("Conv", ["a", "w"], ["b"], strides=[4], auto_pad="SAME_UPPER"),
+          *flat("b")], {"s": ints(1), "w": np.ones((1, 1, 1), dtype=np.float32)}, {}, "automatic padding"),
     ],
 )  # fmt: skip
 def test_what_would_be_answered_wrongly_is_refused(

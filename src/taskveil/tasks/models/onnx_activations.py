@@ -1,4 +1,4 @@
-"""ONNX operators that bend numbers or normalise them: activations and normalisations, as the specification defines them."""
+"""ONNX operators that bend numbers or bring them to one scale: activations and normalisations."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def elu(call: Call) -> Tensor:
 def selu(call: Call) -> Tensor:
     """Selu: gamma times Elu, with the constants of its paper unless others are stated."""
     alpha = call.option("alpha", 1.67326319217681884765625)
-    return call.option("gamma", 1.05070102214813232421875) * _bent(call.first, alpha)
+    result: Tensor = call.option("gamma", 1.05070102214813232421875) * _bent(call.first, alpha)
+    return result
 
 
 def celu(call: Call) -> Tensor:
     """Celu: x above 0, alpha · (e^(x/alpha) − 1) below."""
     alpha = call.option("alpha", 1.0)
-    return call.first.clamp(min=0) + alpha * torch.expm1(call.first.clamp(max=0) / alpha)
+    result: Tensor = alpha * _bent(call.first / alpha, 1.0)
+    return result
 
 
 def _bent(a: Tensor, alpha: float) -> Tensor:
@@ -117,7 +119,7 @@ def layer_normalization(call: Call) -> Tensor:
     """LayerNormalization over all axes from `axis` on, then scale and offset."""
     a, scale, offset = call.first, call.inputs[1], call.input(2)
     axes = range(call.option("axis", -1) % a.dim(), a.dim())
-    result = _standardised(a, tuple(axes), call.option("epsilon", 1e-5)) * scale
+    result: Tensor = _standardised(a, tuple(axes), call.option("epsilon", 1e-5)) * scale
     return result if offset is None else result + offset
 
 
@@ -125,8 +127,9 @@ def instance_normalization(call: Call) -> Tensor:
     """InstanceNormalization: every channel of every record by itself."""
     a, scale, offset = call.inputs
     by_channel = (-1, *[1] * (a.dim() - 2))
-    result = _standardised(a, tuple(range(2, a.dim())), call.option("epsilon", 1e-5))
-    return result * scale.reshape(by_channel) + offset.reshape(by_channel)
+    scaled = _standardised(a, tuple(range(2, a.dim())), call.option("epsilon", 1e-5)) * scale.reshape(by_channel)
+    result: Tensor = scaled + offset.reshape(by_channel)
+    return result
 
 
 def _standardised(a: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:

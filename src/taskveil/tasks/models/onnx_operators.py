@@ -99,7 +99,7 @@ OPERATORS: dict[str, Operator] = {
     "ReduceSumSquare": reduction(reductions.sum_of_squares),
     # Sliding windows.
     "AveragePool": Operator(windows.average_pool, windows.unclear_average),
-    "Conv": Operator(windows.conv),
+    "Conv": Operator(windows.conv, windows.gaps_in_automatic_padding),
     "ConvTranspose": Operator(windows.conv_transpose, windows.automatic_padding),
     "MaxPool": Operator(windows.max_pool, windows.unclear_maximum),
     # Shapes.

@@ -105,7 +105,7 @@ def size_of(call: Call) -> Tensor:
 
 def expand(call: Call) -> Tensor:
     """Expand: broadcast against a shape."""
-    wanted = torch.broadcast_shapes(call.first.shape, call.whole(1, "shape") or [])
+    wanted = np.broadcast_shapes(call.first.shape, tuple(call.whole(1, "shape") or ()))
     return torch.broadcast_to(call.first, wanted)
 
 
@@ -147,23 +147,20 @@ def range_(call: Call) -> Tensor:
 
 
 def pad(call: Call) -> Tensor:
-    """Pad with a constant, the edge, a reflection or the other end; negative amounts cut off."""
+    """Pad with a constant, the edge, a reflection or the other end; a constant's negative amounts cut off."""
     a: Tensor = call.first
-    amounts = call.whole(1, "pads") or []
-    axes = call.whole(3, "axes") or range(len(amounts) // 2)
-    pairs = dict(
-        zip((i % a.dim() for i in axes), zip(*np.array(amounts).reshape(2, -1).tolist(), strict=True), strict=True)
-    )
+    starts, ends = np.array(call.whole(1, "pads"), dtype=int).reshape(2, -1).tolist()
+    axes = call.whole(3, "axes") or range(len(starts))
+    pairs = {axis % a.dim(): pair for axis, *pair in zip(axes, starts, ends, strict=True)}
     mode = call.option("mode", "constant")
     if mode == "constant":
-        value = call.input(2) if call.input(2) is not None else call.option("value", 0.0)
-        ends = [n for axis in range(a.dim() - 1, -1, -1) for n in pairs.get(axis, (0, 0))]
-        return F.pad(a, ends, value=float(value))
-    if min(amounts) < 0:
+        value = call.option("value", 0.0) if call.input(2) is None else call.input(2)
+        return F.pad(a, [n for axis in reversed(range(a.dim())) for n in pairs.get(axis, (0, 0))], value=float(value))
+    if min(starts + ends) < 0:
         raise ValueError(f"a Pad of mode {mode} by a negative amount is not supported")
-    for axis, ends in pairs.items():
-        if any(ends):
-            a = a.index_select(axis, _whole(np.pad(np.arange(a.shape[axis]), ends, mode=mode).tolist(), a))
+    for axis, pair in pairs.items():
+        if any(pair):
+            a = a.index_select(axis, _whole(np.pad(np.arange(a.shape[axis]), pair, mode=mode).tolist(), a))
     return a
 
 

@@ -115,29 +115,39 @@ _SAME = ("SAME_UPPER", "SAME_LOWER")
 
 def unclear_average(node: Node) -> str | None:
     """Refuses an AveragePool with dilations, or with unclear automatic padding."""
-    return "an AveragePool with dilations, which is not supported" if _dilated(node) else _unclear_padding(node)
+    if _dilated(node):
+        return "an AveragePool with dilations, which is not supported"
+    return gaps_in_automatic_padding(node)
 
 
 def unclear_maximum(node: Node) -> str | None:
     """Refuses a MaxPool of which the places are asked for, or with unclear automatic padding."""
-    return first_output_only(node) or _unclear_padding(node)
+    if _dilated(node) and _automatic(node):
+        return "a MaxPool with dilations and automatic padding: state its pads"
+    return first_output_only(node) or gaps_in_automatic_padding(node)
 
 
-def _unclear_padding(node: Node) -> str | None:
-    if node.options.get("auto_pad", "NOTSET") not in _SAME:
-        return None
-    kernel = node.options["kernel_shape"]
-    gaps = any(s > k for s, k in zip(node.options.get("strides", [1] * len(kernel)), kernel, strict=True))
-    if _dilated(node) or gaps:
-        return f"{node.kind} with automatic padding that is not clear: state its pads"
+def gaps_in_automatic_padding(node: Node) -> str | None:
+    """Refuses automatic padding where the window jumps farther than it reaches: some cut the input instead."""
+    kernel = node.options.get("kernel_shape")
+    if kernel is None:  # a Conv may leave it to its weights
+        kernel = node.constants[1].shape[2:] if 1 in node.constants else []
+    strides = node.options.get("strides", [1] * len(kernel))
+    gaps = len(kernel) != len(strides) or any(s > k for s, k in zip(strides, kernel, strict=True))
+    if _automatic(node) and gaps:
+        return f"{node.kind} with automatic padding and strides beyond its kernel: state its pads"
     return None
-
-
-def _dilated(node: Node) -> bool:
-    return any(step != 1 for step in node.options.get("dilations", []))
 
 
 def automatic_padding(node: Node) -> str | None:
     """Refuses a ConvTranspose that states its result's size instead of its padding."""
-    automatic = node.options.get("auto_pad", "NOTSET") in _SAME or "output_shape" in node.options
-    return "a ConvTranspose with automatic padding: state its pads" if automatic else None
+    wrong = _automatic(node) or "output_shape" in node.options
+    return "a ConvTranspose with automatic padding: state its pads" if wrong else None
+
+
+def _automatic(node: Node) -> bool:
+    return node.options.get("auto_pad", "NOTSET") in _SAME
+
+
+def _dilated(node: Node) -> bool:
+    return any(step != 1 for step in node.options.get("dilations", []))
