@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import torch
 
 ROWS_AT_ONCE = 4096
+PROBES = 3  # records that a new model is asked about
+LARGER = 7  # times as many in a batch of another size
+SHARE_OF_SPREAD = 1e-5
+SINGLE = float(np.finfo(np.float32).eps)  # of models that do not say how they round
 
 
 class FrozenModel:
@@ -27,6 +31,7 @@ class FrozenModel:
         width: the number of attributes n, if it is known before the data.
         classes: the classes' names in the order of the outputs, for models that name them.
         must_be_logits: refuse a model whose outputs are probabilities, or a single number.
+        rounding: the relative error of one operation in the model's precision.
     """
 
     def __init__(
@@ -37,8 +42,10 @@ class FrozenModel:
         width: int | None = None,
         classes: Array | None = None,
         must_be_logits: bool = False,
+        rounding: float = SINGLE,
     ) -> None:
         self._function = function
+        self._rounding = rounding
         self.module = module
         self.classes = classes
         self.must_be_logits = must_be_logits
@@ -60,11 +67,10 @@ class FrozenModel:
             if self.width != width:
                 raise TaskError(f"the model takes {self.width} attributes, but the data has {width}.")
             return
-        probe = np.linspace(0.0, 1.0, 3 * width).reshape(3, width)
+        # Between 0 and 1, but neither: there logarithms and quotients may have no value.
+        probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
         answer = self._ask(probe)
-        alone = [self._ask(row[None]) for row in probe]
-        same = all(one.shape == (1, answer.shape[1]) for one in alone)
-        if not same or not np.allclose(np.concatenate(alone), answer, rtol=0, atol=0.01 * float(np.abs(answer).max())):
+        if not (self._ignores_companions(probe, answer) and self._ignores_places(probe, answer)):
             raise TaskError(
                 "the model answers a record differently alone and among others: it mixes records or draws at random."
             )
@@ -76,6 +82,26 @@ class FrozenModel:
         if self.must_be_logits and answer.shape[1] > 1 and (answer >= 0).all() and np.allclose(answer.sum(axis=1), 1.0):
             raise TaskError("cross_entropy needs logits, but the model gives probabilities: take off its last softmax.")
         self.width, self._outputs = width, answer.shape[1]
+
+    def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
+        """Whether each record, at its place in a batch of the same size, is answered the same among copies of itself.
+
+        Then a model that answers record by record does the very same operations, and nothing but the order of threads
+        can change a digit. So what counts is small against how much answers differ from record to record.
+        """
+        spread = np.ptp(answer, axis=0)
+        same = [self._ask(np.repeat(row[None], PROBES, axis=0))[[place]] for place, row in enumerate(probe)]
+        return _close(np.concatenate(same), answer, SHARE_OF_SPREAD * spread + 4 * self._rounding * np.abs(answer))
+
+    def _ignores_places(self, probe: Floats, answer: Floats) -> bool:
+        """Whether records are answered the same one by one, and at other places in larger batches.
+
+        There sums are taken in another order, which costs some digits: half of them are left.
+        """
+        size = np.sqrt(self._rounding) * np.abs(answer).max()
+        alone = np.concatenate([self._ask(row[None]) for row in probe])
+        longer = self._ask(np.tile(probe[::-1], (LARGER, 1)))[-PROBES:][::-1]
+        return _close(alone, answer, size) and _close(longer, answer, size)
 
     def __call__(self, X: Floats) -> Floats:
         """Records (N, n) → outputs (N, m), all finite, or TaskError."""
@@ -100,3 +126,7 @@ class FrozenModel:
                 f"the model answers NaN or infinity (record {row} of {len(X)}): mend the model or its inputs."
             )
         return answer
+
+
+def _close(mine: Floats, theirs: Floats, tolerance: Floats) -> bool:
+    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= tolerance).all())

@@ -51,7 +51,8 @@ def from_module(model: nn.Module, width: int | None, *, must_be_logits: bool = F
             answer = rows_of(frozen(torch.tensor(np.ascontiguousarray(X), dtype=dtype, device=device)))
             return np.asarray(answer.double().cpu())
 
-    return FrozenModel(function, module=frozen, width=width, must_be_logits=must_be_logits)
+    rounding = torch.finfo(dtype).eps
+    return FrozenModel(function, module=frozen, width=width, must_be_logits=must_be_logits, rounding=rounding)
 
 
 def side_by_side(modules: Sequence[nn.Module | None]) -> nn.Module | None:

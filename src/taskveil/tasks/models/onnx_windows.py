@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from taskveil.errors import TaskError
-from taskveil.tasks.models.onnx_nodes import Call, Node
+from taskveil.tasks.models.onnx_nodes import Call, Node, first_output_only
 
 
 def conv(call: Call) -> Tensor:
@@ -25,6 +25,23 @@ def conv(call: Call) -> Tensor:
         groups=call.option("group", 1),
     )
     return result
+
+
+def conv_transpose(call: Call) -> Tensor:
+    """ConvTranspose of one to three dimensions; padding is what is cut off the result."""
+    weight = call.inputs[1]
+    rank = weight.dim() - 2
+    function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[rank]
+    whole: Tensor = function(
+        call.first,
+        weight,
+        call.input(2),
+        stride=tuple(call.option("strides", [1] * rank)),
+        output_padding=tuple(call.option("output_padding", [0] * rank)),
+        groups=call.option("group", 1),
+        dilation=tuple(call.option("dilations", [1] * rank)),
+    )
+    return F.pad(whole, [-amount for amount in _pads(call, list(weight.shape[2:]))])
 
 
 def max_pool(call: Call) -> Tensor:
@@ -45,15 +62,20 @@ def max_pool(call: Call) -> Tensor:
 
 
 def average_pool(call: Call) -> Tensor:
-    """AveragePool of one to three dimensions, padding counted."""
+    """AveragePool of one to three dimensions: of what a window holds, padding counted only where the file says so."""
     size = tuple(call.node.options["kernel_shape"])
     function = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(size)]
     pads = _pads(call, list(size))
-    if any(pads) and not call.option("count_include_pad", 0):
-        raise TaskError("an AveragePool that pads without counting the padding is not supported.")
     strides = tuple(call.option("strides", [1] * len(size)))
-    result = function(F.pad(call.first, pads), size, strides, 0, bool(call.option("ceil_mode", 0)))
-    return _windows_that_start_inside(result, call, pads)
+
+    def averaged(a: Tensor) -> Tensor:
+        pooled: Tensor = function(F.pad(a, pads), size, strides, 0, bool(call.option("ceil_mode", 0)))
+        return _windows_that_start_inside(pooled, call, pads)
+
+    result = averaged(call.first)
+    if any(pads) and not call.option("count_include_pad", 0):
+        return result / averaged(torch.ones_like(call.first))  # the share of the window that lies inside
+    return result
 
 
 def _windows_that_start_inside(result: Tensor, call: Call, pads: list[int]) -> Tensor:
@@ -69,9 +91,8 @@ def _windows_that_start_inside(result: Tensor, call: Call, pads: list[int]) -> T
 def _pads(call: Call, kernel: list[int]) -> list[int]:
     """ONNX lists all starts, then all ends; torch wants (start, end) from the last axis on."""
     rank = len(kernel)
-    automatic = call.option("auto_pad", b"NOTSET")
-    automatic = automatic.decode() if isinstance(automatic, bytes) else automatic
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+    automatic = call.option("auto_pad", "NOTSET")
+    if automatic in _SAME:
         starts, ends = [], []
         for axis in range(rank):
             stride = call.option("strides", [1] * rank)[axis]
@@ -87,19 +108,46 @@ def _pads(call: Call, kernel: list[int]) -> list[int]:
     return [amount for axis in range(rank - 1, -1, -1) for amount in (starts[axis], ends[axis])]
 
 
+# Refusals: where ONNX's own implementations understand a file differently.
+
+_SAME = ("SAME_UPPER", "SAME_LOWER")
+
+
+def unclear_average(node: Node) -> str | None:
+    """Refuses an AveragePool with dilations, or with unclear automatic padding."""
+    if _dilated(node):
+        return "an AveragePool with dilations, which is not supported"
+    return gaps_in_automatic_padding(node)
+
+
+def unclear_maximum(node: Node) -> str | None:
+    """Refuses a MaxPool of which the places are asked for, or with unclear automatic padding."""
+    if _dilated(node) and _automatic(node):
+        return "a MaxPool with dilations and automatic padding: state its pads"
+    return first_output_only(node) or gaps_in_automatic_padding(node)
+
+
+def gaps_in_automatic_padding(node: Node) -> str | None:
+    """Refuses automatic padding where the window jumps farther than it reaches: some cut the input instead."""
+    kernel = node.options.get("kernel_shape")
+    if kernel is None:  # a Conv may leave it to its weights
+        kernel = node.constants[1].shape[2:] if 1 in node.constants else []
+    strides = node.options.get("strides", [1] * len(kernel))
+    gaps = len(kernel) != len(strides) or any(s > k for s, k in zip(strides, kernel, strict=True))
+    if _automatic(node) and gaps:
+        return f"{node.kind} with automatic padding and strides beyond its kernel: state its pads"
+    return None
+
+
+def automatic_padding(node: Node) -> str | None:
+    """Refuses a ConvTranspose that states its result's size instead of its padding."""
+    wrong = _automatic(node) or "output_shape" in node.options
+    return "a ConvTranspose with automatic padding: state its pads" if wrong else None
+
+
+def _automatic(node: Node) -> bool:
+    return node.options.get("auto_pad", "NOTSET") in _SAME
+
+
 def _dilated(node: Node) -> bool:
     return any(step != 1 for step in node.options.get("dilations", []))
-
-
-def dilated_average(node: Node) -> str | None:
-    """Refuses an AveragePool with dilations."""
-    return "an AveragePool with dilations, which is not supported" if _dilated(node) else None
-
-
-def unclear_padding(node: Node) -> str | None:
-    """Refuses a MaxPool whose automatic padding ONNX's own implementations understand differently."""
-    if node.options.get("auto_pad", b"NOTSET") not in (b"SAME_UPPER", b"SAME_LOWER"):
-        return None
-    kernel = node.options["kernel_shape"]
-    gaps = any(s > k for s, k in zip(node.options.get("strides", kernel), kernel, strict=True))
-    return "a MaxPool whose automatic padding is not clear: state its pads" if _dilated(node) or gaps else None
