@@ -198,6 +198,7 @@ BOMBS = [
     "sign vectors of eleven latents",
     "a lattice of 1,000 directions and a budget of 8,000",
     "a lattice of 30,000 levels and a budget of 30,000",
+    "a lattice of 2^1004 codewords that states another number",
     "a lattice of more than 2^1500 codewords",
     "a manifest in brackets",
     "a header beyond the file",

@@ -247,7 +247,7 @@ def long_reports(content: dict[str, Any], arrays: Arrays) -> None:
     content["mechanism"]["scale"], content["guarantee"]["epsilon"] = 2.0**20, latents / 2**20
 
 
-def huge_lattice(directions: int, levels: int, budget: int) -> Change:
+def huge_lattice(directions: int, levels: int, budget: int, share: int = 1) -> Change:
     """A lattice whose tables would fill the memory."""
 
     def change(content: dict[str, Any], arrays: Arrays) -> None:
@@ -256,7 +256,7 @@ def huge_lattice(directions: int, levels: int, budget: int) -> Change:
         arrays["mechanism.region.low"] = np.full(directions, -100)
         arrays["mechanism.region.high"] = np.full(directions, 100)
         arrays["mechanism.lattice.levels"] = np.tile(np.arange(levels), directions)
-        arrays["mechanism.lattice.lengths"] = np.tile(np.arange(levels), directions)
+        arrays["mechanism.lattice.lengths"] = np.tile(np.arange(levels) // share, directions)
         arrays["mechanism.lattice.counts"] = np.full(directions, levels)
         content["mechanism"]["lattice"]["budget"] = budget
 
@@ -311,7 +311,8 @@ def forgeries() -> list[Forgery]:
         ("reports longer than the wire carries", changed("laplace_box", long_reports)),
         ("a lattice of 1,000 directions and a budget of 8,000", changed("lattice", huge_lattice(1000, 2, 8000))),
         ("a lattice of 30,000 levels and a budget of 30,000", changed("lattice", huge_lattice(3, 30_000, 30_000))),
-        ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430))),
+        ("a lattice of 2^1004 codewords that states another number", changed("lattice", huge_lattice(600, 30, 430))),
+        ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430, 5))),
     ]
     found += list(heads())
     return [Forgery(why=why, manifest=files[0], weights=files[1]) for why, files in found]

@@ -11,7 +11,11 @@ from safetensors.numpy import load
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, read_files
 from taskveil.release.manifest import manifest_of, write_files
 
-CONTENT = {"b": [1, 0.1, None, "ε"], "a": {"z": 1, "y": {"integer": str(2**60)}}}
+CONTENT = {
+    "b": [1, 0.1, None, "ε"],
+    "a": {"z": 1, "y": {"integer": str(2**60)}},
+    "tensors": [{"tensor": name} for name in "wsf"],
+}
 ARRAYS = {"w": np.arange(6, dtype=np.int64).reshape(2, 3).T, "s": np.array([1, -1], dtype=np.int8), "f": np.eye(2)}
 
 

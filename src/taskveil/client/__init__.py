@@ -7,9 +7,21 @@ upload([report], "https://collector.example/v1/reports")
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from taskveil.client.client import Client
 from taskveil.client.ledger import Ledger
-from taskveil.client.uploading import upload
 from taskveil.wire import Report
 
+if TYPE_CHECKING:
+    from taskveil.client.uploading import upload
+
 __all__ = ["Client", "Ledger", "Report", "upload"]
+
+
+def __getattr__(name: str) -> Any:
+    """`upload` on first use: the standard library's HTTP takes longer to load than all of the above."""
+    if name == "upload":
+        return import_module("taskveil.client.uploading").upload
+    raise AttributeError(f"taskveil.client has no {name!r}.")

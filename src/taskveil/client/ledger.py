@@ -55,7 +55,8 @@ class Ledger:
             self.path = Path(path)
             self._file = self.path.resolve()
             os.fsencode(self._file)
-            odd = self._file.is_dir() or "\0" in str(self._file)
+            # What is still a link leads to itself: to make a ledger there would replace the link.
+            odd = self._file.is_dir() or self._file.is_symlink() or "\0" in str(self._file)
         except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, names that are no names
             raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.") from error
         if odd:

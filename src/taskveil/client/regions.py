@@ -129,11 +129,17 @@ class SignRegion:
         """The sign vectors as columns (Z, M): products of whole numbers below 2^42 with them are exact in doubles."""
         return owned(self.signs.T.astype(np.float64))
 
+    @cached_property
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds (M,) in doubles, which hold them exactly."""
+        return owned(self.lower.astype(np.float64)), owned(self.upper.astype(np.float64))
+
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""
         # Members have |kᵢ| ≤ ‖k‖₁ = max s·k ≤ 2^40, so what lies farther out stays out when it is cut off at 2^41.
         products = np.minimum(np.maximum(k, -2 * LARGEST), 2 * LARGEST).astype(np.float64) @ self._columns
-        return np.asarray(((products >= self.lower) & (products <= self.upper)).all(axis=1))
+        lower, upper = self._bounds
+        return np.asarray(((products >= lower) & (products <= upper)).all(axis=1))
 
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
@@ -141,7 +147,8 @@ class SignRegion:
         k = _to_grid(latents, self.step, self.center)
         products = (k - self.center).astype(np.float64) @ self._columns
         start = self.center.astype(np.float64) @ self._columns
-        room = np.where(products > 0, self.upper - start, self.lower - start)
+        lower, upper = self._bounds
+        room = np.where(products > 0, upper - start, lower - start)
         # How far along the way out the first face is met; 0/0 means not moving towards that face at all.
         reach = np.where(products != 0, room / np.where(products != 0, products, 1), 1.0).min(axis=1)
         return _pull_inside(k, self.center, np.minimum(reach, 1.0), self.contains)

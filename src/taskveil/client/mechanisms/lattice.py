@@ -210,5 +210,6 @@ def spread(ways: Array, lengths: Integers) -> Array:
     """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
     result = np.zeros_like(ways)
     for used, times in zip(*np.unique(lengths[lengths < len(ways)], return_counts=True), strict=True):
-        result[int(used) :] += int(times) * ways[: len(ways) - int(used)]
+        moved = ways[: len(ways) - int(used)]
+        result[int(used) :] += moved if times == 1 else int(times) * moved
     return result
