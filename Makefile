@@ -1,16 +1,25 @@
 # Two commands for a newcomer: `make demo` and `make test`. Everything is installed into .venv by the first.
+# Another Python: `make test PYTHON=python3.13 VENV=.venv-3.13`.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+READY := $(VENV)/.ready-$(VERSION)
+# One thread each: products are small, and two workers with two threads each are slower than one.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test test-js js-all lint types bench reproduce clean
+.PHONY: demo test install-test test-js js-all lint types bench reproduce clean
 
 demo: $(READY)
 	$(BIN)/taskveil demo
 
 test: $(READY) lint types test-js
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
+	$(PYTEST) --ignore=tests/statistical --durations=10
+	$(PYTEST) tests/statistical --durations=0 --durations-min=0.1
+
+# The wheel with its extras in fresh environments. Minutes, most of them pip's, so not part of `make test`.
+install-test: $(READY)
+	$(BIN)/pytest -q -m install tests/test_install.py --durations=0
 
 # The browser client: built, held against vectors that the Python client writes, and run in real Chromium.
 # Without Node this part is skipped with a message, but never in CI.
@@ -43,9 +52,12 @@ reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
 
 $(READY): pyproject.toml constraints.txt
+	@test -n "$(VERSION)" || { echo "there is no $(PYTHON): name one with PYTHON="; exit 2; }
+	@if ls -d $(VENV)/lib/python3.* 2>/dev/null | grep -qv '/python$(VERSION)$$'; then \
+		echo "$(VENV) holds another Python than $(VERSION): take another folder with VENV=.venv-$(VERSION), or make clean"; exit 2; fi
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) js/node_modules js/dist js/test/vectors results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build src/*.egg-info js/node_modules js/dist js/test/vectors results .pytest_cache .mypy_cache .ruff_cache .hypothesis

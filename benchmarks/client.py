@@ -64,17 +64,17 @@ def veil(latents: int, favoured: int | None) -> tv.Veil:
 
 def one_report(folder: Path, name: str, made: tv.Veil) -> None:
     made.save(folder / name)
-    client = Client.load(folder / name, ledger=folder / f"{name}.sqlite", cap=1e9)
     record = dict.fromkeys(made.columns or (), 0.5)
     draw, whole = [], []
-    for _ in range(400):
-        start = time.perf_counter()
-        client._make(client._record(record))
-        draw.append(time.perf_counter() - start)
-    for place in range(200):
-        start = time.perf_counter()
-        client.report(record, round=place)
-        whole.append(time.perf_counter() - start)
+    with Client.load(folder / name, ledger=folder / f"{name}.sqlite", cap=1e9) as client:
+        for _ in range(400):
+            start = time.perf_counter()
+            client._make(client._record(record))
+            draw.append(time.perf_counter() - start)
+        for place in range(200):
+            start = time.perf_counter()
+            client.report(record, round=place)
+            whole.append(time.perf_counter() - start)
     print(
         f"one report, {name:26s} {1e6 * np.median(draw):7.0f} µs (bar: 200); "
         f"recorded with fsync {1e6 * np.median(whole):7.0f} µs, at best {1e6 * min(whole):.0f} µs"

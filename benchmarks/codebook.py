@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.designs.laplace.build import box_region
+from taskveil.designs.threads import one_thread
 
 
 def codebook(size: int, favoured: int, dim: int) -> Codebook:
@@ -26,7 +26,7 @@ def codebook(size: int, favoured: int, dim: int) -> Codebook:
 
 def main() -> None:
     latents = np.random.default_rng(1).normal(size=(500_000, 8))
-    with threadpool_limits(1):
+    with one_thread():
         for size, favoured, dim in ((64, 1, 2), (64, 1, 8), (64, 4, 2), (64, 4, 8), (1024, 1, 8)):
             mechanism = codebook(size, favoured, dim)
             mechanism(latents[:10_000, :dim])

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from taskveil.designs.domain import Points
+from taskveil.designs import Problem
 from taskveil.designs.learned.veils import design_models
 from taskveil.experiments import breast_cancer, mnist, real_estate
 from taskveil.experiments.models import Experiment
@@ -62,15 +62,8 @@ def loop_seconds(experiment: Experiment, hidden: int | None, penalty: float) -> 
 def sweep_seconds(experiment: Experiment, device: str, seeds: int) -> tuple[float, dict[float, float]]:
     """Seconds for all budgets at once, and the mean test losses they lead to."""
     start = time.perf_counter()
-    veils = design_models(
-        experiment.X,
-        experiment.task,
-        experiment.y,
-        epsilons=experiment.epsilons,
-        seeds=range(seeds),
-        domain=Points(experiment.X),
-        device=device,
-    )
+    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
+    veils = design_models(problem, epsilons=experiment.epsilons, seeds=range(seeds))
     seconds = time.perf_counter() - start
     losses = {
         e: float(np.mean([veils[e, s].loss(experiment.X_test, experiment.y_test).mean for s in range(seeds)]))

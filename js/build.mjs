@@ -1,18 +1,25 @@
-// Bundles the browser client into one small file and refuses to let it grow.
+// Writes dist/: modules with their types for bundlers and Node, and one small file for pages, which may not grow.
 import { build } from "esbuild";
-import { readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readFileSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const LIMIT = 15_000;
-const outfile = new URL("dist/taskveil.js", import.meta.url).pathname;
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+rmSync(here("dist"), { recursive: true, force: true });
+execFileSync(process.execPath, [here("node_modules/typescript/bin/tsc"), "-p", here("tsconfig.build.json")], {
+  stdio: "inherit",
+});
 await build({
-  entryPoints: [new URL("src/index.ts", import.meta.url).pathname],
+  entryPoints: [here("src/index.ts")],
   bundle: true,
   minify: true,
   format: "esm",
   target: "es2022",
-  outfile,
+  outfile: here("dist/taskveil.js"),
 });
-const size = gzipSync(readFileSync(outfile), { level: 9 }).length;
+const size = gzipSync(readFileSync(here("dist/taskveil.js")), { level: 9 }).length;
 console.log(`dist/taskveil.js: ${size} bytes minified and gzipped (limit ${LIMIT})`);
 if (size >= LIMIT) process.exit(1);

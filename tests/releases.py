@@ -64,6 +64,28 @@ def sign_region(latents: int = 3) -> SignRegion:
     return SignRegion(step=2.0**-8, signs=signs, lower=lower, upper=upper, center=np.array([50, -20, 10][:latents]))
 
 
+def thin_region(latents: int = 3, wide: int = 2**27) -> SignRegion:
+    """A forgery: no latent may move along the first sign vector, all may move far along the others."""
+    bits = (np.arange(2 ** (latents - 1))[:, None] >> np.arange(latents)) & 1
+    bounds = np.full(len(bits), wide)
+    bounds[0] = 0
+    return SignRegion(
+        step=2.0**-20,
+        signs=(1 - 2 * bits).astype(np.int8),
+        lower=-bounds,
+        upper=bounds,
+        center=np.zeros(latents, dtype=np.int64),
+    )
+
+
+def proportional(latents: int = 3) -> LinearEncoder:
+    """Latents that follow one attribute, exactly along the thin region's plane: only rounding takes them off it."""
+    direction = np.append(np.ones(latents - 1), 1.0 - latents)
+    return LinearEncoder.of(
+        low=np.array([0.0]), high=np.array([1024.0]), weights=direction[:, None], offset=np.zeros(latents)
+    )
+
+
 def diamond(latents: int = 3) -> DiamondRegion:
     return DiamondRegion(step=2.0**-10, center=np.arange(latents) * 100, radius=2000)
 
@@ -139,6 +161,7 @@ def devices() -> dict[str, Device]:
         "laplace_box": veil(linear(), laplace(box(3), 1.0)),
         "laplace_sign_hidden": veil(hidden(), laplace(sign_region(), 2.5)),
         "laplace_diamond": veil(linear(30, 12), laplace(diamond(12), 0.7)),
+        "laplace_thin": veil(proportional(), laplace(thin_region(), 2.0)),
         "laplace_coarse": veil(linear(), laplace(box(3, 1.0, 1), 8.0)),
         "laplace_wide": veil(linear(), Laplace(region=box(3, 2.0**-30, 2**39), scale=2.0**38 + 0.3)),
         "codebook": veil(linear(30, 4), Codebook(region=box(4), stages=(stage(64, 4, 3.0, 4),))),

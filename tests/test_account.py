@@ -120,7 +120,7 @@ def test_impossible_questions_are_refused() -> None:
 def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     assert compose([Cost(epsilon=1.0)]).epsilon == 1.0
-    with pytest.raises(BudgetError, match="taskveil\\[account\\]"):
+    with pytest.raises(BudgetError, match="taskveil\\[design\\]"):
         compose([Cost(epsilon=1.0)], delta=1e-6)
 
 

@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import taskveil as tv
+from taskveil.errors import MissingExtraError, TaskveilError, needs
+
+CLIENT = Path(tv.__file__).parent / "client"
+SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors", "taskveil.wire"}
+"""What the client room may use of the others' things."""
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["mechanisms", "regions", "encoders", "entropy", "files", "errors", "parts", "device", "wire", "signing", "client"],
-)
-def test_device_modules_need_numpy_alone(module: str) -> None:
-    heavy = (
-        "scipy",
-        "torch",
-        "sklearn",
-        "pandas",
-        "matplotlib",
-        "typer",
-        "rich",
-        "pydantic",
-        "safetensors",
-        "cryptography",
+def modules_of_the_client() -> list[str]:
+    """Every file of `taskveil/client`, as the name it is imported by."""
+    paths = [path.relative_to(CLIENT.parents[1]).with_suffix("") for path in sorted(CLIENT.rglob("*.py"))]
+    return [".".join(path.parts).removesuffix(".__init__") for path in paths]
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("module", modules_of_the_client())
+def test_what_ships_to_devices_needs_numpy_alone(module: str) -> None:
+    """A process that imports it has loaded nothing but the client, what it shares, numpy and the standard library."""
+    loaded = f"import sys, json; old = set(sys.modules); import {module}; print(json.dumps([*set(sys.modules) - old]))"
+    free = {"numpy", *sys.stdlib_module_names}
+    others = {name for name in json.loads(run(loaded)) if name.partition(".")[0] not in free}
+    assert module in others
+    assert {name for name in others if not name.startswith("taskveil.client")} <= SHARED
+
+
+def test_the_client_has_modules() -> None:
+    found = modules_of_the_client()
+    assert {"taskveil.client", "taskveil.client.client", "taskveil.client.mechanisms.laplace"} <= set(found)
+
+
+def test_a_name_without_its_packages_says_what_to_type() -> None:
+    said = run(
+        "import sys; sys.modules['scipy'] = None\n"
+        "import taskveil as tv\n"
+        "try: tv.design\n"
+        "except ImportError as error: print(isinstance(error, tv.TaskveilError), error)"
     )
-    code = f"import sys, taskveil.{module}; print([m for m in {heavy!r} if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert said == "True tv.design needs scipy: pip install 'taskveil[design]'\n"
+
+
+def test_only_packages_of_others_can_be_missing() -> None:
+    """A module of ours that is not there is a mistake of ours, and no command to type mends it."""
+    with pytest.raises(ModuleNotFoundError) as caught, needs("this"):
+        import taskveil.nonsense  # noqa: F401
+    assert not isinstance(caught.value, TaskveilError)
+    with pytest.raises(MissingExtraError) as said, needs("this", extra="ray"):
+        import nonsense.inside  # noqa: F401
+    assert str(said.value) == "this needs nonsense: pip install 'taskveil[ray]'"
 
 
 def test_public_names() -> None:

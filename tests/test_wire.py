@@ -125,3 +125,18 @@ def test_problem_documents_say_what_they_can() -> None:
     assert str(problem) == "Forbidden: release withdrawn"
     for useless in (b"", b"<html>", b"[1]", b'{"title": 5}'):
         assert str(Problem.from_json(useless, status=418)) == "status 418"
+
+
+def test_a_number_that_no_device_makes_is_refused_by_itself() -> None:
+    """Every digit is in range and the number is not: in 0.1 it passed, and one such report failed the whole batch."""
+    device = releases.devices()["lattice_digits"]
+    veil = releases.veil(device.encoder, device.mechanism)
+    layout, size = device.mechanism.layout, device.mechanism.lattice.size  # type: ignore[attr-defined]
+    release = bytes.fromhex(veil.release_id)
+    numbers = [[place >> 62, place & 2**62 - 1] for place in (0, size, size - 1)]
+    body = pack_batch([report(layout.pack(row), bytes([i]) * 16, release) for i, row in enumerate(numbers)])
+    received = veil.receive(body)
+    assert [(one.place, one.id) for one in received.refused] == [(1, b"\1" * 16)]
+    assert received.ids == (bytes(16), b"\2" * 16)
+    assert received.reports.tolist() == [numbers[0], numbers[2]]
+    assert veil.decode(received).shape == (2, device.encoder.width)

@@ -2,6 +2,7 @@
 
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
 Python client from injected bits, and, for some, how 1,000,000 reports of one record with real entropy are distributed.
+`forged.json` holds the releases that both clients must refuse.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import releases
+from forged.forgeries import forgeries
 from hostile import hostile_records
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device
@@ -62,12 +64,15 @@ class Bits:
 
 
 def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
+    """Everything, into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     real = entropy.system_bytes
     for name, device in releases.devices().items():
         home = folder / name
         home.mkdir(parents=True, exist_ok=True)
-        content, arrays = pack_device(device, device.mechanism.epsilon, 0.0, "for tests")
-        release = bytes.fromhex(write_files(home, content, arrays))
+        promise = releases.veil(device.encoder, device.mechanism).guarantee
+        release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
         client = Client(device=device, release=release, statement="", ledger=None, cap=None)  # type: ignore[arg-type]
         rng = np.random.default_rng(5)
         with (home / "vectors.bin").open("wb") as file:
@@ -81,11 +86,10 @@ def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
         if name in COUNTED:
             record = device.encoder.low + 0.3 * (device.encoder.high - device.encoder.low)
             bucket = int(device.mechanism.scale / 4) if isinstance(device.mechanism, Laplace) else 1
-            unit = device.mechanism.region.step * bucket if isinstance(device.mechanism, Laplace) else 1
             tally: dict[int, int] = {}
             for _ in range(10):
                 drawn = device.privatize(np.tile(record, (reports // 10, 1)))[:, 0]
-                for key, times in zip(*np.unique(np.floor(drawn / unit), return_counts=True), strict=True):
+                for key, times in zip(*np.unique(drawn // bucket, return_counts=True), strict=True):
                     tally[int(key)] = tally.get(int(key), 0) + int(times)
             described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
             (home / "counts.json").write_text(json.dumps(described))

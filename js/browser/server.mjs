@@ -5,6 +5,8 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json" };
+/** As strict as a page can have it: nothing the client does needs more. */
+const POLICY = "default-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 const root = new URL("../", import.meta.url);
 
 /** Resolves to { url, received, script, close }: `received` are the bodies, `script` the next answers' status codes. */
@@ -25,7 +27,10 @@ export async function serve(port = 0) {
     const file = path === "/taskveil.js" ? "dist/taskveil.js" : `demo${path === "/" ? "/index.html" : path}`;
     try {
       const body = await readFile(new URL(file, root));
-      response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
+      response.writeHead(200, {
+        "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
+        "Content-Security-Policy": POLICY,
+      });
       response.end(body);
     } catch {
       response.writeHead(404).end();

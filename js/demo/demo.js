@@ -5,39 +5,49 @@ const ROUNDS = 3; // what this page's budget allows
 const $ = (id) => document.getElementById(id);
 const hex = (bytes) => Array.from(bytes, (v) => v.toString(16).padStart(2, "0")).join("");
 
-const shown = await (await fetch("release/shown.json")).json();
-const first = await Client.load("release/client/");
-const client = await Client.load("release/client/", { cap: ROUNDS * first.epsilon });
-const most = Math.exp(client.epsilon);
-
-let record = [...shown.mean];
-let round = Number(localStorage.getItem("round") ?? 1);
+let client;
+let shown;
+let record;
+let round = 1;
 let report = null;
 
-$("statement").textContent = client.statement;
-$("cap").textContent = client.cap.toFixed(1);
+/** e^ε in three digits, rounded up: the page never promises more than the mathematics. */
+function times(epsilon) {
+  const factor = Math.exp(epsilon);
+  const unit = 10 ** Math.min(0, Math.floor(Math.log10(factor)) - 2);
+  return (Math.ceil(factor / unit - 1e-9) * unit).toLocaleString("en", { maximumSignificantDigits: 3 });
+}
 
-client.columns.forEach((name, i) => {
-  const label = document.createElement("label");
-  label.innerHTML = `<span></span><input type="range" min="${shown.low[i]}" max="${shown.high[i]}" step="0.1" /><output></output>`;
-  const [title, slider, value] = label.children;
-  title.textContent = name;
-  slider.value = record[i];
-  slider.id = `slider-${i}`;
-  const show = () => (value.textContent = `${record[i].toFixed(1)} ${client.units[i]}`);
-  slider.addEventListener("input", () => {
-    record[i] = Number(slider.value);
+async function load() {
+  const answer = await fetch("release/shown.json");
+  if (!answer.ok) throw new Error(`cannot fetch release/shown.json: status ${answer.status}.`);
+  shown = await answer.json();
+  const first = await Client.load("release/client/");
+  first.close();
+  client = await Client.load("release/client/", { cap: ROUNDS * first.epsilon });
+  record = [...shown.mean];
+  const remembered = Number(localStorage.getItem("round"));
+  round = Number.isSafeInteger(remembered) && remembered > 1 ? remembered : 1;
+}
+
+function sliders() {
+  client.columns.forEach((name, i) => {
+    const row = document.createElement("div");
+    row.className = "slider";
+    row.innerHTML = `<label for="slider-${i}"></label><input type="range" id="slider-${i}" step="0.1" /><span aria-hidden="true"></span>`;
+    const [label, slider, value] = row.children;
+    label.textContent = name;
+    Object.assign(slider, { min: shown.low[i], max: shown.high[i], value: record[i] });
+    // The value is spoken with the slider that has the focus; a live region for each would speak over everything else.
+    const show = () => slider.setAttribute("aria-valuetext", (value.textContent = `${record[i].toFixed(1)} ${client.units[i]}`));
+    slider.addEventListener("input", () => {
+      record[i] = Number(slider.value);
+      show();
+      redraw();
+    });
     show();
-    redraw();
+    $("sliders").append(row);
   });
-  show();
-  $("sliders").append(label);
-});
-
-for (let k = 0; k < 16; k++) {
-  const bar = document.createElement("div");
-  bar.innerHTML = `<i></i><i></i><span>${k}</span>`;
-  $("chart").append(bar);
 }
 
 function redraw() {
@@ -45,27 +55,40 @@ function redraw() {
   const theirs = client.odds(shown[$("other").value]);
   const top = Math.max(...mine, ...theirs);
   const drawn = report === null ? null : report.payload[0];
+  const percent = (p) => `${(100 * p).toFixed(1)}%`;
   [...$("chart").children].forEach((bar, k) => {
     bar.children[0].style.height = `${(100 * mine[k]) / top}%`;
     bar.children[1].style.height = `${(100 * theirs[k]) / top}%`;
-    bar.title = `report ${k}: ${(100 * mine[k]).toFixed(1)}% for you, ${(100 * theirs[k]).toFixed(1)}% for the other person`;
+    bar.title = `report ${k}: ${percent(mine[k])} for you, ${percent(theirs[k])} for the other person`;
     bar.classList.toggle("drawn", k === drawn);
   });
+  const likely = (odds) => odds.flatMap((p, k) => (p === Math.max(...odds) ? [k] : [])).join(", ");
+  $("chart").setAttribute(
+    "aria-label",
+    `Your likeliest reports are ${likely(mine)}, the other person's ${likely(theirs)}; all others have ${percent(Math.min(...mine))} each.`,
+  );
   // Play, not reports: these are drawn for the picture and never leave the page.
   $("samples").textContent = Array.from({ length: 10 }, () => pick(mine)).join(", ");
   const k = drawn ?? mine.indexOf(Math.max(...mine));
   const ratio = mine[k] / theirs[k];
-  const [likelier, times] = ratio >= 1 ? ["you", ratio] : ["the other person", 1 / ratio];
+  const [likelier, other, factor] =
+    ratio >= 1 ? ["you", "the other person", ratio] : ["the other person", "the likes of you", 1 / ratio];
+  const learns =
+    ratio === 1
+      ? "nothing that sets you and the other person apart"
+      : `that it is ${factor.toFixed(2)} times as likely from ${likelier} as from ${other}`;
   $("tell").textContent =
-    `${drawn === null ? `If it were to receive report ${k}` : `From report ${k}`}, the server learns ` +
-    (ratio === 1
-      ? "nothing that sets you and the other person apart."
-      : `that it is ${times.toFixed(2)} times as likely from ${likelier} as from the ${likelier === "you" ? "other person" : "likes of you"}.`) +
-    ` No report can ever reach more than ${most.toFixed(2)} times, for any two people. It cannot tell your record. (When you send, and from which address, is not hidden by this.)`;
+    `${drawn === null ? `If it were to receive report ${k}` : `From report ${k}`}, the server learns ${learns}. ` +
+    `No report can ever reach more than ${times(client.epsilon)} times, for any two people. It cannot tell your record. ` +
+    "(When you send, and from which address, is not hidden by this.)";
   $("guess").tBodies[0].replaceChildren(
     ...client.columns.map((name, i) => {
       const row = document.createElement("tr");
-      for (const text of [name, record[i].toFixed(1), shown.estimates[k][i].toFixed(1)]) row.insertCell().textContent = text;
+      const head = document.createElement("th");
+      head.scope = "row";
+      head.textContent = name;
+      row.append(head);
+      for (const text of [record[i].toFixed(1), shown.estimates[k][i].toFixed(1)]) row.insertCell().textContent = text;
       return row;
     }),
   );
@@ -73,7 +96,10 @@ function redraw() {
 
 function pick(odds) {
   let u = crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
-  return Math.max(0, odds.findIndex((p) => (u -= p) < 0));
+  return Math.max(
+    0,
+    odds.findIndex((p) => (u -= p) < 0),
+  );
 }
 
 async function budget() {
@@ -81,10 +107,15 @@ async function budget() {
   $("round").textContent = round;
   $("spent").textContent = spent.toFixed(1);
   $("meter").style.width = `${Math.min(100, (100 * spent) / client.cap)}%`;
+  const rounds = Math.round(spent / client.epsilon);
+  $("sofar").textContent =
+    rounds === 0
+      ? "So far nothing was drawn."
+      : `All that was drawn so far together: at most e^${spent.toFixed(0)}\u00a0=\u00a0${times(spent)} times as likely from you as from anybody else.`;
 }
 
 function say(text, failed = false) {
-  $("status").textContent = text;
+  $("status").textContent = text.charAt(0).toUpperCase() + text.slice(1);
   $("status").className = failed ? "error" : "";
 }
 
@@ -95,37 +126,65 @@ async function make() {
     $("bytes").textContent =
       `${raw.length} bytes, all that leaves:\nrelease ${hex(report.release)}\nrandom id ${hex(report.id)}\nreport  ${report.payload[0]}`;
     $("submit").disabled = false;
+    await budget();
     say("Recorded on this device. Drawing again this round gives the same bytes.");
   } catch (error) {
     say(error.message, true);
   }
-  await budget();
   redraw();
 }
 
 async function send() {
+  $("submit").disabled = true; // one upload at a time
   try {
     await upload([report], "/v1/reports", { pause: 100 });
     say("Sent. Of your record, the server has the number above and nothing else.");
   } catch (error) {
     say(error.message, true);
   }
+  $("submit").disabled = report === null;
 }
 
-$("make").addEventListener("click", make);
-$("submit").addEventListener("click", send);
-$("next").addEventListener("click", () => {
+async function next() {
   round++;
   localStorage.setItem("round", round);
   report = null;
   $("submit").disabled = true;
   $("bytes").textContent = "Nothing has been drawn yet.";
   say("");
-  budget();
   redraw();
-});
-$("other").addEventListener("change", redraw);
-window.taskveil = { client, record }; // for the curious, and for the page's test
-await budget();
-redraw();
-document.body.dataset.ready = "true";
+  await budget();
+}
+
+try {
+  await load();
+  $("statement").textContent = client.statement;
+  const { epsilon, cap } = client;
+  $("together").textContent =
+    `The promise above is for one report, and each round costs ε\u00a0=\u00a0${epsilon.toFixed(1)} again. ${ROUNDS} rounds together cost ε\u00a0=\u00a0${cap.toFixed(1)}: ` +
+    `the reports of all may be e^${cap.toFixed(0)}\u00a0=\u00a0${times(cap)} times as likely from you as from somebody else, not ${times(epsilon)} times. ` +
+    `That is why this page stops after ${ROUNDS}.`;
+  $("cap").textContent = cap.toFixed(1);
+  sliders();
+  for (let k = 0; k < 16; k++) {
+    const bar = document.createElement("div");
+    bar.innerHTML = `<i></i><i></i><span>${k}</span>`;
+    $("chart").append(bar);
+  }
+  await budget();
+  redraw();
+  $("make").addEventListener("click", make);
+  $("submit").addEventListener("click", send);
+  $("next").addEventListener("click", next);
+  $("other").addEventListener("change", redraw);
+  for (const id of ["make", "next", "other"]) $(id).disabled = false;
+  document.querySelector("main").inert = false;
+  window.taskveil = { client, record }; // for the curious, and for the page's test
+  document.body.dataset.ready = "true";
+} catch (error) {
+  $("trouble").textContent = `This page cannot work now: ${error.message} Nothing was drawn and nothing was sent.`;
+  $("trouble").hidden = false;
+  $("intro").hidden = true;
+  document.querySelector("main").hidden = true;
+  document.body.dataset.ready = "failed";
+}

@@ -1,79 +1,127 @@
-import { encode } from "./encoders";
-import { type Source, system } from "./entropy";
-import { fail } from "./errors";
-import { Ledger } from "./ledger";
-import { favoured, randomise } from "./mechanisms";
-import { enforce } from "./regions";
-import { type Device, type Files, readDevice } from "./release";
-import { hex, packPayload, Report } from "./wire";
+import { encode } from "./encoders.js";
+import { type Source, system } from "./entropy.js";
+import { fail } from "./errors.js";
+import type { Files } from "./files.js";
+import { Ledger } from "./ledger.js";
+import { favoured, randomise } from "./mechanisms.js";
+import { abortSignal, addressOf, duration, onlyKnown, roundName } from "./options.js";
+import { download } from "./patience.js";
+import { enforce } from "./regions.js";
+import { type Device, readDevice } from "./release.js";
+import { hex, packPayload, Report } from "./wire.js";
 
-export type Values = Readonly<Record<string, number>> | ArrayLike<number>;
+/** Numbers by column name: any object or interface whose properties are numbers. */
+export type Named<T extends object> = { readonly [K in keyof T]: number };
+
+/** A record: numbers by column name, or in the release's order. */
+export type Values<T extends object = Record<string, number>> = ArrayLike<number> | Named<T>;
+
+/** What a round of collection is called; 1 and "1" are the same round. */
+export type Round = string | number;
 
 export interface Options {
   /** Name of the IndexedDB database that remembers what was spent; all releases of a page share one. */
-  ledger?: string;
+  ledger?: string | undefined;
   /** The most a person spends in all rounds and releases; by default this release's ε: one report. */
-  cap?: number;
+  cap?: number | undefined;
   /** 32 bytes, Ed25519: only releases signed by this key are accepted. */
-  verifyKey?: Uint8Array<ArrayBuffer>;
+  verifyKey?: Uint8Array | undefined;
+  /** Milliseconds without a byte until fetching the release counts as failed, 10,000 unless told otherwise. */
+  timeout?: number | undefined;
+  /** Stops fetching the release; the error then has the code "aborted". */
+  signal?: AbortSignal | undefined;
 }
 
-const OPTIONS = ["ledger", "cap", "verifyKey"];
+export interface ReportOptions {
+  /** "0" unless told otherwise. Every round has one report, and costs ε again. */
+  round?: Round | undefined;
+}
+
+const OPTIONS = ["ledger", "cap", "verifyKey", "timeout", "signal"];
 
 /** Makes the reports of one person for one release. Every number that leaves has been through the mechanism. */
 export class Client {
   private constructor(
     private readonly device: Device,
     private readonly ledger: Ledger,
+    private readonly storage: { kept: boolean },
     readonly cap: number,
-    /** Whether the browser promised not to evict the ledger; without that, a forgotten ledger lets a person report anew. */
-    readonly persistent: boolean,
   ) {}
 
   /** Read and check a release: the address of its `client/` folder, or its files. */
   static async load(release: string | URL | Files, options: Options = {}): Promise<Client> {
-    const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
-    if (unknown.length) fail("data", `unknown options [${unknown}]; there are [${OPTIONS}].`); // a misspelt key checks nothing
+    onlyKnown(options, OPTIONS);
+    const { ledger = "taskveil", verifyKey } = options;
+    if (typeof ledger !== "string") fail("ledger", "the ledger is named by a text.");
     const files = typeof release === "string" || release instanceof URL ? await fetchFiles(release, options) : release;
-    const device = await readDevice(files, options.verifyKey);
+    const device = await readDevice(files, verifyKey);
     const cap = options.cap ?? device.epsilon;
-    if (!(cap > 0 && Number.isFinite(cap))) fail("budget", `the cap must be a finite number above zero, got ${cap}.`);
-    return new Client(device, await Ledger.open(options.ledger), cap, await Ledger.keep());
+    if (!(cap > 0 && Number.isFinite(cap))) fail("budget", "the cap must be a finite number above zero.");
+    // Browsers may ask the person, who may never answer: the answer is noted when it comes.
+    const storage = { kept: false };
+    void Ledger.keep().then((kept) => (storage.kept = kept));
+    return new Client(device, await Ledger.open(ledger), storage, cap);
   }
 
+  /**
+   * Whether the browser has promised not to evict the ledger; false until it does. Without that promise, a forgotten
+   * ledger lets a person report anew.
+   */
+  get persistent(): boolean {
+    return this.storage.kept;
+  }
+
+  /** What one report costs. */
   get epsilon(): number {
     return this.device.epsilon;
   }
 
+  /** The promise in words, for the person to read. It is for one report: n reports cost n times ε together. */
   get statement(): string {
     return this.device.statement;
   }
 
+  /** The names a record's numbers go by, in the release's order; null if it names none. */
   get columns(): readonly string[] | null {
     return this.device.columns;
   }
 
+  /** What each of them is measured in. */
   get units(): readonly string[] | null {
     return this.device.units;
   }
 
+  /** What all recorded reports cost together, in every release that shares the ledger. */
   spent(): Promise<number> {
     return this.ledger.spent();
   }
 
   /** The report of this round: made now from the record, or the one that was made before, byte for byte. */
-  async report(values: Values, { round = "0" }: { round?: string | number } = {}): Promise<Report> {
+  async report<T extends object>(values: Values<T>, options: ReportOptions = {}): Promise<Report> {
+    onlyKnown(options, ["round"]);
+    const round = roundName(options.round === undefined ? "0" : options.round);
     const x = record(this.device, values);
     const { release, epsilon } = this.device;
     const make = (): Uint8Array => draw(this.device, x, system).toBytes();
-    return Report.fromBytes(await this.ledger.once(hex(release), String(round), epsilon, this.cap, make));
+    return Report.fromBytes(await this.ledger.once(hex(release), round, epsilon, this.cap, make));
+  }
+
+  /** The report that was made for this round, to be sent again as it is; null if there is none. Costs nothing. */
+  async recorded(round: Round = "0"): Promise<Report | null> {
+    const raw = await this.ledger.recorded(hex(this.device.release), roundName(round));
+    return raw && Report.fromBytes(raw);
+  }
+
+  /** Let go of the ledger, which is otherwise held until the page is left. No report can be made afterwards. */
+  close(): void {
+    this.ledger.close();
   }
 
   /**
    * For releases with one stage of codewords: the exact probability of every report this record can lead to. It is a
    * function of the record that no mechanism has touched: show it to the person, never send it.
    */
-  odds(values: Values): number[] | null {
+  odds<T extends object>(values: Values<T>): number[] | null {
     const { mechanism, encoder } = this.device;
     if (mechanism.kind !== "codebook" || mechanism.stages.length > 1) return null;
     const stage = mechanism.stages[0]!;
@@ -91,7 +139,7 @@ export function draw(device: Device, x: ArrayLike<number>, source: Source): Repo
 }
 
 /** The numbers of a record in the release's order; its form is checked, never its values. */
-export function record({ columns, encoder }: Device, values: Values): number[] {
+export function record({ columns, encoder }: Device, values: Values<object>): number[] {
   const width = encoder.low.length;
   let list: unknown[];
   if (Array.isArray(values) || ArrayBuffer.isView(values)) {
@@ -115,19 +163,16 @@ export function record({ columns, encoder }: Device, values: Values): number[] {
   return list as number[];
 }
 
-async function fetchFiles(folder: string | URL, { verifyKey }: Options): Promise<Files> {
-  const base = new URL(folder, globalThis.location?.href);
+async function fetchFiles(folder: string | URL, { verifyKey, ...options }: Options): Promise<Files> {
+  const timeout = duration("timeout", options.timeout ?? 10_000, 1);
+  const signal = abortSignal(options.signal);
+  const base = addressOf(folder) ?? fail("release", "the release's address is no URL; give it in full.");
   if (!base.pathname.endsWith("/")) base.pathname += "/";
-  const get = async (name: string): Promise<Uint8Array<ArrayBuffer>> => {
-    let answer: Response;
-    try {
-      answer = await fetch(new URL(name, base));
-    } catch (error) {
-      return fail("release", `cannot fetch ${name}: ${error}.`);
-    }
-    if (!answer.ok) fail("release", `cannot fetch ${name}: status ${answer.status}. Is this a release's client folder?`);
-    return new Uint8Array(await answer.arrayBuffer());
-  };
-  const [manifest, weights] = await Promise.all([get("manifest.json"), get("weights.safetensors")]);
-  return { manifest, weights, signature: verifyKey === undefined ? undefined : await get("manifest.sig") };
+  const get = (name: string): Promise<Uint8Array> => download(new URL(name, base), timeout, signal);
+  const [manifest, weights, signature] = await Promise.all([
+    get("manifest.json"),
+    get("weights.safetensors"),
+    verifyKey === undefined ? undefined : get("manifest.sig"),
+  ]);
+  return { manifest, weights, signature };
 }

@@ -1,4 +1,6 @@
 /** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
+import { powerOfTwo } from "./exact.js";
+
 export interface Layer {
   /** Row after row: outputs × inputs. */
   weights: Float64Array;
@@ -14,7 +16,7 @@ export interface Encoder {
   softmax: boolean;
 }
 
-const LEVELS = 2 ** 20;
+export const LEVELS = 2 ** 20;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
   const q = levels(x, encoder.low, encoder.high);
@@ -66,9 +68,4 @@ function softmax(z: Float64Array): Float64Array {
   let total = 0;
   for (const v of e) total += v;
   return e.map((v) => v / total);
-}
-
-/** 2^n for −1022 ≤ n ≤ 1023, exactly: from its bits, since engines may round `**`. */
-function powerOfTwo(n: number): number {
-  return new Float64Array(new BigUint64Array([BigInt(n + 1023) << 52n]).buffer)[0]!;
 }

@@ -1,5 +1,6 @@
 /** Random bits, asked anew from the browser for every report; nothing is buffered, nothing is seeded. */
-import { fail } from "./errors";
+import { fail } from "./errors.js";
+import { bitLength } from "./exact.js";
 
 /** Gives that many random bytes. Only tests have another one than `system`. */
 export type Source = (bytes: number) => Uint8Array;
@@ -19,12 +20,6 @@ export const system: Source = (bytes) => {
 export function words(source: Source, count: number): DataView {
   const raw = source(8 * count);
   return new DataView(raw.buffer, raw.byteOffset, raw.byteLength);
-}
-
-/** Hexadecimal digits are quick to write; the first tells the rest. */
-export function bitLength(value: bigint): number {
-  const digits = value.toString(16);
-  return 4 * (digits.length - 1) + (32 - Math.clz32(parseInt(digits[0]!, 16)));
 }
 
 /** A uniform integer in [0, bound), by rejection: the top bits of as many words as it takes. */

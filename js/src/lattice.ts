@@ -1,12 +1,31 @@
-/** Codewords too many to list: one level per direction, total code length within a budget; see `lattice.py`. */
+/**
+ * Codewords too many to list: one level per direction, total code length within a budget; see `lattice.py`.
+ *
+ * The work of finding and numbering a codeword is the lattice's, not the record's: no way through it is shorter.
+ */
+import type { Box } from "./regions.js";
+
+/** Levels and latents are held within ±2^24 grid steps, and there are fewer directions than this: squares stay exact. */
+export const FARTHEST = 2 ** 24;
+export const MOST_DIRECTIONS = 2 ** 10;
+/** The most levels of a direction, and the largest budget. */
+export const MOST_LEVELS = 2 ** 15;
+/** (budget + 1) times all levels, and times directions: what is counted and searched stays small. */
+export const MOST_CHOICES = 2 ** 23;
+export const MOST_STATES = 2 ** 18;
+/** Of the number of codewords. */
+export const MOST_BITS = 1500;
+
 export interface Lattice {
   directions: { levels: Float64Array; lengths: Float64Array }[];
   budget: number;
   /** within[i][l]: choices in directions i, i + 1, … that use at most l. */
   within: bigint[][];
+  /** Whether squared distances from the region's points add up to less than 2^53, so that doubles are exact. */
+  near: boolean;
 }
 
-export function lattice(levels: Float64Array, lengths: Float64Array, counts: Float64Array, budget: number): Lattice {
+export function lattice(region: Box, levels: Float64Array, lengths: Float64Array, counts: Float64Array, budget: number): Lattice {
   const directions: Lattice["directions"] = [];
   let start = 0;
   for (const count of counts) {
@@ -22,17 +41,19 @@ export function lattice(levels: Float64Array, lengths: Float64Array, counts: Flo
     }
     within.unshift((current = next));
   }
-  return { directions, budget, within };
+  const farthest = directions.reduce((sum, direction, i) => {
+    const distances = direction.levels.map((level) => Math.max(level - region.low[i]!, region.high[i]! - level));
+    return sum + distances.reduce((most, v) => Math.max(most, v), 0) ** 2;
+  }, 0);
+  return { directions, budget, within, near: farthest < 2 ** 53 };
 }
 
 export const size = (of: Lattice): bigint => of.within[0]![of.budget]!;
 
 /** The number of the codeword of least squared distance to k. */
 export function nearest(of: Lattice, k: Float64Array): bigint {
-  let worst = 0;
-  of.directions.forEach(({ levels }, i) => (worst += levels.reduce((m, v) => Math.max(m, (k[i]! - v) ** 2), 0)));
-  // Doubles add up squares exactly below 2^53; beyond, the same steps in BigInt.
-  return rank(of, worst < 2 ** 53 ? knapsack<number>(of, k, Number, Infinity) : knapsack<bigint>(of, k, BigInt, 1n << 90n));
+  // Beyond what doubles add up exactly, the same steps in BigInt: slower, so never chosen by the record.
+  return rank(of, of.near ? knapsack<number>(of, k, Number, Infinity) : knapsack<bigint>(of, k, BigInt, 1n << 90n));
 }
 
 /** Ties go to the lower level number, then to the shorter total. */
@@ -74,13 +95,14 @@ function knapsack<T extends number | bigint>(of: Lattice, k: Float64Array, exact
 /** The number of a codeword among all, in lexicographic order. */
 function rank(of: Lattice, numbers: number[]): bigint {
   let left = of.budget;
-  let place = 0n;
+  const sums = { before: 0n, after: 0n };
   numbers.forEach((number, i) => {
     const { lengths } = of.directions[i]!;
-    for (let level = 0; level < number; level++) {
-      if (lengths[level]! <= left) place += of.within[i + 1]![left - lengths[level]!]!;
-    }
+    // All levels are added up somewhere: a codeword of high numbers must not take longer.
+    lengths.forEach((length, level) => {
+      sums[level < number ? "before" : "after"] += length <= left ? of.within[i + 1]![left - length]! : 0n;
+    });
     left -= lengths[number]!;
   });
-  return place;
+  return sums.before;
 }

@@ -1,12 +1,18 @@
 /**
  * The device's memory of what was reported, in IndexedDB: one report a round and release, recorded before it is returned.
  *
- * One read-write transaction looks, adds up, randomises and stores; the report is returned when that transaction is
- * complete (`durability: "strict"`), and the browser runs such transactions one at a time across all tabs.
+ * One read-write transaction looks, randomises, stores the report and adds its cost to a running total; the report is
+ * returned when that transaction is complete (`durability: "strict"`), and the browser runs such transactions one at a
+ * time across all tabs. So a report costs the same however many there were.
  */
-import { fail, TaskveilError } from "./errors";
+import { fail, TaskveilError } from "./errors.js";
+import { addUp } from "./exact.js";
 
-const STORE = "reports";
+/** 1: reports alone. 2: their total beside them. */
+const VERSION = 2;
+const REPORTS = "reports";
+const TOTALS = "totals";
+const SPENT = "spent";
 /** A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded. */
 const SLACK = 2 ** -40;
 
@@ -18,27 +24,49 @@ interface Row {
 }
 
 export class Ledger {
-  private constructor(private readonly db: IDBDatabase) {}
+  private constructor(private readonly db: IDBDatabase) {
+    // A newer version of the page, or somebody who clears the site's data, must not wait for this tab.
+    db.onversionchange = () => db.close();
+  }
 
   static open(name = "taskveil"): Promise<Ledger> {
     return told(
       new Promise((resolve, reject) => {
-        const request = indexedDB.open(name, 1);
-        request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: ["release", "round"] });
-        request.onsuccess = () => resolve(new Ledger(request.result));
-        request.onerror = () => reject(request.error);
-        request.onblocked = () => reject(new Error("another tab holds an older version open"));
+        let reason: unknown;
+        const request = indexedDB.open(name, VERSION);
+        request.onupgradeneeded = ({ oldVersion }) => {
+          const upgrade = request.transaction!;
+          const totals = request.result.createObjectStore(TOTALS);
+          if (oldVersion < 1) request.result.createObjectStore(REPORTS, { keyPath: ["release", "round"] });
+          const rows: IDBRequest<Row[]> = upgrade.objectStore(REPORTS).getAll();
+          rows.onsuccess = () => {
+            try {
+              totals.put(sum(rows.result), SPENT);
+            } catch (error) {
+              reason = error;
+              upgrade.abort();
+            }
+          };
+        };
+        request.onsuccess = () => {
+          if (reason) request.result.close();
+          else resolve(new Ledger(request.result));
+        };
+        request.onerror = () => reject(reason ?? request.error);
+        request.onblocked = () =>
+          reject((reason = new Error("another tab still runs an older version of this page: close it and load this one again")));
       }),
     );
   }
 
   /**
-   * Ask the browser to keep the ledger when storage runs short; whether it will. Where it will not (private windows,
-   * frames of other sites, pages nobody returns to) a forgotten ledger lets a person report anew.
+   * Ask the browser to keep the ledger when storage runs short; whether it will. Some browsers ask the person, who may
+   * never answer, so nothing should wait for this. Where the browser will not (private windows, frames of other
+   * sites, pages nobody returns to) a forgotten ledger lets a person report anew.
    */
   static async keep(): Promise<boolean> {
     try {
-      return await navigator.storage.persist();
+      return (await navigator.storage.persist()) === true;
     } catch {
       return false;
     }
@@ -48,28 +76,35 @@ export class Ledger {
   once(release: string, round: string, epsilon: number, cap: number, make: () => Uint8Array): Promise<Uint8Array> {
     return told(
       new Promise((resolve, reject) => {
-        const transaction = this.db.transaction(STORE, "readwrite", { durability: "strict" });
-        const store = transaction.objectStore(STORE);
+        if (!isBudget(epsilon)) fail("budget", `a report cannot cost ε = ${epsilon}: no report was made.`);
+        const transaction = this.db.transaction([REPORTS, TOTALS], "readwrite", { durability: "strict" });
+        const [reports, totals] = [transaction.objectStore(REPORTS), transaction.objectStore(TOTALS)];
         let result: Uint8Array;
         let reason: unknown;
         transaction.oncomplete = () => resolve(result);
         transaction.onabort = () => reject(reason ?? transaction.error);
-        const request: IDBRequest<Row[]> = store.getAll();
-        request.onsuccess = () => {
+        const found: IDBRequest<Row | undefined> = reports.get([release, round]);
+        const total: IDBRequest<unknown> = totals.get(SPENT);
+        // Requests of a transaction are answered in order: with the second, both are there.
+        total.onsuccess = () => {
           try {
-            const rows = request.result;
-            const found = rows.find((row) => row.release === release && row.round === round);
-            if (found) {
-              result = found.bytes;
+            if (found.result) {
+              result = found.result.bytes;
               return;
             }
             if (transaction.durability !== "strict") throw new Error("this browser cannot store durably: update it");
-            const spent = sum(rows);
-            if (!(spent + epsilon <= cap * (1 + SLACK))) {
-              fail("budget", `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report was made.`);
+            const spent = budget(total.result);
+            const after = addUp(spent, epsilon);
+            if (!(after <= cap * (1 + SLACK))) {
+              fail(
+                "budget",
+                `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report ` +
+                  "was made. Earlier rounds can be sent again as they are.",
+              );
             }
             result = make();
-            store.add({ release, round, epsilon, bytes: result } satisfies Row);
+            reports.add({ release, round, epsilon, bytes: result } satisfies Row);
+            totals.put(after, SPENT);
           } catch (error) {
             reason = error;
             transaction.abort();
@@ -79,34 +114,67 @@ export class Ledger {
     );
   }
 
+  /** The recorded report of this round, if there is one. */
+  recorded(release: string, round: string): Promise<Uint8Array | null> {
+    return this.look(REPORTS, [release, round], (row: Row | undefined) => row?.bytes ?? null);
+  }
+
   /** The budgets of all recorded reports together. */
   spent(): Promise<number> {
-    return told(
-      new Promise((resolve, reject) => {
-        const request: IDBRequest<Row[]> = this.db.transaction(STORE).objectStore(STORE).getAll();
-        request.onsuccess = () => resolve(sum(request.result));
-        request.onerror = () => reject(request.error);
-      }),
-    );
+    return this.look(TOTALS, SPENT, budget);
   }
 
   close(): void {
     this.db.close();
   }
+
+  private look<T, R>(store: string, key: IDBValidKey, read: (found: T) => R): Promise<R> {
+    return told(
+      new Promise((resolve, reject) => {
+        const request: IDBRequest<T> = this.db.transaction(store).objectStore(store).get(key);
+        request.onsuccess = () => {
+          try {
+            resolve(read(request.result));
+          } catch (error) {
+            reject(error);
+          }
+        };
+        request.onerror = () => reject(request.error);
+      }),
+    );
+  }
 }
 
 const short = (v: number): number => Number(v.toPrecision(4));
 
-function sum(rows: Row[]): number {
-  if (!rows.every((row) => Number.isFinite(row.epsilon) && row.epsilon >= 0)) throw new Error("it holds no budgets");
-  return rows.reduce((total, row) => total + row.epsilon, 0);
+const isBudget = (v: unknown): v is number => typeof v === "number" && Number.isFinite(v) && v >= 0;
+
+function budget(stored: unknown): number {
+  return isBudget(stored)
+    ? stored
+    : fail(
+        "ledger",
+        "what the ledger says was spent is no budget, so it cannot be believed and no report was made. Clear this site's data " +
+          "to start anew; reports sent before then still count.",
+      );
 }
+
+/** Rounded up at every step. */
+const sum = (rows: Row[]): number => rows.reduce((total, row) => addUp(total, budget(row.epsilon)), 0);
+
+/** What the browser's own errors mean for somebody with this page open. */
+const ADVICE: Record<string, string> = {
+  InvalidStateError: "It was closed, here or by a newer version of this page in another tab: load the page again.",
+  VersionError: "It was written by a newer version of this page: load the page again, and update taskveil where it is built in.",
+  QuotaExceededError: "The disk is full, or the browser gives this site no more room.",
+};
 
 async function told<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     if (error instanceof TaskveilError) throw error;
-    return fail("ledger", `the ledger cannot be used (${error}); no report was made. Is storage allowed and not full?`);
+    const advice = ADVICE[(error as Error | null)?.name ?? ""] ?? "Is storage allowed for this site?";
+    return fail("ledger", `the ledger cannot be used (${error}); no report was made. ${advice}`, { cause: error });
   }
 }

@@ -1,8 +1,9 @@
 /** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
-import { type Source, uniformBelow } from "./entropy";
-import { type Lattice, nearest } from "./lattice";
-import { discreteLaplace } from "./noise";
-import { enforce, l1Diameter, type Region } from "./regions";
+import { type Source, uniformBelow } from "./entropy.js";
+import { exactSum, fraction, logRatio, nextUp, roundUp } from "./exact.js";
+import { type Lattice, nearest } from "./lattice.js";
+import { discreteLaplace } from "./noise.js";
+import { type Box, enforce, l1Diameter, type Region } from "./regions.js";
 
 export interface Response {
   size: bigint;
@@ -22,8 +23,8 @@ export interface Stage {
 
 export type Mechanism =
   | { kind: "laplace"; region: Region; scale: number }
-  | { kind: "codebook"; region: Region; stages: Stage[] }
-  | { kind: "lattice_codebook"; region: Region; lattice: Lattice; response: Response };
+  | { kind: "codebook"; region: Box; stages: Stage[] }
+  | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
@@ -54,8 +55,7 @@ export function favoured(stage: Stage, k: Float64Array): number[] {
   });
   const { favoured: count } = stage.response;
   if (count > 8) {
-    const order = Array.from(scores.keys()).sort((i, j) => scores[j]! - scores[i]! || i - j);
-    return order.slice(0, count);
+    return Array.from(ranked(scores).subarray(0, count));
   }
   const best: number[] = [];
   while (best.length < count) {
@@ -65,6 +65,24 @@ export function favoured(stage: Stage, k: Float64Array): number[] {
     scores[top] = -Infinity; // taken: below anything a score can be
   }
   return best;
+}
+
+/** Numbers by falling score, ties by rising number. Runs are merged, so no order of the scores is much quicker. */
+function ranked(scores: Float64Array): Uint32Array {
+  const count = scores.length;
+  let from = Uint32Array.from(scores.keys());
+  let to = new Uint32Array(count);
+  for (let run = 1; run < count; run *= 2) {
+    for (let start = 0; start < count; start += 2 * run) {
+      const [middle, stop] = [Math.min(start + run, count), Math.min(start + 2 * run, count)];
+      for (let at = start, i = start, j = middle; at < stop; at++) {
+        const first = j >= stop || (i < middle && scores[from[i]!]! >= scores[from[j]!]!);
+        to[at] = from[first ? i++ : j++]!;
+      }
+    }
+    [from, to] = [to, from];
+  }
+  return from;
 }
 
 /** A favoured output with probability a/T each, any other with b/T: exact, by rejection. */
@@ -82,14 +100,13 @@ export function digits(place: bigint, size: bigint): bigint[] {
   return out;
 }
 
-/** The privacy loss between any two inputs, to about 12 digits. */
+/** The privacy loss between any two inputs, rounded up: the same double as Python's. */
 export function epsilonOf(mechanism: Mechanism): number {
-  if (mechanism.kind === "laplace") return l1Diameter(mechanism.region) / mechanism.scale;
-  const responses = mechanism.kind === "codebook" ? mechanism.stages.map((s) => s.response) : [mechanism.response];
-  return responses.reduce((sum, { a, b }) => sum + log(a) - log(b), 0);
-}
-
-function log(v: bigint): number {
-  const extra = Math.max(0, v.toString(2).length - 1000); // beyond what a double reaches
-  return Math.log(Number(v >> BigInt(extra))) + extra * Math.LN2;
+  if (mechanism.kind === "laplace") {
+    const [n, d] = fraction(mechanism.scale);
+    return roundUp(l1Diameter(mechanism.region) * d, n);
+  }
+  if (mechanism.kind === "lattice_codebook") return logRatio(mechanism.response.a, mechanism.response.b);
+  const losses = mechanism.stages.map(({ response }) => logRatio(response.a, response.b));
+  return losses.length === 1 ? losses[0]! : nextUp(exactSum(losses));
 }

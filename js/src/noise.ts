@@ -4,7 +4,8 @@
  * A double decides nearly every draw; whenever its error bound leaves doubt about the integer, more bits of R and
  * fixed-point arithmetic in BigInt settle it. The result depends on the bits alone: the Python client draws the same.
  */
-import { bitLength, type Source, words } from "./entropy";
+import { type Source, words } from "./entropy.js";
+import { bitLength } from "./exact.js";
 
 /** `count` independent draws with scale `scale` (in grid steps, 2^-10 … 2^40). */
 export function discreteLaplace(source: Source, scale: number, count: number): number[] {

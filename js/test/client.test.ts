@@ -1,21 +1,11 @@
-/** Records in, reports out; the ledger remembers, uploads repeat. */
-import "fake-indexeddb/auto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+/** Records in, reports out. */
+import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Client, packBatch, Report, TaskveilError, upload } from "../src/index";
-import { Ledger } from "../src/ledger";
-import { hex } from "../src/wire";
-import { devices, files } from "./files";
-
-let number = 0;
-const fresh = (): string => `ledger-${number++}`;
-const load = (name = "lattice", options = {}): Promise<Client> => Client.load(files(name), { ledger: fresh(), cap: 1e6, ...options });
-
-const RECORD = { a: 0.1, b: 0.2, c: 0.3, d: 0.4, e: 0.5 };
-const never = (): never => {
-  throw new Error("a second report was made");
-};
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Client, packBatch, Report, TaskveilError } from "../src/index.js";
+import { hex } from "../src/wire.js";
+import { fresh, load, RECORD } from "./clients.js";
+import { devices, files } from "./files.js";
 
 describe("reports", () => {
   test("have one length and fresh ids", async () => {
@@ -91,117 +81,85 @@ describe("reports", () => {
 });
 
 test("a misspelt option is refused, not forgotten", () =>
-  expect(load("lattice", { verify_key: new Uint8Array(32) })).rejects.toThrow("unknown options [verify_key]"));
+  expect(load("lattice", { verify_key: new Uint8Array(32) } as never)).rejects.toThrow("unknown options [verify_key]"));
 
-describe("the ledger", () => {
-  test("keeps the cap across releases and rounds", async () => {
-    const ledger = await Ledger.open(fresh());
-    const made = Uint8Array.of(1);
-    await ledger.once("one", "0", 1, 2.5, () => made);
-    await ledger.once("two", "0", 1, 2.5, () => made);
-    await expect(ledger.once("two", "1", 1, 2.5, never)).rejects.toMatchObject({ code: "budget" });
-    expect(await ledger.once("one", "0", 1, 0.1, never)).toEqual(made);
-    expect(await ledger.spent()).toBe(2);
-    await expect(ledger.once("two", "1", NaN, 2.5, never)).rejects.toMatchObject({ code: "budget" });
-  });
+describe("rounds", () => {
+  test.each([NaN, null, {}, [], 1.5, Infinity, 2 ** 53, true, 3n, Symbol("s")])(
+    "that are no names are refused: %o",
+    async (round) => {
+      const client = await load();
+      await expect(client.report(RECORD, { round: round as never })).rejects.toMatchObject({ code: "data" });
+      await expect(client.recorded(round as never)).rejects.toMatchObject({ code: "data" });
+      expect(await client.spent()).toBe(0);
+    },
+  );
 
-  test("allows one report when no cap is given", async () => {
-    const client = await load("lattice", { cap: undefined });
-    const first = await client.report(RECORD);
-    await expect(client.report(RECORD, { round: 1 })).rejects.toMatchObject({ code: "budget" });
-    expect(await client.report(RECORD)).toEqual(first);
-    for (const cap of [0, -1, NaN, Infinity]) await expect(load("lattice", { cap })).rejects.toMatchObject({ code: "budget" });
-  });
+  test.each([{ rounds: 1 }, { round: "1", cap: 3 }, "7", 7, null, ["round"]])(
+    "do not come from misspelt options: %o",
+    async (options) => {
+      const client = await load();
+      await expect(client.report(RECORD, options as never)).rejects.toMatchObject({ code: "data" });
+      expect(await client.spent()).toBe(0);
+    },
+  );
 
-  test("is shared by all clients of a page and survives reopening", async () => {
-    const ledger = fresh();
-    const first = await (await load("lattice", { ledger })).report(RECORD);
-    expect(await (await load("lattice", { ledger })).report(RECORD)).toEqual(first);
-  });
-
-  test("records nothing when nothing was made", async () => {
-    const ledger = await Ledger.open(fresh());
-    await expect(ledger.once("one", "0", 1, 1, never)).rejects.toMatchObject({ code: "ledger" });
-    expect(await ledger.spent()).toBe(0);
-  });
-
-  test("that holds no budgets is not believed", async () => {
-    for (const epsilon of ["1", -5]) {
-      const ledger = await Ledger.open(fresh());
-      const make = (): Uint8Array => Uint8Array.of(1);
-      await ledger.once("one", "0", epsilon as never, 1, make);
-      await expect(ledger.once("two", "0", 1, 99, make)).rejects.toMatchObject({ code: "ledger" });
-    }
-  });
-
-  test("returns nothing where the browser does not store durably", async () => {
-    const ledger = await Ledger.open(fresh());
-    const { transaction } = IDBDatabase.prototype;
-    const lax = vi.spyOn(IDBDatabase.prototype, "transaction").mockImplementation(function (this: IDBDatabase, stores, mode) {
-      return transaction.call(this, stores, mode); // an older browser, which does not know the option
-    });
-    await expect(ledger.once("one", "0", 1, 1, never)).rejects.toThrow("durably");
-    lax.mockRestore();
-    expect(await ledger.spent()).toBe(0);
-  });
-
-  test.each([true, false])("says whether the browser will keep it: %s", async (kept) => {
-    vi.stubGlobal("navigator", { storage: { persist: async () => kept } });
-    expect((await load()).persistent).toBe(kept);
-    vi.stubGlobal("navigator", {});
-    expect((await load()).persistent).toBe(false);
-    vi.unstubAllGlobals();
-  });
-
-  test("returns nothing when it cannot write", async () => {
-    const ledger = await Ledger.open(fresh());
-    ledger.close();
-    await expect(ledger.once("one", "0", 1, 1, never)).rejects.toMatchObject({ code: "ledger" });
-    const full = await Ledger.open(fresh());
-    const add = vi.spyOn(IDBObjectStore.prototype, "add").mockImplementation(() => {
-      throw new DOMException("no room", "QuotaExceededError");
-    });
-    await expect(full.once("one", "0", 1, 1, () => Uint8Array.of(1))).rejects.toMatchObject({ code: "ledger" });
-    add.mockRestore();
-    expect(await full.spent()).toBe(0);
-  });
-
-  test("no entropy, no report", async () => {
+  test('are texts or whole numbers, and 1 is "1"', async () => {
     const client = await load();
-    const broken = vi.spyOn(crypto, "getRandomValues").mockImplementation(() => {
-      throw new Error("no entropy");
-    });
-    await expect(client.report(RECORD)).rejects.toMatchObject({ code: "entropy" });
-    broken.mockRestore();
-    expect(await client.spent()).toBe(0);
+    const one = await client.report(RECORD, { round: 1 });
+    expect(await client.report(RECORD, { round: "1" })).toEqual(one);
+    expect(await client.report(RECORD, { round: -0 })).toEqual(await client.report(RECORD));
+    await client.report(RECORD, { round: "2025, week 7" });
+    await client.report(RECORD, { round: -3 });
+    expect(await client.spent()).toBeCloseTo(4 * client.epsilon, 9);
+  });
+
+  test("that were recorded can be fetched without the record", async () => {
+    const client = await load();
+    expect(await client.recorded()).toBeNull();
+    expect(await client.recorded("week 7")).toBeNull();
+    const report = await client.report(RECORD, { round: "week 7" });
+    expect(await client.recorded("week 7")).toEqual(report);
+    expect(await client.recorded("week 8")).toBeNull();
+    expect(await client.spent()).toBe(client.epsilon);
   });
 });
 
-describe("uploads", () => {
-  const reports = Array.from({ length: 10 }, (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i), Uint8Array.of(i)));
+describe("bytes from Node", () => {
+  const pooled = (raw: Uint8Array): Buffer => Buffer.from(raw); // a view of a pool larger than itself
+
+  test("are taken as they are", async () => {
+    const { manifest, weights } = files("lattice");
+    const client = await Client.load({ manifest: pooled(manifest), weights: pooled(weights) }, { ledger: fresh() });
+    const report = await client.report(RECORD);
+    expect(Report.fromBytes(pooled(report.toBytes()))).toEqual(report);
+    expect(new Report(pooled(report.release), pooled(report.id), pooled(report.payload))).toEqual(report);
+  });
+
+  test("that change later change no report", async () => {
+    const raw = (await (await load()).report(RECORD)).toBytes();
+    const report = Report.fromBytes(raw);
+    const before = hex(report.toBytes());
+    raw.fill(0);
+    expect(hex(report.toBytes())).toBe(before);
+  });
+
+  test.each([undefined, null, "x", {}, [1, 2], new Uint16Array(8)])("and anything else are told apart: %o", async (bad) => {
+    const { weights } = files("lattice");
+    await expect(Client.load({ manifest: bad as never, weights })).rejects.toMatchObject({ code: "release" });
+    expect(() => Report.fromBytes(bad as never)).toThrow(TaskveilError);
+    expect(() => new Report(bad as never, new Uint8Array(16), new Uint8Array(1))).toThrow(TaskveilError);
+  });
+});
+
+describe("fetching a release", () => {
   let server: Server;
   let url: string;
-  let script: (number | "drop" | "delay")[];
-  let bodies: string[];
-
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      bodies.push(Buffer.concat(parts).toString("hex"));
-      const step = script.shift() ?? 202;
-      if (step === "drop") return void request.socket.destroy();
-      if (step === "delay") return;
-      response.writeHead(step, { "Content-Type": "application/problem+json", Location: "/elsewhere" });
-      response.end(step === 202 ? "" : JSON.stringify({ title: "No", detail: "this release was withdrawn" }));
-    });
-  };
+  let answer: (path: string, response: ServerResponse) => void;
 
   beforeEach(async () => {
-    [script, bodies] = [[], []];
-    server = createServer(answer);
+    server = createServer((request, response) => answer(request.url!, response));
     await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/reports`;
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/client`;
   });
 
   afterEach(() => {
@@ -209,35 +167,54 @@ describe("uploads", () => {
     server.close();
   });
 
-  test("go in batches", async () => {
-    expect(await upload(reports, url, { batch: 4 })).toBe(10);
-    expect(bodies.join()).toBe([0, 4, 8].map((at) => hex(packBatch(reports.slice(at, at + 4)))).join());
+  const good = (path: string): Uint8Array => files("lattice")[path.includes("manifest") ? "manifest" : "weights"];
+
+  test("works, also when it is slow but alive", async () => {
+    answer = (path, response) => {
+      const raw = good(path);
+      response.writeHead(200);
+      const parts = 6;
+      const send = (part: number): void => {
+        if (part === parts) return void response.end();
+        response.write(raw.subarray(Math.floor((part * raw.length) / parts), Math.floor(((part + 1) * raw.length) / parts)));
+        setTimeout(send, 60, part + 1);
+      };
+      send(0);
+    };
+    const client = await Client.load(url, { ledger: fresh(), timeout: 250 });
+    expect(client.epsilon).toBeCloseTo(6, 9);
   });
 
-  test.each(["drop", "delay", 429, 500, 503] as const)("repeat the same bytes after %s", async (trouble) => {
-    script = [trouble, trouble];
-    expect(await upload(reports, url, { pause: 5, timeout: 200 })).toBe(10);
-    expect(bodies.length).toBe(3);
-    expect(new Set(bodies).size).toBe(1);
+  test("says that a body was cut midway", async () => {
+    answer = (path, response) => {
+      response.writeHead(200, { "Content-Length": good(path).length });
+      response.write(good(path).subarray(0, 100), () => response.destroy());
+    };
+    await expect(Client.load(url)).rejects.toMatchObject({ name: "TaskveilError", code: "release" });
   });
 
-  test.each([400, 403, 404, 409, 413, 422])("stop at %i with the server's reason", async (status) => {
-    script = [202, status];
-    const failed = upload(reports, url, { batch: 4, pause: 5 });
-    await expect(failed).rejects.toThrow("this release was withdrawn");
-    await expect(failed).rejects.toMatchObject({ code: "upload", status, sent: 4 });
-    expect(bodies.length).toBe(2);
+  test.each(["before", "after"])("ends when the server stalls %s the first bytes", async (when) => {
+    answer = (path, response) => {
+      if (when === "before") return;
+      response.writeHead(200);
+      response.write(good(path).subarray(0, 100));
+    };
+    await expect(Client.load(url, { timeout: 100 })).rejects.toMatchObject({ code: "release" });
   });
 
-  test("do not follow redirects and give up in the end", async () => {
-    script = [302];
-    await expect(upload(reports, url)).rejects.toMatchObject({ code: "upload" });
-    script = [503, 503, 503];
-    await expect(upload(reports, url, { attempts: 3, pause: 5 })).rejects.toThrow("after 3 attempts");
-    expect(bodies.length).toBe(4);
+  test("stops when it is told to", async () => {
+    answer = () => {};
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 50);
+    await expect(Client.load(url, { signal: controller.signal })).rejects.toMatchObject({ code: "aborted" });
+    await expect(Client.load(url, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
   });
 
-  test.each(["http://example.org/v1/reports", "ftp://localhost/x", "file:///etc/passwd"])("are encrypted: %s", async (bad) => {
-    await expect(upload(reports, bad)).rejects.toThrow("https only");
-  });
+  test.each([{ timeout: 0 }, { timeout: "9" }, { timeout: 2 ** 31 }, { signal: {} }, { ledger: 7 }, { cap: "3" }])(
+    "takes no senseless options: %o",
+    async (options) => {
+      answer = (path, response) => void response.end(good(path));
+      await expect(Client.load(url, options as never)).rejects.toMatchObject({ name: "TaskveilError" });
+    },
+  );
 });

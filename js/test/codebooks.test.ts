@@ -1,4 +1,4 @@
-import { alike } from "./distribution";
+import { alike } from "./distribution.js";
 
 alike("codebook");
 alike("lattice");

@@ -1,9 +1,9 @@
 /** The browser client makes the reports of the Python client, bit by bit and in distribution. */
 import { describe, expect, test } from "vitest";
-import { draw } from "../src/client";
-import { readDevice } from "../src/release";
-import { hex } from "../src/wire";
-import { devices, files, read, replay } from "./files";
+import { draw } from "../src/client.js";
+import { readDevice } from "../src/release.js";
+import { hex } from "../src/wire.js";
+import { devices, files, read, replay } from "./files.js";
 
 interface Vector {
   x: Float64Array;

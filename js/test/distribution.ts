@@ -1,9 +1,9 @@
 /** Two-sample χ² between the browser client's reports and the Python client's, both with real entropy. */
 import { expect, test } from "vitest";
-import { draw } from "../src/client";
-import { system } from "../src/entropy";
-import { type Device, readDevice } from "../src/release";
-import { files, read } from "./files";
+import { draw } from "../src/client.js";
+import { system } from "../src/entropy.js";
+import { type Device, readDevice } from "../src/release.js";
+import { files, read } from "./files.js";
 
 /** Standard normal score of the two-sample χ² statistic (Wilson and Hilferty); cells are pooled until they hold 20. */
 export function chiSquare(ours: Map<number, number>, theirs: Map<number, number>): number {

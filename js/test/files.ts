@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { Source } from "../src/entropy";
-import type { Files } from "../src/release";
+import type { Source } from "../src/entropy.js";
+import type { Files } from "../src/files.js";
 
 /** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
 const VECTORS = new URL("vectors/", import.meta.url);
 
-export const devices = (): string[] => readdirSync(VECTORS).sort();
+export const devices = (): string[] => readdirSync(VECTORS).filter((name) => !name.includes(".")).sort();
 
 export const read = (path: string): Uint8Array<ArrayBuffer> => new Uint8Array(readFileSync(new URL(path, VECTORS)));
 

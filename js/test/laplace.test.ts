@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { readDevice } from "../src/release";
-import { alike, chiSquare, counted, LIMIT, tally } from "./distribution";
-import { files } from "./files";
+import { readDevice } from "../src/release.js";
+import { alike, chiSquare, counted, LIMIT, tally } from "./distribution.js";
+import { files } from "./files.js";
 
 alike("laplace_box");
 

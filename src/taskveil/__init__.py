@@ -1,13 +1,16 @@
 """Task-aware local differential privacy: private reports that keep what the task needs.
 
 The names below are the public interface. They are imported on first use, so that `taskveil.client`, which runs on
-people's devices, loads numpy and nothing else.
+people's devices, loads numpy and nothing else. What an install without the extras lacks is said in one line, with the
+command to type.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from taskveil.errors import needs
 
 if TYPE_CHECKING:
     from taskveil.auditing import audit as audit
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from taskveil.tasks import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
+"""The one place for the version: pyproject.toml reads it, js/package.json and CITATION.cff are compared with it."""
 
 _HOME = {
     "Ball": "taskveil.designs.domain",
@@ -60,7 +64,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'taskveil' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    with needs(f"tv.{name}"):
+        return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -65,6 +65,7 @@ class Total:
 
     @property
     def statement(self) -> str:
+        """The total in words."""
         exception = f", except with probability {self.delta:g}" if self.delta else ""
         plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
         return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."
@@ -114,7 +115,7 @@ def _composed_epsilon(costs: Sequence[Cost], delta: float, basic: float) -> floa
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError as error:
         raise BudgetError(
-            "composition with delta > 0 needs dp-accounting: install taskveil[account], or ask for delta=0."
+            "composition with delta > 0 needs dp-accounting: pip install 'taskveil[design]', or ask for delta=0."
         ) from error
     # Each loss is rounded up to the next multiple of this; the sum then errs by a thousandth of ε at most.
     reports = sum(cost.times * max(1, len(cost.parts)) for cost in costs)

@@ -8,7 +8,10 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,3 +47,38 @@ def check_arrays(**arrays: tuple[Floats, tuple[int, ...]]) -> None:
     for name, (array, shape) in arrays.items():
         if array.shape != shape or not np.isfinite(array).all():
             raise DataError(f"{name} must be finite numbers of shape {shape}, got shape {array.shape}.")
+
+
+def as_floats(values: Any) -> Floats:
+    """Numbers of any kind as doubles, in the shape they have: what is missing is NaN, what is too large is infinite.
+
+    Whether a value is there, and how large it is, never decides about an error: a refusal would tell. Text, dates,
+    complex numbers and rows of different lengths are refused with a DataError that quotes nothing.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), np.nan, as_floats(values.data))
+    # From None and without numpy's own words, which quote the record.
+    refusal = DataError("records must be numbers, all rows of one length. Encode or drop other columns first.")
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise refusal from None
+    if found.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return found.astype(np.float64, copy=False)
+    if found.dtype.kind != "O":
+        raise refusal from None
+    return np.array([_as_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
+
+
+def _as_float(value: Any) -> float:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for nothing
+        return math.nan
+    if not isinstance(value, (Real, Decimal, np.bool_)):
+        raise DataError(f"a record holds numbers only, got a {type(value).__name__}.")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except ValueError:  # a decimal that signals when it is touched
+        return math.nan

@@ -6,6 +6,9 @@ value. They also derive from the built-in error a caller would naturally catch (
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 
 class TaskveilError(Exception):
     """Base of all errors raised on purpose; catch this to catch them all."""
@@ -13,6 +16,14 @@ class TaskveilError(Exception):
 
 class DataError(TaskveilError, ValueError):
     """Records that cannot be used: empty, NaN among the volunteers, text columns, wrong width."""
+
+
+class ResumeError(DataError):
+    """A file of finished points that is of no use here. `found` says what it keeps."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"{found} Name another file to resume from, or remove it.")
+        self.found = found
 
 
 class BudgetError(TaskveilError, ValueError):
@@ -74,3 +85,24 @@ class UploadError(TaskveilError, OSError):
         super().__init__(message)
         self.sent = sent
         self.status = status
+
+
+class MissingExtraError(TaskveilError, ImportError):
+    """A package that this install was made without. The message is one line with the command that brings it."""
+
+
+@contextlib.contextmanager
+def needs(what: str, *, extra: str = "design") -> Iterator[None]:
+    """Around imports of packages that only an extra of taskveil brings: says what to type when one is missing.
+
+    Args:
+        what: what the caller wanted, as the first words of the message ("tv.design").
+        extra: the extra that holds all it needs.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "taskveil"):  # a mistake of ours, which no install would mend
+            raise
+        raise MissingExtraError(f"{what} needs {package}: pip install 'taskveil[{extra}]'", name=error.name) from None

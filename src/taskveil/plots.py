@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,8 +12,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from taskveil.experiments.report import Row
 
 COLORS = {
     "codebook": "#d35400",
@@ -43,6 +40,7 @@ MARKERS = {
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:
+    """Axes side by side, each of this size in inches."""
     fig, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
     for ax in axes[0]:
         ax.grid(alpha=0.25)
@@ -50,43 +48,8 @@ def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tupl
     return fig, list(axes[0])
 
 
-def curve(
-    ax: Axes,
-    rows: Iterable[Row],
-    design: str,
-    *,
-    as_published: bool,
-    inverse: bool = False,
-    band: bool = False,
-    color: str | None = None,
-    label: str | None = None,
-) -> None:
-    """Loss against ε (or 1/ε) of one design; dashed when computed as published; `band` shades the honest interval."""
-    points = sorted((r for r in rows if r.design == design and r.as_published == as_published), key=lambda r: r.epsilon)
-    if not points:
-        return
-    x = [1 / r.epsilon if inverse else r.epsilon for r in points]
-    color = color or COLORS[design]
-    ax.plot(
-        x,
-        [r.loss for r in points],
-        color=color,
-        marker=None if as_published else MARKERS[design],
-        # auto usually lies on the curve of what it chose: dots on top keep both visible.
-        linestyle="--" if as_published else ":" if design == "auto" else "-",
-        zorder=3 if design == "auto" else 2,
-        label=label or (as_published_label(design) if as_published else LABELS[design]),
-    )
-    if band and not as_published:
-        ax.fill_between(x, [r.low for r in points], [r.high for r in points], color=color, alpha=0.12, linewidth=0)
-
-
-def as_published_label(design: str) -> str:
-    """The name of a design computed the paper's way, which is not ours to claim."""
-    return LABELS[design].removesuffix(" (ours)") + ", as published"
-
-
 def save(fig: Figure, path: Path) -> Path:
+    """Write the figure as PNG, making the folder; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     save_to(fig, path)
     return path

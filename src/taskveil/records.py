@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats, Integers, as_floats
 from taskveil.errors import DataError
+
+_MISSING = ("", "na", "n/a", "#n/a", "#na", "null", "none", "nan", "-nan")
+"""How files say that there is no value, in lower case."""
 
 
 def as_records(X: Any, *, width: int | None = None, columns: tuple[str, ...] | None = None) -> Floats:
-    """Records of any quality as a float64 matrix (N, n): NaN and infinities pass, they are bounded later.
+    """Records of any quality as a float64 matrix (N, n): missing values become NaN, and NaN is bounded later.
 
     A single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused. Of a table, `columns` are
     taken by name, in that order, whatever else it holds; a bare array has no names and is taken as it is.
     """
     if columns is not None and column_names(X) is not None:
         X = _select(X, columns)
-    if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        _refuse_text_columns(X)
-    # Arrow tables convert column by column; arrays, pandas and polars frames convert themselves.
-    raw = np.column_stack([c.to_numpy() for c in X.columns]) if hasattr(X, "column_names") else X
-    try:
-        matrix = np.asarray(raw, dtype=np.float64)
-    except OverflowError:  # whole numbers beyond doubles are as good as infinite
-        matrix = np.vectorize(_as_float, otypes=[np.float64])(np.asarray(raw, dtype=object))
-    except (TypeError, ValueError):
-        # Without numpy's own words, which quote the record.
-        raise DataError(
-            "records must be numbers, all rows of one length. Encode or drop other columns first."
-        ) from None
+    matrix = as_floats(X) if column_names(X) is None else _from_table(X)
     if matrix.ndim == 1 and width is not None:
         matrix = matrix[None, :]
     if matrix.ndim != 2:
@@ -101,50 +90,40 @@ def _select(X: Any, columns: tuple[str, ...]) -> Any:
     return X[list(columns)]
 
 
-def _refuse_text_columns(X: Any) -> None:
+def _from_table(X: Any) -> Floats:
+    """The columns of a pandas, polars or Arrow table (N, n), each converted by itself."""
+    if hasattr(X, "column_names"):
+        columns = list(X.columns)
+    elif hasattr(X, "iloc"):
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+    else:
+        columns = list(X)
     names = column_names(X) or ()
-    for name in names:
-        column = X[name]
-        kind = str(getattr(column, "type", None) or getattr(column, "dtype", ""))
-        if any(word in kind.lower() for word in ("object", "str", "utf8", "categor", "date", "time")):
-            raise DataError(f"column {name!r} holds {kind}, not numbers. Encode or drop it first.")
+    converted = [_column(name, column) for name, column in zip(names, columns, strict=True)]
+    return np.column_stack(converted) if converted else np.empty((len(X), 0))
 
 
-def read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
-    """Column names and numbers of a CSV file with a header."""
+def _column(name: str, column: Any) -> Floats:
+    kind = str(getattr(column, "type", None) or getattr(column, "dtype", ""))
+    if any(word in kind.lower() for word in ("str", "utf8", "categor", "dictionary", "date", "time")):
+        raise DataError(f"column {name!r} holds {kind}, not numbers. Encode or drop it first.")
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.reader(stream))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}.") from error
-    if len(rows) < 2:
-        raise DataError(f"{path} needs a header and at least one record.")
-    names = tuple(rows[0])
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {number}: {len(row)} values for {len(names)} columns.")
+        if hasattr(column, "null_count") and hasattr(column, "type"):  # Arrow
+            return as_floats(column.to_numpy(zero_copy_only=False))
+        if hasattr(column, "array") and not isinstance(column.dtype, np.dtype):  # pandas' own kinds of numbers
+            wanted = np.float64 if column.dtype.kind in "biuf" else object
+            return as_floats(column.to_numpy(dtype=wanted, na_value=np.nan))
+        return as_floats(column.to_numpy())
+    except (TypeError, ValueError, NotImplementedError):
+        raise DataError(f"column {name!r} does not hold numbers. Encode or drop it first.") from None
+
+
+def number_in(cell: str | None) -> float | None:
+    """The number a cell of text stands for, NaN where nothing is written, None where something else is."""
+    text = "" if cell is None else cell.strip()
+    if text.lower() in _MISSING:
+        return float("nan")
     try:
-        return names, np.array(rows[1:], dtype=np.float64)
+        return float(text) if "_" not in text else None
     except ValueError:
-        number, name = next(
-            (number, name)
-            for number, row in enumerate(rows[1:], start=2)
-            for name, cell in zip(names, row, strict=True)
-            if not _is_number(cell)
-        )
-        raise DataError(f"{path}, line {number}: column {name!r} holds something that is not a number.") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
+        return None

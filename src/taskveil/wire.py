@@ -54,12 +54,14 @@ class Report:
             raise WireError("a report has a release of 32 bytes, an id of 16 and a payload.")
 
     def to_bytes(self) -> bytes:
+        """As it travels by itself."""
         return _HEAD.pack(_MAGIC, VERSION, _ONE, self.release) + self.id + self.payload
 
     __bytes__ = to_bytes
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Report:
+        """The report that `to_bytes` wrote, or a WireError."""
         release, rest = _head(raw, _ONE)
         return cls(release=release, id=rest[:16], payload=rest[16:])
 
@@ -229,6 +231,7 @@ class Problem:
     type: str = "about:blank"
 
     def to_json(self) -> bytes:
+        """The document, as RFC 9457 writes it."""
         return json.dumps(
             {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
         ).encode()

@@ -1,138 +1,55 @@
+"""What all commands have in common."""
+
 from __future__ import annotations
 
-import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import taskveil as tv
-from conftest import needs
-from taskveil.cli.app import app
-from taskveil.experiments.data import _local
+from cli.running import one_line, run
 
-HAVE_DATA = _local("household/hourly.csv") is not None
+COMMANDS = ("demo", "design", "sign", "privatize", "decode", "sweep", "audit", "reproduce", "data")
 
 
-def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result.output
+def test_the_version() -> None:
+    assert run("--version") == f"taskveil {tv.__version__}\n"
 
 
-@pytest.fixture
-def quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_every_command_and_says_what_it_does() -> None:
+    output = run("--help")
+    assert re.findall(r"^│ (\w+) ", output, re.MULTILINE) == list(COMMANDS)
+    for command in COMMANDS:
+        assert "Usage:" in run(command, "--help")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from taskveil.experiments import demo
 
-    monkeypatch.setattr(demo, "EPSILONS", (1.0, 4.0))
+    def full(picture: Path) -> None:
+        raise OSError(28, "No space left on device", str(picture))
+
+    monkeypatch.setattr(demo, "run", full)
+    assert "No space left on device" in one_line("demo", "--picture", tmp_path / "x.png")
 
 
-@pytest.mark.usefixtures("quick_demo")
-def test_the_demo_shows_table_guarantee_and_picture(tmp_path: Path) -> None:
-    picture = tmp_path / "demo.png"
-    output = run("demo", "--picture", str(picture))
-    for design in ("auto", "codebook", "task aware", "matrix"):
-        assert design in output
-    assert "7.39" in output
-    assert "times as likely" in " ".join(output.split())
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def without(package: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process in which the package cannot be imported, as if it had never been installed."""
+    hide = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['taskveil', *sys.argv[1:]]; "
+    return subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.usefixtures("quick_demo")
-def test_the_demo_as_json(tmp_path: Path) -> None:
-    rows = json.loads(run("demo", "--json", "--picture", str(tmp_path / "demo.png")))
-    loss = {(row["design"], row["epsilon"]): row["loss"] for row in rows}
-    for epsilon in {row["epsilon"] for row in rows}:
-        order = [loss[design, epsilon] for design in ("codebook", "task_aware", "privacy_agnostic", "task_agnostic")]
-        assert order == sorted(order)
-        assert loss["auto", epsilon] <= 1.03 * order[0]
+def test_without_typer_the_command_says_what_to_install() -> None:
+    done = without("typer", "from taskveil.cli import main; main()")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: the taskveil command needs typer: pip install 'taskveil[design]'\n"
 
 
-@pytest.fixture
-def csv(tmp_path: Path, volunteers: np.ndarray) -> Path:
-    path = tmp_path / "people.csv"
-    np.savetxt(path, volunteers, delimiter=",", header="a,b,c,d,e,f", comments="")
-    return path
-
-
-def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "release"
-    result = json.loads(
-        run("design", str(csv), str(folder), "--epsilon", "2", "--weight", "a=3", "--method", "task_aware", "--json")
-    )
-    veil = tv.Veil.load(folder)
-    assert result["epsilon"] == veil.guarantee.epsilon
-    assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
-    assert veil.columns == tuple("abcdef")
-    assert veil.units is None
-
-
-def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
-    run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2", "--unit", "a=kW", "--unit", "c=m3")
-    assert tv.Veil.load(tmp_path / "r").units == ("kW", "", "m3", "", "", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--epsilon", "-1"), "above zero"),
-        (("--epsilon", "1", "--weight", "zzz=2"), "column=weight"),
-        (("--epsilon", "1", "--method", "magic"), "method must be one of"),
-    ],
-)
-def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
-    output = run("design", str(csv), str(tmp_path / "r"), *arguments, code=2)
-    assert says in " ".join(output.split())
-    assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.parametrize("text", ["", "a,b\n", "a,b\n1,x\n", "a,b\n1\n"])
-def test_unreadable_tables_are_explained(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text(text)
-    assert "bad.csv" in run("design", str(path), str(tmp_path / "r"), "--epsilon", "1", code=2).replace("\n", "")
-
-
-@needs(HAVE_DATA, "the household data in TASKVEIL_DATA")
-def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from taskveil.experiments import household
-
-    monkeypatch.setattr(household, "METHODS", ("codebook", *household.SERIES))
-    monkeypatch.setattr(household, "EPSILONS", (3.0, 5.0))
-    run("reproduce", "household", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path), "--seeds", "1")
-    rows = json.loads((tmp_path / "rows.json").read_text())
-    assert set(rows[0]) == {
-        "experiment", "design", "as_published", "epsilon", "loss", "low", "high", "published",
-    }  # fmt: skip
-    assert (tmp_path / "household.png").exists()
-
-
-def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from taskveil.experiments import real_estate
-    from taskveil.experiments.report import Row
-
-    asked = []
-
-    def experiment(seeds: int, *, device: str, progress: bool) -> list[Row]:
-        asked.append((seeds, device, progress))
-        point = {"experiment": "real-estate", "epsilon": 1.0, "low": 1, "high": 2}
-        return [
-            Row(design="task_aware", as_published=True, loss=1.7, seeds=seeds, **point),
-            Row(design="task_aware", as_published=False, loss=1.5, seeds=seeds, **point),
-            Row(design="constant", as_published=False, loss=3.0, **point),
-            Row(design="no_privacy", as_published=False, loss=0.5, **point),
-        ]
-
-    monkeypatch.setattr(real_estate, "run", experiment)
-    page, log = tmp_path / "docs" / "results.md", tmp_path / "log"
-    options = ("--seeds", "3", "--device", "cuda", "--summary", str(page), "--resume", str(log))
-    run("reproduce", "real-estate", *options)
-    assert asked == [(3, "cuda", False)]
-    assert "| task aware | 3 | 1.5000 [1.0000, 2.0000] |" in page.read_text()
-    # What is finished is not run again, but its picture is drawn wherever it is asked for.
-    run("reproduce", "real-estate", *options, "--plot", str(tmp_path / "pictures"))
-    assert len(asked) == 1
-    assert (tmp_path / "pictures" / "real_estate.png").exists()
-    run("reproduce", "real-estate", "--seeds", "2", "--resume", str(log))
-    assert len(asked) == 2
+@pytest.mark.parametrize(("package", "command"), [("sklearn", "'demo'"), ("scipy", "'reproduce', 'theory'")])
+def test_a_command_without_its_packages_says_what_to_install(package: str, command: str) -> None:
+    done = without(package, f"sys.argv += [{command}]; from taskveil.cli import main; main()")
+    assert done.returncode == 2
+    assert done.stderr.replace("\n", "") == f"error: this command needs {package}: pip install 'taskveil[design]'"

@@ -19,8 +19,8 @@ def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: 
     X = pd.DataFrame(volunteers, columns=list("abcdef"))
     veil = dataclasses.replace(tv.design(X, task, epsilon=60.0), units=("kW",) * 6)
     veil.save(tmp_path / "release")
-    client = Client.load(tmp_path / "release", ledger=tmp_path / "l", cap=1e6)
-    reports = [client.report(dict(X.iloc[i]), round=i) for i in range(50)]
+    with Client.load(tmp_path / "release", ledger=tmp_path / "l", cap=1e6) as client:
+        reports = [client.report(dict(X.iloc[i]), round=i) for i in range(50)]
     server = tv.Veil.load(tmp_path / "release")
     rows = server.receive(pack_batch(reports))
     assert len(rows) == 50

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -168,3 +170,16 @@ def test_nobody_there(collector: Collector) -> None:
 def test_reports_travel_encrypted(url: str) -> None:
     with pytest.raises(UploadError, match="https only"):
         upload(REPORTS, url)
+
+
+def test_the_functions_name_stays_the_functions() -> None:
+    """A module of the same name would take its place as soon as anything imports it."""
+    code = (
+        "import importlib, pkgutil, taskveil.client as client\n"
+        "named = {name: getattr(client, name) for name in client.__all__}\n"
+        "for found in pkgutil.walk_packages(client.__path__, 'taskveil.client.'): importlib.import_module(found.name)\n"
+        "from taskveil.client import upload\n"
+        "print(callable(upload), all(getattr(client, name) is thing for name, thing in named.items()))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True", "True"]

@@ -109,3 +109,17 @@ def test_domains_are_fitted_to_the_data() -> None:
         fit_domain(tv.Box([0, 0], [1, 1]), X)
     with pytest.raises(DomainError, match="Box, Ball or Points"):
         fit_domain("box", X)  # type: ignore[arg-type]
+
+
+def test_domains_own_numbers_that_cannot_be_written_to() -> None:
+    """A bound that changes after the noise was calibrated would void the guarantee."""
+    low, center, records = np.zeros(2), np.zeros(2), np.array([[0.0, 0.0], [1.0, 1.0]])
+    domains = tv.Box(low, 1.0), tv.Ball(1.0, center), tv.Points(records)
+    for array in (low, center, records):
+        array[:] = -9.0
+    box, ball, points = domains
+    assert box.low.tolist() == ball.center.tolist() == [0.0, 0.0]
+    assert points.bounding_box.high.tolist() == [1.0, 1.0]
+    for array in (box.low, box.high, ball.center, points.records, ball.bounding_box.low):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 5.0

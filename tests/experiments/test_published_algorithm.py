@@ -9,8 +9,9 @@ from torch import nn
 
 import taskveil as tv
 from taskveil.designs.learned.objective import Objective
-from taskveil.designs.learned.replicas import Networks, Replicas, l1_diameters, standard_laplace
+from taskveil.designs.learned.replicas import Replicas
 from taskveil.designs.sensitivity import l1_diameter
+from taskveil.errors import TaskError
 from taskveil.experiments.published_algorithm import PublishedDesign, Recipe, train
 
 RNG = np.random.default_rng(2)
@@ -32,28 +33,6 @@ def objective() -> Objective:
 
 def grid(*cells: tuple[float, int, int]) -> Replicas:
     return Replicas.of(cells, "cpu")
-
-
-def test_diameters_are_exact_for_few_and_many_latents() -> None:
-    for dims in (1, 3, 14):
-        latents = torch.tensor(RNG.normal(size=(2, 40, dims)))
-        assert l1_diameters(latents).numpy() == pytest.approx([l1_diameter(part) for part in latents.numpy()])
-
-
-def test_networks_side_by_side_are_networks() -> None:
-    many = Networks([3, 4, 2], torch.tensor([0, 1, 0]), salt=9)
-    out = many(TENSOR)
-    assert torch.equal(out[0], out[2])
-    assert not torch.equal(out[0], out[1])
-    hidden = torch.sigmoid(TENSOR @ many.weights[0][1] + many.biases[0][1])
-    assert torch.allclose(out[1], hidden @ many.weights[1][1] + many.biases[1][1], atol=1e-6)
-    assert torch.allclose(many(TENSOR.expand(3, -1, -1)), out, atol=1e-6)
-
-
-def test_training_noise_is_standard_laplace() -> None:
-    draws = standard_laplace((200_000,), torch.Generator().manual_seed(0))
-    assert float(draws.var()) == pytest.approx(2.0, rel=0.02)
-    assert float(draws.abs().mean()) == pytest.approx(1.0, rel=0.01)
 
 
 def test_the_scale_is_theirs_and_holds_for_more_than_epsilon(objective: Objective) -> None:
@@ -90,6 +69,31 @@ def test_baselines_freeze_their_encoders(objective: Objective) -> None:
     quiet = train(TENSOR, objective, grid((2.0, 2, 0), (50.0, 2, 0)), RECIPE, method="privacy_agnostic")
     latents = quiet.encode(TENSOR)
     assert torch.allclose(latents[0], latents[1], atol=1e-6)
+
+
+def test_no_method_means_another(objective: Objective) -> None:
+    with pytest.raises(TaskError, match="the paper has no 'codebook'"):
+        train(TENSOR, objective, grid((2.0, 2, 0)), RECIPE, method="codebook")
+
+
+def test_one_thread_and_the_callers_setting_afterwards() -> None:
+    threads = set()
+
+    def loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        threads.add(torch.get_num_threads())
+        return (outputs[:, 0] - y[:, 0]) ** 2
+
+    watched = Objective.of(tv.ModelTask(network(), loss=loss), X, Y, "cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    threads.clear()
+    try:
+        made = train(TENSOR, watched, grid((2.0, 2, 0)), Recipe(epochs=2, steps=2))
+        made.losses(TENSOR, watched, draws=2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == {1}
 
 
 def test_mini_batches_and_hidden_layers(objective: Objective) -> None:

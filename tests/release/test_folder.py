@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import taskveil as tv
-from taskveil.client.reading import MANIFEST, WEIGHTS, _parse_safetensors, canonical, digest, read_device, read_files
+from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, read_files
 from taskveil.errors import ReleaseError, VersionError
 
 METHODS = ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
@@ -39,14 +38,6 @@ def test_devices_get_no_task_and_no_decoder(folder: Path) -> None:
     manifest, arrays = read_files(folder / "client")
     assert "decoder" not in manifest
     assert not any(name.startswith(("decoder", "task")) for name in arrays)
-
-
-def test_the_reader_agrees_with_the_safetensors_library(folder: Path) -> None:
-    for part in ("client", "server"):
-        theirs = load_file(folder / part / WEIGHTS)
-        _, ours = read_files(folder / part)
-        assert theirs.keys() == ours.keys()
-        assert all(np.array_equal(theirs[name], ours[name]) for name in ours)
 
 
 @pytest.mark.parametrize("part", ["client", "server"])
@@ -101,40 +92,6 @@ def test_forged_manifests_are_refused(folder: Path, change: object) -> None:
     rewrite(folder, change)
     with pytest.raises(ReleaseError):
         tv.Veil.load(folder)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda m: m["guarantee"].update(epsilon=True),
-        lambda m: m["guarantee"].update(epsilon=str(m["guarantee"]["epsilon"])),
-        lambda m: m["guarantee"].update(epsilon=m["guarantee"]["epsilon"] / 2),
-        lambda m: m["guarantee"].update(delta=-3.0),
-        lambda m: m["guarantee"].update(statement={"you": "are safe"}),
-        lambda m: m["guarantee"].pop("statement"),
-        lambda m: m["mechanism"].update(scale=2**1100),
-        lambda m: m["mechanism"].update(scale=True),
-        lambda m: m["mechanism"]["region"].update(step={"integer": 4.9}),
-        lambda m: m.update(schema=True),
-        lambda m: m.update(schema=-7),
-        lambda m: m.update(schema="1"),
-    ],
-)
-def test_devices_believe_no_forged_manifest(folder: Path, change: object) -> None:
-    """Without the server's half beside it, as on a device."""
-    read_device(folder / "client")
-    rewrite(folder, change)
-    with pytest.raises(ReleaseError):
-        read_device(folder / "client")
-
-
-@pytest.mark.parametrize(
-    "header", ["[]", "7", "[" * 9000, '{"a": {"dtype": "I8", "shape": [-1], "data_offsets": [0, 4]}}']
-)
-def test_weights_that_are_none_are_refused(header: str, tmp_path: Path) -> None:
-    raw = len(header).to_bytes(8, "little") + header.encode() + bytes(4)
-    with pytest.raises(ReleaseError):
-        _parse_safetensors(raw, tmp_path / WEIGHTS)
 
 
 def test_missing_files(tmp_path: Path, folder: Path) -> None:

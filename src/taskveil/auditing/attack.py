@@ -72,6 +72,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing found contradicts the claim and no structural check broke."""
         return self.epsilon_lower <= self.epsilon_claimed and all(check.passed for check in self.checks)
 
     @property

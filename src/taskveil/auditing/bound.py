@@ -67,6 +67,7 @@ class Tail:
     swapped: bool
 
     def holds(self, scores: Floats) -> NDArray[np.bool_]:
+        """(N,): whether the event happened, for scores (N,)."""
         return np.asarray(scores <= self.threshold if self.below else scores >= self.threshold)
 
 

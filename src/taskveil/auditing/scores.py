@@ -92,6 +92,7 @@ class Frequencies:
 
     @classmethod
     def of(cls, first: Array, second: Array, columns: Callable[[Array], Array]) -> Frequencies:
+        """Learned from reports of both inputs, (N, width) each, seen through `columns`."""
         a, b = columns(first), columns(second)
         bins = tuple(Bins.of(np.concatenate([a[:, j], b[:, j]])) for j in range(a.shape[1]))
         ratios = []
@@ -118,6 +119,7 @@ class Bins:
 
     @classmethod
     def of(cls, values: Array) -> Bins:
+        """Categories for numbers like these (N,)."""
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         distinct, counts = np.unique(known, return_counts=True)
         if len(distinct) <= _LISTED:
@@ -130,6 +132,7 @@ class Bins:
 
     @property
     def size(self) -> int:
+        """How many categories there are."""
         return len(self.atoms) + len(self.edges) + 2
 
     def __call__(self, values: Array) -> Integers:

@@ -56,6 +56,7 @@ class Target:
 
     @property
     def width(self) -> int:
+        """The number of attributes of a record."""
         return len(self.low)
 
     @property

@@ -1,7 +1,7 @@
 """What ships to people's devices: record in, private report out. Needs numpy and the standard library only.
 
-client = Client.load("release", ledger="budget.sqlite")
-report = client.report({"power": 1.2, "gas": 0.4})
+with Client.load("release", ledger="budget.sqlite") as client:
+    report = client.report({"power": 1.2, "gas": 0.4})
 upload([report], "https://collector.example/v1/reports")
 """
 

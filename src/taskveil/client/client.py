@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, as_floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.ledger import Ledger, default_path
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.verifying import read_key
-from taskveil.errors import BudgetError, DataError, LedgerError
+from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 from taskveil.wire import Report
+
+LONGEST_ROUND = 1000
+"""Bytes of a round's name."""
 
 
 class Client:
@@ -25,17 +26,26 @@ class Client:
 
     `Client.load` refuses releases that are altered, malformed, newer or (with a key) not the publisher's. `report`
     spends the release's ε once a round and never more than `cap` in all, across every release that shares the ledger.
+
+    Close it, or use it as `with Client.load(...) as client:`; its ledger is closed with it.
     """
 
     def __init__(self, *, device: Device, release: bytes, statement: str, ledger: Ledger, cap: float | None) -> None:
+        """From parts that were read already; `Client.load` reads them.
+
+        Args:
+            device: encoder and mechanism.
+            release: the 32 bytes that identify them.
+            statement: the promise in words, for the person.
+            ledger: what remembers the reports; closed with the client.
+            cap: what all reports in the ledger may cost together; by default what one costs.
+        """
         self.device = device
         self.release = release
         self.statement = statement
         self.ledger = ledger
         self.epsilon = device.mechanism.epsilon
-        self.cap = self.epsilon if cap is None else float(cap)
-        if not (math.isfinite(self.cap) and self.cap > 0):
-            raise BudgetError(f"the cap must be a finite number above zero, got {cap}.")
+        self.cap = self.epsilon if cap is None else _as_cap(cap)
         self._places = None if device.columns is None else {name: i for i, name in enumerate(device.columns)}
 
     @classmethod
@@ -47,39 +57,72 @@ class Client:
         cap: float | None = None,
         verify_key: str | Path | bytes | None = None,
     ) -> Client:
-        """Read and check a release (its folder or the `client` folder in it).
+        """Read and check a release.
 
-        `ledger` is the file that remembers what was spent, by default one per user of the machine. `cap` is the most a
-        person spends in all rounds and releases, by default this release's ε: one report. With `verify_key` (PEM file
-        or its bytes, Ed25519) only releases signed by that key are accepted.
+        Args:
+            folder: the release, or the `client` folder in it.
+            ledger: the file that remembers what was spent, by default one per user of the machine.
+            cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
+            verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
         """
         folder = Path(folder)
         device, manifest = read_device(folder / CLIENT if (folder / CLIENT).is_dir() else folder, read_key(verify_key))
         if ledger is None:
             ledger = default_path()
             try:
-                ledger.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
+                ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except (OSError, ValueError) as error:
                 raise LedgerError(
                     f"cannot make {ledger.parent} ({error}); pass ledger=path to a writable file."
                 ) from error
-        return cls(
-            device=device,
-            release=bytes.fromhex(manifest["digest"]),
-            statement=manifest["guarantee"]["statement"],
-            ledger=Ledger(ledger),
-            cap=cap,
-        )
+        opened = Ledger(ledger)
+        try:
+            return cls(
+                device=device,
+                release=bytes.fromhex(manifest["digest"]),
+                statement=manifest["guarantee"]["statement"],
+                ledger=opened,
+                cap=cap,
+            )
+        except BaseException:
+            opened.close()
+            raise
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: made now from the record x, or the one that was made before, byte for byte.
 
-        x is a mapping of the release's column names to numbers, or the numbers in the release's order. NaN and numbers
-        out of range are brought inside and reported. Raises BudgetSpentError when the cap does not allow a new report.
+        Args:
+            x: a mapping of the release's column names to numbers, or the numbers in the release's order. What is
+                missing (None, NaN) or out of range is brought inside and reported like anything else.
+            round: text or a whole number; every round gets one report.
+
+        Raises:
+            BudgetSpentError: the cap does not allow a new report.
+            LedgerError: the report could not have been recorded, so none was made.
         """
-        record = self._record(x)
-        raw = self.ledger.once(self.release, str(round), self.epsilon, self.cap, lambda: self._make(record).to_bytes())
-        return Report.from_bytes(raw)
+        record, name = self._record(x), _as_round(round)
+        raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(record).to_bytes())
+        try:
+            report = Report.from_bytes(raw)
+            if report.release != self.release:
+                raise WireError("it is of another release.")
+            self.device.mechanism.layout.unpack(report.payload)
+        except WireError as error:
+            raise LedgerError(
+                f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). Restore "
+                "it from a backup; a new one would forget what was spent."
+            ) from error
+        return report
+
+    def close(self) -> None:
+        """Close the ledger. What was recorded stays, and a client loaded later repeats it."""
+        self.ledger.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _make(self, record: Floats) -> Report:
         """A fresh report; only the ledger calls this."""
@@ -103,25 +146,33 @@ class Client:
                 raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
             x = [x[name] for name in self._places]
         try:
-            values = np.asarray(x)
-        except ValueError as error:
-            raise DataError(f"a record is {width} numbers: {error}.") from error
+            values = as_floats(x)
+        except DataError as error:
+            raise DataError(f"a record of this release is {width} numbers. {error}") from None
         if values.shape == (1, width):
             values = values[0]
         if values.shape != (width,):
             raise DataError(f"a record of this release is {width} numbers, got shape {values.shape}.")
-        if values.dtype.kind not in "iufb":
-            values = np.array([_number(value) for value in values.tolist()])
-        with np.errstate(over="ignore"):  # a wider float that becomes infinite is brought inside like any other
-            return values.astype(np.float64)[None, :]
+        return values[None, :]
 
 
-def _number(value: Any) -> float:
-    if value is None:
-        raise DataError("a value is missing (None). Pass NaN where a sensor gave nothing.")
-    if not isinstance(value, Real):
-        raise DataError(f"a record holds numbers only, got a {type(value).__name__}.")
+def _as_cap(cap: Any) -> float:
+    """What may be spent: a finite number above zero; text and truth values are no numbers."""
     try:
-        return float(value)
+        value = float(cap) if isinstance(cap, Real) and not isinstance(cap, bool) else math.nan
     except OverflowError:
-        return math.copysign(math.inf, 1 if value > 0 else -1)  # type: ignore[operator]
+        value = math.inf
+    if not (math.isfinite(value) and value > 0):
+        raise BudgetError(f"the cap must be a finite number above zero, got a {type(cap).__name__} that is none.")
+    return value
+
+
+def _as_round(round: Any) -> str:
+    """The name of a round; 3 and "3" are the same one."""
+    try:
+        name = str(int(round)) if isinstance(round, Integral) and not isinstance(round, bool) else round
+        if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_ROUND:
+            return name
+    except ValueError:  # thousands of digits, or halves of characters
+        pass
+    raise DataError(f"a round is text or a whole number of at most {LONGEST_ROUND} characters. No report was made.")

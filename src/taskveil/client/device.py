@@ -40,6 +40,7 @@ class Device:
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
             raise DataError("column names must differ from each other.")
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def privatize(self, X: Floats) -> Integers:
         """Records of any quality (N, n) → reports (N, width), each with fresh entropy."""
         if len(X) <= _ROWS:

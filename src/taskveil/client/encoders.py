@@ -53,10 +53,12 @@ class LinearEncoder:
 
     @property
     def width(self) -> int:
+        """How many attributes a record has."""
         return int(self.weights.shape[1])
 
     @property
     def latent_dim(self) -> int:
+        """How many latents it computes."""
         return int(self.weights.shape[0])
 
     def __call__(self, X: Floats) -> Floats:
@@ -94,6 +96,8 @@ class HiddenEncoder:
         check_layer("hidden layer", self.hidden_weights, self.hidden_offset, np.ones(hidden), full, hidden)
         if self.hidden_shift.shape != (hidden,) or not ((self.hidden_shift >= 0) & (self.hidden_shift < 64)).all():
             raise DataError("hidden_shift must hold one whole number from 0 to 63 per hidden unit.")
+        if self.weights.shape != (latent, hidden) or self.skip.shape != (latent, width):
+            raise DataError("an encoder's output needs a weight for every hidden unit and a skip for every attribute.")
         both = np.hstack([self.weights, self.skip])
         check_layer("output layer", both, self.offset, self.step, np.concatenate([self._largest, full]), latent)
 
@@ -142,10 +146,12 @@ class HiddenEncoder:
 
     @property
     def width(self) -> int:
+        """How many attributes a record has."""
         return int(self.hidden_weights.shape[1])
 
     @property
     def latent_dim(self) -> int:
+        """How many latents it computes."""
         return len(self.offset)
 
     def __call__(self, X: Floats) -> Floats:

@@ -2,11 +2,13 @@
 
 **Promise.** For every (release, round) at most one report exists. Its bytes are on the disk before the caller sees
 them, and every later call returns the same bytes. The budgets of all recorded reports never exceed the cap together. A
-kill, a crash or a full disk at any point leaves either no report or the recorded one.
+kill, a crash, an interrupt or a full disk at any point leaves either no report or the recorded one. A file that cannot
+be believed (cut short, damaged, a budget below zero) makes no report, because nobody can say what was spent.
 
 **How.** One SQLite transaction: look, add up, randomise, insert, commit with fsync (`synchronous=FULL`), and only then
-return. `BEGIN IMMEDIATE` lets one process at a time do so. A report that was drawn but not committed is forgotten
-unseen.
+return. `locking` lets one thread of one process at a time do so, and no signal in between. A report that was drawn but
+not committed is forgotten unseen. A ledger appears with its table or not at all, so an empty file is a loss, not a
+beginning.
 
 The journal is a rollback journal. A write-ahead log would need one fsync instead of three, but its locks outlive
 transactions, and a process loses them when it forks or when anything in it closes the file (a backup): the log can then
@@ -21,14 +23,15 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from taskveil.client.locking import PATIENCE, alone, undisturbed
 from taskveil.client.rounding import rounded_up
-from taskveil.errors import BudgetSpentError, LedgerError, TaskveilError
+from taskveil.errors import BudgetSpentError, LedgerError
 
 _TABLE = """
-CREATE TABLE IF NOT EXISTS reports (
+CREATE TABLE reports (
     release BLOB NOT NULL, round TEXT NOT NULL, epsilon REAL NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (release, round)
 ) WITHOUT ROWID
 """
@@ -37,101 +40,207 @@ _LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
+_RESTORE = "No report was made. Restore it from a backup; a new one would forget what was spent."
+
 
 class Ledger:
-    """What one person's device has spent, in a file shared by all releases and rounds."""
+    """What one person's device has spent, in a file shared by all releases and rounds.
+
+    Close it, or use it as `with Ledger(path) as ledger:`; what was recorded stays in the file. Beside it lie SQLite's
+    journal and the lock (`….lock`). All are readable by their owner only.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        try:
+            self.path = Path(path)
+            self._file = self.path.resolve()
+            os.fsencode(self._file)
+            odd = self._file.is_dir() or "\0" in str(self._file)
+        except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, names that are no names
+            raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.") from error
+        if odd:
+            raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.")
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = 0
+        self._closed = False
         _LEDGERS.add(self)
-        with self._lock, self._told():
-            self._open()
+        _ = self.spent  # a ledger that cannot be believed is refused before anything is asked of it
 
     def once(self, release: bytes, round: str, epsilon: float, cap: float, make: Callable[[], bytes]) -> bytes:
-        """The recorded report of this round, or a new one from `make` if the cap allows it."""
+        """The recorded report of this round, or a new one from `make` if the cap allows it.
+
+        Args:
+            release: what the report is made with.
+            round: which of the release's reports it is.
+            epsilon: what a new one costs.
+            cap: what all recorded reports may cost together.
+            make: draws a report; called at most once.
+
+        Returns:
+            The report's bytes, recorded.
+        """
         if epsilon < 0:
             raise BudgetSpentError(f"a report cannot cost ε = {epsilon:g}.")
-        with self._lock, self._told():
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                found = connection.execute(
-                    "SELECT bytes FROM reports WHERE release = ? AND round = ?", (release, round)
-                ).fetchone()
-                if found:
-                    connection.execute("ROLLBACK")
-                    return bytes(found[0])
-                spent = _total(connection)
+
+        def transact() -> bytes:
+            with self._transaction() as connection:
+                with self._explained():
+                    found = self._find(connection, release, round)
+                    spent = self._total(connection)
+                if found is not None:
+                    return found
                 if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
                     raise BudgetSpentError(
                         f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
                         "already: no report was made. Earlier rounds can be sent again as they are."
                     )
                 made = make()
-                connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
-                connection.execute("COMMIT")
+                with self._explained():
+                    connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
+                    connection.execute("COMMIT")
                 return made
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+
+        return undisturbed(transact)
 
     @property
     def spent(self) -> float:
         """The budgets of all recorded reports together."""
-        with self._lock, self._told():
-            return _total(self._open())
+
+        def add_up() -> float:
+            with self._transaction() as connection, self._explained():
+                return self._total(connection)
+
+        return undisturbed(add_up)
 
     def close(self) -> None:
+        """Let go of the file. A closed ledger makes no more reports."""
+        undisturbed(self._close)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._close()
+
+    def _close(self) -> None:
         with self._lock:
+            self._closed = True
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
             self._connection = None
 
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.close()
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Alone in the file; what was not committed inside is forgotten."""
+        with self._lock:
+            if self._closed:
+                raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
+            with contextlib.ExitStack() as stack:
+                with self._explained():
+                    stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
+                    connection = self._open()
+                    connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
 
     def _open(self) -> sqlite3.Connection:
-        """This process's connection: a fork must not share its parent's."""
+        """This process's connection: a fork must not share its parent's. Called by one that is alone."""
         if self._connection is not None and self._process != os.getpid():
             _INHERITED.append(self._connection)
             self._connection = None
         if self._connection is None:
-            # Autocommit: transactions are written out above. Threads take turns through the lock.
-            connection = sqlite3.connect(self.path.resolve(), isolation_level=None, timeout=30, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: syncing a new file costs more
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(_TABLE)
+            if not self._file.exists():
+                _create(self._file)
+            connection = _connect(self._file)
+            try:
+                connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: a new file costs more syncs
+                connection.execute("PRAGMA synchronous = FULL")
+                if connection.execute("PRAGMA quick_check(1)").fetchone() != (b"ok",):
+                    raise LedgerError(f"the ledger {self.path} is damaged. {_RESTORE}")
+                whole = _whole(connection, self._file)
+                if not (whole and connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'reports'").fetchone()):
+                    raise LedgerError(f"{self.path} is no ledger: it was cut short, or is another file. {_RESTORE}")
+            except BaseException:
+                connection.close()
+                raise
             self._connection, self._process = connection, os.getpid()
         return self._connection
 
-    def _told(self) -> _Told:
-        return _Told(self.path)
+    def _find(self, connection: sqlite3.Connection, release: bytes, round: str) -> bytes | None:
+        row = connection.execute(
+            "SELECT bytes, typeof(bytes) FROM reports WHERE release = ? AND round = ?", (release, round)
+        ).fetchone()
+        if row is not None and row[1] != b"blob":
+            raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {_RESTORE}")
+        return None if row is None else bytes(row[0])
+
+    def _total(self, connection: sqlite3.Connection) -> float:
+        budgets = [row[0] for row in connection.execute("SELECT epsilon FROM reports")]
+        if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
+            raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {_RESTORE}")
+        return math.fsum(budgets)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns SQLite's and the system's errors into one that says what to do."""
+        try:
+            yield
+        except LedgerError:
+            raise
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise self._unusable(error) from error
+            raise LedgerError(f"the ledger {self.path} is damaged ({error}). {_RESTORE}") from error
+        except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
+            "disk with room, and must survive restarts."
+        )
 
 
-class _Told:
-    """Turns SQLite's errors into one that says what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (sqlite3.Error, OSError)) and not isinstance(error, TaskveilError):
-            raise LedgerError(
-                f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
-                "disk with room, and must survive restarts."
-            ) from error
+def _connect(path: Path) -> sqlite3.Connection:
+    """Autocommit, because transactions are written out above; threads take turns through the ledger's lock."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, check_same_thread=False)
+    connection.text_factory = bytes  # what is written in a damaged file need not be text
+    return connection
 
 
-def _total(connection: sqlite3.Connection) -> float:
-    return math.fsum(row[0] for row in connection.execute("SELECT epsilon FROM reports"))
+def _whole(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is as long as it says; SQLite takes the lost end of its last page for zeros."""
+    ((pages,), (size,)) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+    return path.stat().st_size >= int(pages) * int(size)
+
+
+def _create(path: Path) -> None:
+    """A new ledger with its table, readable by its owner only: all of it at once, so that nobody finds half of it."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)  # of one that was killed here
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = _connect(draft)
+    try:
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(_TABLE)
+    finally:
+        connection.close()
+    os.replace(draft, path)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def default_path() -> Path:

@@ -6,8 +6,9 @@ flipping any bit of either file is noticed. Nothing is pickled and no code is re
 
 A part of a veil is a frozen dataclass of numbers and arrays, written as {"kind", fields…} with its arrays in the
 weights file. A field is only accepted as the type its class declares, and building the part runs its own checks, so a
-manifest can hold nothing but numbers that a mechanism has agreed to. Everything wrong is a ReleaseError, raised before
-any report.
+manifest can hold nothing but numbers that a mechanism has agreed to. Files are small and tensors lie back to back, each
+used once, so that reading never takes more memory than a few times the files. Everything wrong is a ReleaseError,
+raised before any report.
 
 This module ships to devices: numpy and the standard library only. `taskveil.release` writes what is read here.
 """
@@ -17,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,16 @@ DEVICE_KINDS: Kinds = {
 }
 """What may appear in `client/`."""
 
+MOST_MANIFEST = 1 << 20
+"""Bytes of a manifest, and of the weights' header."""
+MOST_WEIGHTS = 1 << 25
+"""Bytes of the weights that a device reads; the largest encoders designed so far have 1 MB."""
+
+_DEEPEST = 8  # mechanism, stages, stage, response, a: parts nest no deeper
+_WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, TaskveilError)
+"""What building a device of forged files may raise."""
+
 _STORED: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I8": np.dtype("i1")}
 # How the parts' modules write the types of their fields (annotations are text there).
 _DECLARED = {"Integers": np.int64, "Floats": np.float64, "Signs": np.int8}
@@ -65,7 +77,7 @@ _DECLARED = {"Integers": np.int64, "Floats": np.float64, "Signs": np.int8}
 
 def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, dict[str, Any]]:
     """Device and manifest of a `client/` folder, after every check there is."""
-    manifest, arrays = read_files(folder, verify_key)
+    manifest, arrays = read_files(folder, verify_key, most=MOST_WEIGHTS)
     try:
         device = Device(
             encoder=unpack(manifest["encoder"], arrays, DEVICE_KINDS, *ENCODERS.values()),
@@ -73,34 +85,42 @@ def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, 
             columns=_names(manifest["columns"]),
             units=_names(manifest.get("units")),
         )
+        _ = device.mechanism.layout  # refuses reports longer than the wire can carry
         stated, kept = manifest["guarantee"], device.mechanism
         text = isinstance(stated["statement"], str)
-        honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept.epsilon and 0 <= kept.epsilon < math.inf
+        # What is charged is what is stated and what is kept: a release in which they differ is a forgery.
+        honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept.epsilon and 0 < kept.epsilon < math.inf
         honest &= type(stated["delta"]) is float and stated["delta"] == kept.delta
     except ReleaseError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TaskveilError) as error:
+    except BROKEN as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error!r}") from error
     if not (honest and text):
         raise ReleaseError(f"{folder}: the stated epsilon is not the one the mechanism keeps.")
     return device, manifest
 
 
-def read_files(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+def read_files(
+    folder: Path, verify_key: bytes | None = None, *, most: int | None = None
+) -> tuple[dict[str, Any], dict[str, Array]]:
     """Manifest and arrays of a folder, or a ReleaseError that says what is wrong with it.
 
-    With a `verify_key` (PEM or 32 raw bytes, Ed25519) the folder must carry that key's signature.
+    Args:
+        folder: where the files lie.
+        verify_key: PEM or 32 raw bytes, Ed25519; with it the folder must carry that key's signature.
+        most: bytes that the weights may have.
     """
-    raw, weights = _read(folder / MANIFEST), _read(folder / WEIGHTS)
+    raw, weights = _read(folder / MANIFEST, MOST_MANIFEST), _read(folder / WEIGHTS, most)
     if verify_key is not None:
         if not (folder / SIGNATURE).exists():
             raise SignatureError(f"{folder} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
-        verify(raw, _read(folder / SIGNATURE), verify_key, folder)
+        verify(raw, _read(folder / SIGNATURE, MOST_MANIFEST), verify_key, folder)
     try:
         manifest = json.loads(raw)
         schema = manifest["schema"]
         claimed = manifest["digest"]
         written = canonical(manifest)
+        named = digest({key: value for key, value in manifest.items() if key != "digest"})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest ({error!r}).") from error
     if type(schema) is not int or schema < 1:
@@ -109,12 +129,14 @@ def read_files(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str,
         raise VersionError(
             f"{folder / MANIFEST} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
         )
-    body = {key: value for key, value in manifest.items() if key != "digest"}
-    if written != raw or claimed != digest(body):
+    if written != raw or claimed != named:
         raise ReleaseError(f"{folder / MANIFEST} was altered: its digest does not match. Fetch the release again.")
     if manifest.get("weights_sha256") != hashlib.sha256(weights).hexdigest():
         raise ReleaseError(f"{folder / WEIGHTS} was altered or cut short. Fetch the release again.")
-    return manifest, _parse_safetensors(weights, folder / WEIGHTS)
+    arrays = _parse_safetensors(weights, folder / WEIGHTS)
+    if sorted(_tensors(manifest)) != sorted(arrays):
+        raise ReleaseError(f"{folder}: every tensor must be used by one part, and by one only.")
+    return manifest, arrays
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
@@ -129,25 +151,38 @@ def digest(body: dict[str, Any]) -> str:
 
 def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: type[Any]) -> Any:
     """The part that `taskveil.release.parts.pack` wrote; a ReleaseError if it is none of the expected ones."""
-    part = _unpack(packed, arrays, kinds)
+    part = _unpack(packed, arrays, kinds, 0)
     if not isinstance(part, expected):
         raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")
     return part
 
 
-def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds) -> Any:
+def _tensors(manifest: Any) -> Iterator[str]:
+    """The names of tensors a manifest refers to, as often as it does."""
+    waiting = [manifest]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict) and set(item) == {"tensor"} and isinstance(item["tensor"], str):
+            yield item["tensor"]
+        elif isinstance(item, (dict, list)):
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+
+
+def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ReleaseError("the parts of a release do not nest so deep.")
     if isinstance(packed, list):
-        return tuple(_unpack(item, arrays, kinds) for item in packed)
+        return tuple(_unpack(item, arrays, kinds, depth + 1) for item in packed)
     if not isinstance(packed, dict):
         return packed
     if set(packed) == {"tensor"}:
         return arrays[packed["tensor"]]
     if set(packed) == {"integer"}:
-        if not (isinstance(packed["integer"], str) and packed["integer"].removeprefix("-").isdecimal()):
-            raise ReleaseError("whole numbers are written in decimal digits.")
+        if not (isinstance(packed["integer"], str) and _WHOLE.fullmatch(packed["integer"])):
+            raise ReleaseError("whole numbers are written in decimal digits, 600 at most.")
         return int(packed["integer"])
     part = kinds[packed["kind"]]
-    values = {key: _unpack(value, arrays, kinds) for key, value in packed.items() if key != "kind"}
+    values = {key: _unpack(value, arrays, kinds, depth + 1) for key, value in packed.items() if key != "kind"}
     for field in fields(part):
         if field.name in values and not _fits(values[field.name], str(field.type)):
             raise ReleaseError(f"{field.name} of a {packed['kind']} must be {field.type}.")
@@ -166,29 +201,40 @@ def _fits(value: Any, declared: str) -> bool:
 
 
 def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
-    """The safetensors format: header length (u64), JSON header, then the arrays back to back."""
+    """The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between."""
     try:
         (length,) = struct.unpack_from("<Q", raw)
+        if length > MOST_MANIFEST:
+            raise ValueError("header")
         header = json.loads(raw[8 : 8 + length])
-        data = memoryview(raw)[8 + length :]
-        arrays = {}
-        for name, entry in header.items():
-            if name != "__metadata__":
-                start, stop = entry["data_offsets"]
-                if any(type(n) is not int or n < 0 for n in (start, stop, *entry["shape"])):
-                    raise ValueError(f"places or shape of {name}")
-                flat = np.frombuffer(data[start:stop], dtype=_STORED[entry["dtype"]])
-                arrays[name] = flat.reshape(entry["shape"]).copy()
+        entries = sorted(
+            (entry["data_offsets"], name, entry) for name, entry in header.items() if name != "__metadata__"
+        )
+        data, end, arrays = memoryview(raw)[8 + length :], 0, {}
+        for (start, stop), name, entry in entries:
+            if any(type(n) is not int or n < 0 for n in (start, stop, *entry["shape"])) or start != end or stop < start:
+                raise ValueError(f"places or shape of {name}")
+            flat = np.frombuffer(data[start:stop], dtype=_STORED[entry["dtype"]])
+            arrays[name], end = flat.reshape(entry["shape"]).copy(), stop
+        if end != len(data):
+            raise ValueError("bytes that belong to no tensor")
         return arrays
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
         raise ReleaseError(f"{path} is not a safetensors file taskveil can read ({error!r}).") from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int | None) -> bytes:
+    """A file of at most so many bytes."""
     try:
+        if most is not None and path.stat().st_size > most:
+            raise ReleaseError(f"{path} is too large for a release: {most:,} bytes are allowed.")
         return path.read_bytes()
     except OSError as error:
         raise ReleaseError(f"cannot read {path}: {error.strerror}. Is this a taskveil release?") from error
+    except ReleaseError:
+        raise
+    except ValueError as error:  # a path that is none
+        raise ReleaseError(f"cannot read {str(path)!r}: {error}.") from error
 
 
 def _names(listed: Any) -> tuple[str, ...] | None:

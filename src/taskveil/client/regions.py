@@ -2,8 +2,9 @@
 
 A region lives on a power-of-two grid: the latent φ becomes the integers k = round(φ / step), and a region is a set
 of integer vectors with a known ℓ1 diameter. `enforce` maps *any* floats (NaN, infinities, whatever an encoder
-computed) into that set and the last word is an integer comparison, so the diameter holds for every input with no
-floating point in the argument. Rounding is inside: the diameter is that of the rounded set.
+computed) into that set and the last word is a comparison of whole numbers, so the diameter holds for every input with
+no rounding in the argument. Rounding to the grid is inside: the diameter is that of the rounded set. The time it takes
+is bounded too, whatever the region: a report that came late, or never, would tell something about its record.
 
 `BoxRegion`      low ≤ k ≤ high: clips every latent on its own. Diameter: the sum of the widths.
 `SignRegion`     lower_s ≤ s·k ≤ upper_s for all 2^(Z−1) sign vectors s: the tightest set around a cloud that has the
@@ -15,19 +16,32 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Floats, Integers, Signs, own_arrays
+from taskveil.arrays import Floats, Integers, Signs, own_arrays, owned
 from taskveil.errors import MechanismError
 
 LARGEST = 2**40
 """Latents are held within ±2^40 grid steps, and there are at most 2^16, so no integer sum below overflows 64 bits."""
 
 MOST_LATENTS = 2**16
+
+MOST_SIGNED_LATENTS = 10
+"""Of a sign region, as many as designs use: 2^9 sign vectors."""
+
+LEAST_STEP, LARGEST_STEP = 2.0**-1000, 2.0**900
+"""Of a grid: within these, latents divided by the step and reports times the step neither vanish nor overflow."""
+
+_GENTLE = 4  # passes that undo rounding
+_HALVINGS = np.arange(1, 43)[:, None, None]  # offsets stay below 2^42: the last one leaves the center
+_ROWS = 64  # halved at a time: with 2^9 sign vectors their products take 11 MB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,10 +60,12 @@ class BoxRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.low)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return int((self.high - self.low).sum())
 
     @property
@@ -58,8 +74,10 @@ class BoxRegion:
         return self.low, self.high
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
         return np.asarray(((k >= self.low) & (k <= self.high)).all(axis=1))
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z)."""
         middle = self.low + (self.high - self.low) // 2
@@ -81,6 +99,8 @@ class SignRegion:
     def __post_init__(self) -> None:
         own_arrays(self)
         _check_grid(self.step, self.lower, self.upper, self.center, latents=self.dim)
+        if self.dim > MOST_SIGNED_LATENTS:
+            raise MechanismError(f"a sign region has at most {MOST_SIGNED_LATENTS} latents, got {self.dim}.")
         every_sign = self.signs.shape == (2 ** (self.dim - 1), self.dim) and len(
             np.unique(self.signs * self.signs[:, :1], axis=0)
         ) == len(self.signs)
@@ -91,10 +111,12 @@ class SignRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.center)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return int((self.upper - self.lower).max())
 
     @property
@@ -102,16 +124,24 @@ class SignRegion:
         """Bounds of every coordinate: no member is farther from the center than the diameter."""
         return self.center - self.l1_diameter, self.center + self.l1_diameter
 
+    @cached_property
+    def _columns(self) -> Floats:
+        """The sign vectors as columns (Z, M): products of whole numbers below 2^42 with them are exact in doubles."""
+        return owned(self.signs.T.astype(np.float64))
+
     def contains(self, k: Integers) -> NDArray[np.bool_]:
-        products = k @ self.signs.T.astype(np.int64)
+        """(N,): which rows of k (N, Z) are members."""
+        # Members have |kᵢ| ≤ ‖k‖₁ = max s·k ≤ 2^40, so what lies farther out stays out when it is cut off at 2^41.
+        products = np.minimum(np.maximum(k, -2 * LARGEST), 2 * LARGEST).astype(np.float64) @ self._columns
         return np.asarray(((products >= self.lower) & (products <= self.upper)).all(axis=1))
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
-        signs = self.signs.T.astype(np.int64)
-        products = (k - self.center) @ signs
-        room = np.where(products > 0, self.upper - self.center @ signs, self.lower - self.center @ signs)
+        products = (k - self.center).astype(np.float64) @ self._columns
+        start = self.center.astype(np.float64) @ self._columns
+        room = np.where(products > 0, self.upper - start, self.lower - start)
         # How far along the way out the first face is met; 0/0 means not moving towards that face at all.
         reach = np.where(products != 0, room / np.where(products != 0, products, 1), 1.0).min(axis=1)
         return _pull_inside(k, self.center, np.minimum(reach, 1.0), self.contains)
@@ -133,10 +163,12 @@ class DiamondRegion:
 
     @property
     def dim(self) -> int:
+        """How many latents."""
         return len(self.center)
 
     @property
     def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
         return 2 * self.radius
 
     @property
@@ -145,8 +177,10 @@ class DiamondRegion:
         return self.center - self.l1_diameter, self.center + self.l1_diameter
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
         return np.asarray(np.abs(k - self.center).sum(axis=1) <= self.radius)
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
@@ -160,8 +194,7 @@ Region = BoxRegion | SignRegion | DiamondRegion
 
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
     """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact."""
-    with np.errstate(over="ignore", invalid="ignore"):  # huge becomes infinite, which is clipped next
-        scaled = latents / step
+    scaled = latents / step  # huge becomes infinite, which is clipped next
     lost = np.isnan(latents)
     if lost.any():
         np.copyto(scaled, fallback, where=lost)
@@ -175,24 +208,47 @@ def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
 def _pull_inside(
     k: Integers, center: Integers, share: Floats, contains: Callable[[Integers], NDArray[np.bool_]]
 ) -> Integers:
-    """center + share·(k − center), then integer steps towards the center until `contains` agrees."""
+    """center + share·(k − center), then whole steps towards the center until `contains` agrees; 68 passes at most.
+
+    Rounding leaves rows a few steps outside: passes 1 to 4 take a 4096th off every coordinate, and at least one step.
+    Only a region thinner than its own rounding needs more: passes 5 to 68 halve every coordinate, which ends at the
+    center, and the center is inside. A pass touches the rows that are still outside.
+    """
     offset = k - center
     moved = np.floor(offset * share[:, None] + 0.5).astype(np.int64)
     offset = np.where((share < 1)[:, None], moved, offset)
-    outside = ~contains(center + offset)
-    while outside.any():
-        # Rounding left these a few steps outside; every pass brings every coordinate closer to the center.
-        rows = offset[outside]
-        offset[outside] = rows - np.sign(rows) * np.maximum(np.abs(rows) >> 12, np.abs(rows) > 0)
-        outside = ~contains(center + offset)
+    outside = np.flatnonzero(~contains(center + offset))
+    if len(outside):
+        offset[outside] = _closer(offset[outside])
+        outside = outside[~contains(center + offset[outside])]
+    for start in range(0, len(outside), _ROWS):
+        rows = outside[start : start + _ROWS]
+        offset[rows] = _first_inside(offset[rows], center, contains)
     return np.asarray(center + offset)
+
+
+def _closer(offset: Integers) -> Integers:
+    """A 4096th closer to zero in every coordinate, and at least one step where there is one to go."""
+    return np.asarray(offset - np.sign(offset) * np.maximum(np.abs(offset) >> 12, 1))
+
+
+def _first_inside(offset: Integers, center: Integers, contains: Callable[[Integers], NDArray[np.bool_]]) -> Integers:
+    """Where the first of passes 2 to 68 that ends inside leaves every row (N, Z).
+
+    All are computed at once: a record that needs the last takes as long as one that needs the first.
+    """
+    gentle = list(accumulate(range(2, _GENTLE + 1), lambda way, _: _closer(way), initial=offset))[1:]
+    halves = np.sign(gentle[-1]) * (np.abs(gentle[-1]) >> _HALVINGS)
+    ways = np.concatenate([gentle, halves])
+    inside = contains((center + ways).reshape(-1, len(center))).reshape(ways.shape[:2])
+    return np.asarray(ways[inside.argmax(axis=0), np.arange(len(offset))])
 
 
 def _check_grid(step: float, *bounds: Integers, latents: int) -> None:
     if latents > MOST_LATENTS:
         raise MechanismError(f"a region has at most {MOST_LATENTS} latents, got {latents}.")
-    if not (np.isfinite(step) and step > 0 and np.frexp(step)[0] == 0.5):
-        raise MechanismError(f"the grid step must be a power of two, got {step}.")
+    if not (LEAST_STEP <= step <= LARGEST_STEP and math.frexp(step)[0] == 0.5):
+        raise MechanismError(f"the grid step must be a power of two between 2^-1000 and 2^900, got {step}.")
     for bound in bounds:
         shaped = bound.dtype == np.int64 and bound.ndim == 1 and len(bound) > 0
         # Not |bound|: the absolute value of −2^63 is −2^63.

@@ -35,7 +35,14 @@ def upload(
 ) -> int:
     """Send all reports to `url` (…/v1/reports) and return how many were accepted: all, or an UploadError.
 
-    The n-th retry of a batch waits about pause · 2ⁿ seconds, or what the server asks for in Retry-After.
+    Args:
+        reports: as `Client.report` made them; they are sent as they are.
+        url: the collector's address, https.
+        batch: how many travel together.
+        attempts: how often a batch is sent before it is given up.
+        timeout: seconds that one attempt may take.
+        pause: the n-th retry of a batch waits about pause · 2ⁿ seconds, or what the server asks for in Retry-After.
+        sleep: how to wait.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):

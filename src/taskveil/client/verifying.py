@@ -39,8 +39,9 @@ def read_key(key: str | Path | bytes | None) -> bytes | None:
         return key
     try:
         return Path(key).read_bytes()
-    except OSError as error:
-        raise SignatureError(f"cannot read the key {key}: {error.strerror}.") from error
+    except (OSError, ValueError, TypeError) as error:  # no such file, or a path that is none
+        reason = getattr(error, "strerror", None) or "this is no path"
+        raise SignatureError(f"cannot read the key {key!r}: {reason}.") from error
 
 
 def cryptography() -> tuple[Any, Any]:

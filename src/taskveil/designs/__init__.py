@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
-from taskveil.designs.domain import Domain, fit_domain
-from taskveil.designs.methods import Method, Options, design_many
-from taskveil.errors import BudgetError, TaskError
+from taskveil.designs.domain import Domain
+from taskveil.designs.methods import Method, design_many, designer_of
+from taskveil.designs.problem import Designer, Problem
+from taskveil.errors import BudgetError
 from taskveil.guarantee import as_epsilon
-from taskveil.records import as_volunteers, column_names
-from taskveil.tasks import Task, check_task
+from taskveil.records import column_names
+from taskveil.tasks import Task
 from taskveil.veil import Veil
 
-__all__ = ["Method", "design"]
+__all__ = ["Designer", "Method", "Problem", "design"]
 
 
 def design(
@@ -39,7 +40,7 @@ def design(
         y: the volunteers' labels for a task that is a model; without them the model's own answers are the truth.
         delta: must be 0 here; every design so far is purely ε-LDP.
         method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better; the others are
-            what they are compared with.
+            what they are compared with. Or a `Designer` of your own.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie; by default the volunteers' cloud. Whatever lies outside is brought inside.
         seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
@@ -49,16 +50,9 @@ def design(
     Returns:
         A veil whose `guarantee` holds for every user and every input.
     """
-    columns = column_names(X)
-    records = as_volunteers(X)
-    budget = as_epsilon(epsilon)
+    budget, designer = as_epsilon(epsilon), designer_of(method)
     if delta != 0.0:
         raise BudgetError(f"these designs are purely ε-LDP and need delta=0, got {delta}.")
-    check_task(task).check_width(records.shape[1])
-    if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
-        raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
-    if method not in get_args(Method):
-        raise TaskError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}.")
-    options = Options(domain=fit_domain(domain, records), latent_dim=latent_dim, device=device, progress=progress)
-    ((_, _, veil),) = design_many(records, task, y, epsilons=[budget], seeds=[seed], method=method, options=options)
-    return replace(veil, columns=columns)
+    problem = Problem.of(X, task, y=y, domain=domain, latent_dim=latent_dim, device=device, progress=progress)
+    ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
+    return replace(veil, columns=column_names(X))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, owned
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError
 from taskveil.records import as_records, as_volunteers
@@ -32,7 +32,7 @@ class Box:
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         low, high = np.broadcast_arrays(np.asarray(low, np.float64), np.asarray(high, np.float64))
-        low, high = np.atleast_1d(low).copy(), np.atleast_1d(high).copy()
+        low, high = owned(np.atleast_1d(low)), owned(np.atleast_1d(high))
         if low.ndim != 1 or not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise DomainError(f"a box needs one finite low and high per attribute, got {low!r} and {high!r}.")
         if (low > high).any():
@@ -42,14 +42,17 @@ class Box:
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return len(self.low)
 
     @property
     def center(self) -> Floats:
+        """(n,): the middle of every attribute's range."""
         return self.low + (self.high - self.low) / 2
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return self
 
     def project(self, X: Any) -> Floats:
@@ -71,7 +74,7 @@ class Box:
         return sensitivity.box_l2_diameter(_as_map(matrix, self.dim), self.high - self.low)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         rows = np.linalg.norm(factor, axis=1)
         room = np.minimum(self.high - mean, mean - self.low)
         # An attribute the sample never moved in does not bound the support of the data.
@@ -92,7 +95,7 @@ class Ball:
 
     def __init__(self, radius: float, center: ArrayLike = 0.0, *, dim: int | None = None) -> None:
         centre = np.asarray(center, np.float64)
-        centre = np.full(dim or 1, float(centre)) if centre.ndim == 0 else centre.copy()
+        centre = owned(np.full(dim or 1, float(centre)) if centre.ndim == 0 else centre)
         if centre.ndim != 1 or not np.isfinite(centre).all():
             raise DomainError("a ball needs a finite center: one number, or one per attribute.")
         if dim is not None and len(centre) != dim:
@@ -104,10 +107,12 @@ class Ball:
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return len(self.center)
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return Box(self.center - self.radius, self.center + self.radius)
 
     def project(self, X: Any) -> Floats:
@@ -116,10 +121,10 @@ class Ball:
         offset = np.clip(np.where(np.isnan(X), self.center, X), -1e300, 1e300) - self.center
         # Scaling by the largest entry first keeps huge and tiny vectors from over- and underflowing.
         largest = np.maximum(np.abs(offset).max(axis=1, keepdims=True), np.finfo(float).tiny)
-        unit = offset / largest
-        length = np.linalg.norm(unit, axis=1, keepdims=True)
+        direction = offset / largest
+        length = np.linalg.norm(direction, axis=1, keepdims=True)
         outside = length > (self.radius / largest) * (1 - 1e-15)
-        onto = unit / np.maximum(length, np.finfo(float).tiny) * (self.radius * (1 - 1e-15))
+        onto = direction / np.maximum(length, np.finfo(float).tiny) * (self.radius * (1 - 1e-15))
         return self.center + np.where(outside, onto, offset)
 
     def support(self, directions: Floats) -> Floats:
@@ -135,7 +140,7 @@ class Ball:
         return sensitivity.ball_l2_diameter(_as_map(matrix, self.dim), self.radius)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`."""
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         offset = float(np.linalg.norm(self.center - mean))
         inner = (self.radius - offset) / float(np.linalg.norm(factor, ord=2))
         outer = self.radius * float(np.linalg.norm(inverse, ord=2)) + float(
@@ -151,14 +156,16 @@ class Points:
     records: Floats
 
     def __init__(self, X: Any) -> None:
-        object.__setattr__(self, "records", as_volunteers(X))
+        object.__setattr__(self, "records", owned(as_volunteers(X)))
 
     @property
     def dim(self) -> int:
+        """The number of attributes."""
         return int(self.records.shape[1])
 
     @property
     def bounding_box(self) -> Box:
+        """The smallest box around it."""
         return Box(self.records.min(axis=0), self.records.max(axis=0))
 
     def project(self, X: Any) -> Floats:
@@ -178,17 +185,19 @@ class Points:
         return sensitivity.l2_diameter(self.records @ _as_map(matrix, self.dim).T)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:  # noqa: ARG002
-        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}; see `Domain`.
+        """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h.
 
         The inner radius of a hull in many dimensions is out of reach; zero is a valid lower bound, and
-        `designs.linear` replaces it by 1, which every distribution with identity covariance guarantees.
+        `designs.laplace.closed_form` replaces it by 1, which every distribution with identity covariance guarantees.
         """
         return 0.0, float(np.linalg.norm((self.records - mean) @ inverse.T, axis=1).max())
 
 
 Domain = Box | Ball | Points
-"""Any of the three. `radii(mean, factor, inverse)` bounds the whitened domain {h = inverse (x − mean)}, where
-x = mean + factor h: a ball of radius r_min around 0 lies inside it, one of radius r_max contains it."""
+"""Any of the three; each owns its numbers, which cannot be written to.
+
+`radii(mean, factor, inverse)` bounds the whitened domain {h = inverse (x − mean)}, where x = mean + factor h: a ball of
+radius r_min around 0 lies inside it, one of radius r_max contains it."""
 
 
 def fit_domain(domain: Domain | None, X: Floats) -> Domain:

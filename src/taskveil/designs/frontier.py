@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -31,6 +32,7 @@ class Point:
 
     @classmethod
     def of(cls, method: str, epsilon: float, seed: int, loss: Loss) -> Point:
+        """The point of a design with this expected loss on the test records."""
         return cls(method=method, epsilon=epsilon, seed=seed, loss=loss.mean, low=loss.low, high=loss.high)
 
 
@@ -44,27 +46,40 @@ class Frontier:
 
     @property
     def methods(self) -> list[str]:
+        """The names of the designs, in the order they were asked for."""
         return list(dict.fromkeys(point.method for point in self.points))
 
     @property
     def epsilons(self) -> list[float]:
+        """The budgets, ascending."""
         return sorted({point.epsilon for point in self.points})
 
     def losses(self, method: str, epsilon: float) -> list[float]:
-        """The losses of all seeds."""
+        """The losses of all seeds of a `method` at one `epsilon`."""
         return [p.loss for p in self.points if p.method == method and p.epsilon == epsilon]
 
     def loss(self, method: str, epsilon: float) -> float:
-        """The mean loss over seeds."""
+        """The mean loss over the seeds of a `method` at one `epsilon`."""
         found = self.losses(method, epsilon)
         if not found:
             raise TaskError(f"the sweep has no point for {method!r} at ε = {epsilon:g}.")
         return float(np.mean(found))
 
-    def kept(self, method: str, epsilon: float) -> float:
-        """The share of the usable signal that is kept: 1 as good as without privacy, 0 no better than a constant."""
-        usable = self.constant - self.clear
-        return (self.constant - self.loss(method, epsilon)) / usable if usable > 0 else float("nan")
+    @property
+    def nothing_to_keep(self) -> str | None:
+        """Why no design can be said to keep a share of the signal, in a sentence; None where shares have a meaning."""
+        if self.clear < self.constant:
+            return None
+        return (
+            f"the model without privacy is no better than a constant answer (losses {self.clear:.4g} and "
+            f"{self.constant:.4g}): there is no signal of which a share could be kept."
+        )
+
+    def kept(self, method: str, epsilon: float) -> float | None:
+        """The share of the usable signal that `method` keeps at `epsilon`: 1 as good as without privacy, 0 no better
+        than a constant; None where there is no signal (`nothing_to_keep`)."""
+        loss = self.loss(method, epsilon)
+        return None if self.nothing_to_keep else (self.constant - loss) / (self.constant - self.clear)
 
     def epsilon_for(self, kept: float = 0.95, method: str | None = None) -> float:
         """The smallest budget of the sweep that keeps the share `kept` of the usable signal, with the best method or
@@ -73,8 +88,12 @@ class Frontier:
             raise BudgetError(f"kept is a share of the usable signal, above 0 and at most 1; got {kept}.")
         if method is not None and method not in self.methods:
             raise TaskError(f"the sweep has no method {method!r}, only {', '.join(self.methods)}.")
-        names = [method] if method else self.methods
-        shares = {e: max(self.kept(m, e) for m in names if self.losses(m, e)) for e in self.epsilons}
+        if self.nothing_to_keep:
+            raise BudgetError(f"no budget can be named: {self.nothing_to_keep} Improve the model first.")
+        shares: dict[float, float] = {}
+        for row in self.rows():
+            if method in (None, row["method"]):
+                shares[row["epsilon"]] = max(row["kept"], shares.get(row["epsilon"], -math.inf))
         enough = [epsilon for epsilon, share in shares.items() if share >= kept]
         if not enough:
             best = max(shares, key=lambda epsilon: shares[epsilon])
@@ -109,6 +128,8 @@ class Frontier:
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         text.append(f"no privacy: {self.clear:.4g}    constant answer: {self.constant:.4g}    (share of signal kept)")
+        if self.nothing_to_keep:
+            text.append(f"–: {self.nothing_to_keep}")
         return "\n".join(line.rstrip() for line in text)
 
     def plot(self, path: str | Path) -> Path:
@@ -174,7 +195,7 @@ class Frontier:
         }
 
     def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
-        """One file with picture, table and data inside; it needs no network and no script."""
+        """One file at `path` with `title`, picture, table and data inside; it needs no network and no script."""
         picture = base64.b64encode(self._png()).decode("ascii")
         head = "".join(f"<th>ε = {e:g}</th>" for e in self.epsilons)
         cells = {(r["method"], r["epsilon"]): r for r in self.rows()}
@@ -194,6 +215,8 @@ class Frontier:
         return target
 
     def _advice(self) -> str:
+        if self.nothing_to_keep:
+            return f"No budget can be advised: {self.nothing_to_keep}"
         sentences = []
         for share in (0.5, 0.8, 0.95):
             try:
@@ -231,9 +254,9 @@ design lies between the two. Small print: least and greatest loss over seeds, on
 """
 
 
-def _share(kept: float) -> str:
+def _share(kept: float | None) -> str:
     """Whole percent, rounded towards zero: 94.9% must not read as the 95% somebody asked for."""
-    return f"{int(kept * 100)}%"
+    return "–" if kept is None or not math.isfinite(kept) else f"{int(kept * 100)}%"
 
 
 def _range(row: dict[str, Any]) -> str:

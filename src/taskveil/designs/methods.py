@@ -1,130 +1,169 @@
-"""Designs for many budgets and seeds: what they can share is computed once."""
+"""One table from a method's name to its designer, and the way from a problem to its veils.
+
+A designer of your own takes the same way: see `taskveil.designs.problem`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal
 
-import numpy as np
-
-from taskveil.arrays import Floats
-from taskveil.designs.choosing import choose
+from taskveil.designs.choosing import Best
 from taskveil.designs.codebooks.linear import codebook
-from taskveil.designs.domain import Domain
 from taskveil.designs.laplace import baselines, closed_form
-from taskveil.errors import DataError, TaskError
-from taskveil.tasks import LinearTask, ModelTask, MultiTask, Task, as_linear
+from taskveil.designs.moments import LinearProblem
+from taskveil.designs.problem import Designer, Problem
+from taskveil.errors import BudgetError, TaskError
+from taskveil.tasks import LinearTask, ModelTask, Task, as_linear
 from taskveil.veil import Veil
 
-Method = Literal["auto", "task_aware", "codebook", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+MethodName = Literal["auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+Method = MethodName | Designer
+"""What `method` may be: a name of the table, or a designer of your own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What does not change between budgets and seeds; see `design`."""
+class LaplaceDesigner:
+    """Laplace noise on a few numbers: found by formula for linear tasks, by gradients for models that have them."""
 
-    domain: Domain
-    latent_dim: int | None = None
-    device: str = "cpu"
-    progress: bool = False
+    name: str
+    linear: Callable[[LinearProblem, float], Veil]
+    for_models: bool = True
+
+    def why_not(self, task: Task) -> str | None:
+        """Why it cannot serve the task; None if it can."""
+        if isinstance(task, LinearTask):
+            return None
+        if not self.for_models:
+            return f"{self.name} is a design for linear tasks; a model has no matrix to factorise."
+        if task.torch_module is None:
+            return (
+                f"{self.name} learns through the model's gradients, which a black box does not give: pass a torch "
+                'module or an ONNX file, or use method="codebook".'
+            )
+        return None
+
+    def seeded(self, task: Task) -> bool:
+        """Learned designs depend on the seed, formulas do not."""
+        return not isinstance(task, LinearTask)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        if (linear := problem.linear) is not None:
+            for epsilon in epsilons:
+                veil = self.linear(linear, epsilon)
+                yield from ((epsilon, seed, veil) for seed in seeds)
+            return
+        from taskveil.designs.learned.veils import design_models
+
+        veils = design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name)
+        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodebookDesigner:
+    """Randomised response over codewords, for a linear task or one model."""
+
+    name: str
+
+    def why_not(self, task: Task) -> str | None:
+        """Why it cannot serve the task; None if it can."""
+        if not isinstance(task, LinearTask | ModelTask):
+            return 'codebooks serve one model or linear tasks; use method="task_aware" for several models.'
+        if isinstance(task, ModelTask) and callable(task.loss):
+            return 'codebooks need a loss they know; use method="task_aware" for a loss of your own.'
+        return None
+
+    def seeded(self, task: Task) -> bool:
+        """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""
+        return not isinstance(task, LinearTask)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        if (linear := problem.linear) is not None:
+            yield from ((epsilon, seed, codebook(linear, epsilon, seed)) for seed in seeds for epsilon in epsilons)
+        elif isinstance(problem.task, ModelTask):
+            from taskveil.designs.codebooks.model import model_codebooks
+            from taskveil.designs.learned.objective import check_device
+
+            check_device(problem.device)
+            for seed in seeds:
+                veils = model_codebooks(
+                    problem.X,
+                    problem.task,
+                    y=problem.y,
+                    epsilons=epsilons,
+                    domain=problem.domain,
+                    seed=seed,
+                    device=problem.device,
+                )
+                yield from ((epsilon, seed, veil) for epsilon, veil in veils)
+
+
+_CODEBOOK = CodebookDesigner(name="codebook")
+_TASK_AWARE = LaplaceDesigner(name="task_aware", linear=closed_form.task_aware)
+
+DESIGNERS: dict[str, Designer] = {
+    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE)),
+    "codebook": _CODEBOOK,
+    "task_aware": _TASK_AWARE,
+    "task_agnostic": LaplaceDesigner(name="task_agnostic", linear=baselines.task_agnostic),
+    "privacy_agnostic": LaplaceDesigner(name="privacy_agnostic", linear=baselines.privacy_agnostic),
+    "matrix_factorization": LaplaceDesigner(
+        name="matrix_factorization", linear=baselines.matrix_factorization, for_models=False
+    ),
+}
+
+
+def designer_of(method: Method) -> Designer:
+    """The designer of that name, or the caller's own."""
+    own = f"{', '.join(DESIGNERS)}, or a designer of your own (taskveil.designs.problem.Designer)"
+    if isinstance(method, str):
+        if method not in DESIGNERS:
+            raise TaskError(f"method must be one of {own}; got {method!r}.")
+        return DESIGNERS[method]
+    if isinstance(method, type) or not isinstance(method, Designer) or not isinstance(method.name, str):
+        raise TaskError(
+            f"method must be one of {own}: an object with name, why_not, seeded and designs; "
+            f"got {type(method).__name__}."
+        )
+    if DESIGNERS.get(method.name, method) is not method:
+        raise TaskError(f"{method.name!r} is the name of a method that exists: give your designer another.")
+    return method
 
 
 def design_many(
-    X: Floats,
-    task: Task,
-    y: Any,
-    *,
-    epsilons: Sequence[float],
-    seeds: Sequence[int],
-    method: Method,
-    options: Options,
+    designer: Designer, problem: Problem, *, epsilons: Sequence[float], seeds: Sequence[int]
 ) -> Iterator[tuple[float, int, Veil]]:
-    """A veil for every (ε, seed), in no particular order, each as soon as it is there. Records and budgets are taken
-    as checked (`design`, `sweep`)."""
-    linear_task = as_linear(task)
-    if linear_task is not None:
-        for seed in seeds:
-            for epsilon, veil in _linear(X, linear_task, epsilons, method, seed, options):
-                yield epsilon, seed, replace(veil, task=task)
-    elif isinstance(task, ModelTask | MultiTask):
-        yield from _learned(X, task, y, epsilons, seeds, method, options)
+    """A veil for every (ε, seed), in no particular order, each as soon as it is there.
 
-
-def _linear(
-    X: Floats, task: LinearTask, epsilons: Sequence[float], method: str, seed: int, o: Options
-) -> Iterator[tuple[float, Veil]]:
-    if method == "auto":
-
-        def make(method: str, X: Floats, _: Any, epsilons: Sequence[float]) -> Iterator[tuple[float, Veil]]:
-            return _linear(X, task, epsilons, method, seed, o)
-
-        yield from choose(X, None, task, ("codebook", "task_aware"), epsilons, make, seed)
-        return
-    for epsilon in epsilons:
-        match method:
-            case "codebook":
-                veil = codebook(X, task, epsilon, o.domain, o.latent_dim, seed)
-            case "task_agnostic":
-                veil = baselines.task_agnostic(X, task, epsilon, o.domain)
-            case "privacy_agnostic":
-                veil = baselines.privacy_agnostic(X, task, epsilon, o.domain, o.latent_dim)
-            case "matrix_factorization":
-                veil = baselines.matrix_factorization(X, task, epsilon, o.domain, o.latent_dim)
-            case _:
-                veil = closed_form.task_aware(X, task, epsilon, o.domain, o.latent_dim)
-        yield epsilon, veil
-
-
-def _learned(
-    X: Floats,
-    task: ModelTask | MultiTask,
-    y: Any,
-    epsilons: Sequence[float],
-    seeds: Sequence[int],
-    method: str,
-    o: Options,
-) -> Iterator[tuple[float, int, Veil]]:
-    from taskveil.designs.codebooks.model import model_codebooks
-    from taskveil.designs.learned.objective import check_device
-    from taskveil.designs.learned.veils import Method as GradientMethod
-    from taskveil.designs.learned.veils import design_models
-
-    check_device(o.device)
-    task.labels(y, len(X))
-    if method == "matrix_factorization":
-        raise TaskError("matrix_factorization is a design for linear tasks; a model has no matrix to factorise.")
-    if np.ptp(X, axis=0).max() == 0:
-        raise DataError("all volunteers' records are identical: there is nothing to report.")
-    by_gradient = next((name for name in get_args(GradientMethod) if name == method), None)
-    if by_gradient is not None:
-        veils = design_models(
-            X, task, y, epsilons=epsilons, seeds=seeds, domain=o.domain, method=by_gradient, latent_dim=o.latent_dim,
-            device=o.device, progress=o.progress,
-        )  # fmt: skip
-        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
-        return
-    for seed in seeds:
-        if method == "codebook":
-            if isinstance(task, MultiTask):
-                raise TaskError(
-                    'codebooks serve one model or linear tasks; use method="task_aware" for several models.'
-                )
-            for epsilon, veil in model_codebooks(X, task, epsilons, o.domain, y, seed, o.device):
-                yield epsilon, seed, veil
-            continue
-
-        def make(
-            method: str, X: Floats, y: Any, epsilons: Sequence[float], seed: int = seed
-        ) -> Iterator[tuple[float, Veil]]:
-            return ((epsilon, veil) for epsilon, _, veil in _learned(X, task, y, epsilons, [seed], method, o))
-
-        for epsilon, veil in choose(X, y, task, _candidates(task), epsilons, make, seed):
-            yield epsilon, seed, veil
-
-
-def _candidates(task: ModelTask | MultiTask) -> list[str]:
-    """The designs that fit: codebooks need one model and a loss they know, gradients a model that has them."""
-    if isinstance(task, MultiTask) or callable(task.loss):
-        return ["task_aware"]
-    return ["codebook"] if task.torch_module is None else ["codebook", "task_aware"]
+    Args:
+        designer: who makes them.
+        problem: what for, checked by `Problem.of`.
+        epsilons: budgets of one report, checked.
+        seeds: of the search for designs; reports are never seeded.
+    """
+    task = problem.task
+    problem = replace(problem, task=as_linear(task) or task)
+    reason = designer.why_not(problem.task)
+    if reason is not None:
+        raise TaskError(reason)
+    missing = {(epsilon, seed) for epsilon in epsilons for seed in seeds}
+    for epsilon, seed, veil in designer.designs(problem, epsilons, seeds):
+        if (epsilon, seed) not in missing:
+            raise TaskError(f"{designer.name} made a veil for ε = {epsilon}, seed {seed}: not asked for, or twice.")
+        missing.remove((epsilon, seed))
+        promised = veil.guarantee
+        if promised.epsilon > epsilon or promised.delta > 0:
+            raise BudgetError(
+                f"{designer.name} was given ε = {epsilon:g} and made a veil of ε = {promised.epsilon:g}, "
+                f"δ = {promised.delta:g}: a designer must keep the budget it is given."
+            )
+        yield epsilon, seed, veil if veil.task is task else replace(veil, task=task)
+    if missing:
+        raise TaskError(f"{designer.name} made no veil for {len(missing)} of the budgets and seeds it was given.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from taskveil.arrays import Floats
+from taskveil.designs.domain import Domain
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 
@@ -27,6 +29,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: Floats, task: LinearTask) -> Moments:
+        """The moments of records X (N, n) and what the task makes of them."""
         task.check_width(X.shape[1])
         mean = X.mean(axis=0)
         # The singular values of the centred sample are the square roots of the covariance's eigenvalues, without
@@ -56,3 +59,23 @@ class Moments:
     def relevant(self) -> int:
         """How many principal directions matter to the task at all."""
         return max(1, int((self.eigenvalues > 1e-12 * self.eigenvalues[0]).sum()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearProblem:
+    """Volunteers' records X (N, n), a linear task, where records may lie, and the most latents a report may hold."""
+
+    X: Floats
+    task: LinearTask
+    domain: Domain
+    latent_dim: int | None = None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Of the volunteers, computed once for all budgets."""
+        return Moments.of(self.X, self.task)
+
+    @property
+    def most(self) -> int:
+        """No more latents than this: as many as matter to the task, or as the caller allows."""
+        return min(self.moments.relevant, self.latent_dim or self.moments.relevant)

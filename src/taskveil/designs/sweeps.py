@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-import taskveil
-from taskveil.arrays import Floats
-from taskveil.designs.domain import Domain, fit_domain
+from taskveil.designs.domain import Domain
 from taskveil.designs.frontier import Frontier, Point
-from taskveil.designs.methods import Method, Options, design_many
+from taskveil.designs.methods import Method, design_many, designer_of
+from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.resuming import Finished, fingerprint
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
-from taskveil.records import as_records, as_volunteers
-from taskveil.tasks import LinearTask, MultiTask, Task, as_linear, check_task, take_labels
+from taskveil.records import as_records, as_volunteers, column_names
+from taskveil.tasks import Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
 
@@ -44,124 +41,74 @@ def sweep(
     """The expected test loss of every method at every budget.
 
     Args:
-        X, y: volunteers' records and labels. Without `X_test` a random 30% of them is held out for the test.
+        X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test.
+        task: what the data is for.
         epsilons: the budgets to try.
-        methods: the designs to compare, as in `design`.
-        seeds: how many, or which; designs that do not learn have one.
+        methods: the designs to compare, as in `design`: names, or designers of your own.
+        X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name.
+        seeds: how many, or which; designs that hardly depend on one have the first.
         resume: a file that keeps every finished design; a sweep that was interrupted goes on from there.
         latent_dim, domain, device, progress: as in `design`.
+
+    Returns:
+        One point for every method, budget and seed, and the losses without privacy and with a constant answer.
     """
-    records = as_volunteers(X)
+    designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
+    records, held = as_volunteers(X), None
     check_task(task).check_width(records.shape[1])
-    budgets = sorted({as_epsilon(epsilon) for epsilon in epsilons})
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    unknown = [method for method in methods if method not in get_args(Method)]
-    if not budgets or not methods or not chosen or unknown:
-        raise TaskError(
-            f"a sweep needs budgets, seeds and methods among {', '.join(get_args(Method))}; "
-            f"got {len(budgets)} budgets, {len(chosen)} seeds, methods {list(methods)}."
-        )
     task.labels(y, len(records))
     if X_test is None:
-        order = np.random.default_rng(0).permutation(len(records))
-        count = max(2, round(len(order) * (1 - TEST_SHARE)))
-        if len(order) - count < 1:
-            raise DataError("too few records to hold some out: pass X_test.")
-        train, test = np.sort(order[:count]), np.sort(order[count:])
+        train, test = _split(len(records))
         held, y_test = records[test], take_labels(task, y, test)
         records, y = records[train], take_labels(task, y, train)
     else:
-        held = as_records(X_test, width=records.shape[1])
+        held = as_records(X_test, width=records.shape[1], columns=column_names(X))
         task.labels(y_test, len(held))
-    where = fit_domain(domain, records)
-    linear = as_linear(task) is not None
-    done = _Log(resume, _fingerprint(records, y, held, y_test, task, f"{latent_dim} {where.bounding_box}"))
-    for method in methods:
-        missing = [(e, s) for e in budgets for s in ([0] if linear else chosen) if (method, e, s) not in done.points]
+    problem = Problem.of(records, task, y=y, domain=domain, latent_dim=latent_dim, device=device, progress=progress)
+    served = as_linear(task) or task
+    wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
+    reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
+    if reasons:  # now, and not after hours with the methods before
+        raise TaskError(" ".join(reasons))
+    done = Finished(resume, fingerprint(problem, held, y_test), designers)
+    for designer in designers:
+        missing = [(e, s) for d, e, s in wanted if d is designer and (d.name, e, s) not in done.points]
         if missing:
             veils = design_many(
-                records,
-                task,
-                y,
-                epsilons=sorted({e for e, _ in missing}),
-                seeds=sorted({s for _, s in missing}),
-                method=method,
-                options=Options(domain=where, latent_dim=latent_dim, device=device, progress=progress),
+                designer, problem, epsilons=sorted({e for e, _ in missing}), seeds=sorted({s for _, s in missing})
             )
             for epsilon, seed, veil in veils:
-                done.add(Point.of(method, epsilon, seed, veil.loss(held, y_test)))
-    wanted = [(m, e, s) for m in methods for e in budgets for s in ([0] if linear else chosen)]
+                done.add(Point.of(designer.name, epsilon, seed, veil.loss(held, y_test)))
     return Frontier(
-        points=tuple(done.points[key] for key in wanted),
+        points=tuple(done.points[d.name, e, s] for d, e, s in wanted),
         clear=float(task.losses(held, held, y_test).mean()),
-        constant=constant_loss(task, records, y, held, y_test),
+        constant=task.constant_loss(problem.X, problem.y, held, y_test),
     )
 
 
-def constant_loss(task: Task, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-    """The mean test loss of always giving the one answer that is best for the design records."""
-    if isinstance(task, MultiTask):
-        nothing = (None,) * len(task.parts)
-        terms = zip(task.parts, y or nothing, y_test or nothing, strict=True)
-        return sum(weight * constant_loss(part, X, a, X_test, b) for (part, weight), a, b in terms)
-    if isinstance(task, LinearTask):
-        return float(task.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())
-    if callable(task.loss):
-        candidates = X[:: max(1, len(X) // 256)]
-        best = task.pairwise_losses(candidates, X, y).mean(axis=0).argmin()
-        return float(task.pairwise_losses(candidates[best : best + 1], X_test, y_test).mean())
-    answer, truth = task.targets(X, y).mean(axis=0), task.targets(X_test, y_test)
-    if task.loss == "cross_entropy":
-        # As everywhere in learned designs, one more record of each class: no class is impossible.
-        smoothed = (answer * len(X) + 1) / (len(X) + len(answer))
-        return float(-(truth @ np.log(smoothed)).mean())
-    return float(((truth - answer) ** 2).mean())
+def _asked_for(
+    methods: Sequence[Method], epsilons: Iterable[float], seeds: int | Sequence[int]
+) -> tuple[list[Designer], list[float], list[int]]:
+    """Designers, budgets and seeds, at least one of each and none twice."""
+    designers = [designer_of(method) for method in methods]
+    budgets = sorted({as_epsilon(epsilon) for epsilon in epsilons})
+    chosen = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not budgets or not designers or not chosen:
+        raise TaskError(
+            "a sweep needs at least one budget, seed and method; "
+            f"got {len(budgets)} budgets, {len(chosen)} seeds, {len(designers)} methods."
+        )
+    names = [designer.name for designer in designers]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TaskError(f"two methods of the sweep are named {twice!r}: give each a name of its own.")
+    return designers, budgets, chosen
 
 
-class _Log:
-    """The finished points, kept in a file so that an interruption loses at most the designs under way."""
-
-    def __init__(self, path: str | Path | None, fingerprint: str) -> None:
-        self.path = None if path is None else Path(path)
-        self.fingerprint = fingerprint
-        self.points: dict[tuple[str, float, int], Point] = {}
-        if self.path is not None and self.path.exists():
-            self._read(self.path)
-
-    def _read(self, path: Path) -> None:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            same = content["fingerprint"] == self.fingerprint
-            points = [Point(**point) for point in content["points"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} keeps no sweep: {error}. Name another file to resume from.") from error
-        if not same:
-            raise DataError(f"{path} keeps a sweep of other data or another task. Name another file, or remove it.")
-        self.points = {(point.method, point.epsilon, point.seed): point for point in points}
-
-    def add(self, point: Point) -> None:
-        self.points[point.method, point.epsilon, point.seed] = point
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            content = {"fingerprint": self.fingerprint, "points": [asdict(point) for point in self.points.values()]}
-            draft = self.path.with_name(self.path.name + ".part")
-            draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
-            os.replace(draft, self.path)
-
-
-def _fingerprint(X: Floats, y: Any, X_test: Floats, y_test: Any, task: Task, options: str) -> str:
-    """Changes with whatever could change a point: data, labels, the task's answers and losses, the version."""
-    digest = hashlib.sha256(f"{taskveil.__version__} {type(task).__name__} {options}".encode())
-    some = X[:64]
-    for part in (
-        X,
-        X_test,
-        task.predict(some),
-        task.pairwise_losses(some[:4], some, take_labels(task, y, slice(0, 64))),
-    ):
-        digest.update(np.ascontiguousarray(np.round(part, 9)).tobytes())
-    for labels, count in ((y, len(X)), (y_test, len(X_test))):
-        checked = task.labels(labels, count)
-        for values in checked if isinstance(checked, tuple) else (checked,):
-            digest.update(b"none" if values is None else np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+def _split(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The numbers of the records to design with, and of those to test on."""
+    order = np.random.default_rng(0).permutation(count)
+    kept = max(2, round(count * (1 - TEST_SHARE)))
+    if count - kept < 1:
+        raise DataError("too few records to hold some out: pass X_test.")
+    return np.sort(order[:kept]), np.sort(order[kept:])

@@ -1,8 +1,10 @@
 """Tables in, tables out, in constant memory: CSV or Parquet of records → Parquet of reports → Parquet of estimates.
 
 Columns are found by name, never by position (unless the release has no names), and their units are compared with the
-release's. Every row is one person and gets one report; no other column of the input is copied. The output appears
-complete or not at all, and carries the release's id, so that reports are never decoded with another release.
+release's. Every row is one person and gets one report, whatever its values are: a missing one is randomised like any
+other. No other column of the input is copied. The output appears complete or not at all, never over reports that are
+there already, and carries the release's id, so that reports are never decoded with another release. Errors name places
+in a file and never quote what is there.
 """
 
 from __future__ import annotations
@@ -14,27 +16,38 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, as_floats
 from taskveil.client.device import Device
-from taskveil.errors import DataError, EntropyError
+from taskveil.client.rounding import rounded_up
+from taskveil.errors import DataError, TaskveilError
+from taskveil.records import number_in
 from taskveil.veil import Veil
 
 try:
     import pyarrow as pa
+    import pyarrow.compute
     import pyarrow.csv
     import pyarrow.parquet as pq
 except ImportError as error:
-    raise DataError("tables need the 'pyarrow' package: pip install taskveil[tables].") from error
+    raise DataError("tables need the 'pyarrow' package: pip install 'taskveil[design]'.") from error
 
 Progress = Callable[[int], None]
 """Called with the number of rows done since the last call."""
 
 ROWS = 1 << 16
 _BLOCK = 1 << 22  # bytes of a CSV file at a time
-_RELEASE = b"taskveil.release.folder"
+_RELEASE = b"taskveil.release"
+_NUMERIC = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_null,  # a column in which every value is missing
+)
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 
 
@@ -52,9 +65,11 @@ class TableFile:
 
     @classmethod
     def open(cls, path: Path) -> TableFile:
-        with _naming(path):
+        """Names, units and number of rows of a file; its rows are read later."""
+        rows: int | None
+        with _naming(path) as broken:
             if path.suffix.lower() == ".csv":
-                with pa.csv.open_csv(path, read_options=pa.csv.ReadOptions(block_size=_BLOCK)) as reader:
+                with pa.csv.open_csv(path, **_csv_options(broken)) as reader:
                     schema, rows = reader.schema, None
             else:
                 with pq.ParquetFile(path) as file:
@@ -76,16 +91,16 @@ class TableFile:
         return cls(path=path, schema=schema, columns=columns, units=units, rows=rows)
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The named columns of the file, some rows at a time."""
-        with _naming(self.path):
+        """The named columns of the file, some rows at a time; those of a CSV file are text."""
+        with _naming(self.path) as broken:
             if self.path.suffix.lower() == ".csv":
-                with pa.csv.open_csv(
-                    self.path,
-                    read_options=pa.csv.ReadOptions(block_size=_BLOCK),
-                    convert_options=pa.csv.ConvertOptions(
-                        include_columns=names, column_types=dict.fromkeys(names, pa.float64())
-                    ),
-                ) as reader:
+                texts = pa.csv.ConvertOptions(
+                    include_columns=names,
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=True,  # empty cells, and the words for nothing that Arrow knows
+                    check_utf8=False,
+                )
+                with pa.csv.open_csv(self.path, convert_options=texts, **_csv_options(broken)) as reader:
                     yield from reader
             else:
                 # A small read buffer instead of whole row groups: a file may be one row group of any size.
@@ -101,14 +116,22 @@ def privatize_table(
     *,
     columns: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
-    missing_as_nan: bool = False,
+    overwrite: bool = False,
     progress: Progress = lambda _: None,
 ) -> int:
     """One report for every row of `source` (CSV or Parquet), written to `target` (Parquet); returns their number.
 
-    `columns` maps the release's names to the file's where they differ. `units` states units the file does not state
-    itself. Missing values are refused unless `missing_as_nan`, which brings them inside like NaN.
+    Args:
+        device: what every row goes through.
+        release: the id of its release, which the reports carry.
+        source: one person a row. A missing value, or one out of range, is randomised like any other.
+        target: must not exist yet: a second report of the same people spends their budget again.
+        columns: from the release's names to the file's where they differ.
+        units: of columns for which the file states none.
+        overwrite: replace `target` all the same.
+        progress: called with the number of rows done since the last call.
     """
+    _refuse_second_reports(target, device.mechanism.epsilon, overwrite)
     table = TableFile.open(source)
     names = _match(device, table, dict(columns or {}))
     _check_units(device, table, names, dict(units or {}))
@@ -117,7 +140,7 @@ def privatize_table(
     with _writer(target, schema) as writer:
         total = 0
         for batch in table.batches(names):
-            reports = device.privatize(_matrix(batch, names, table.path, missing_as_nan))
+            reports = device.privatize(_matrix(batch, names, table.path, total))
             writer.write_batch(pa.record_batch([pa.array(column) for column in reports.T], schema=schema))
             total += len(reports)
             progress(len(reports))
@@ -212,48 +235,94 @@ def _check_units(device: Device, table: TableFile, names: list[str], given: dict
                 )
 
 
-def _matrix(batch: pa.RecordBatch, names: list[str], path: Path, missing_as_nan: bool) -> Floats:
+def _refuse_second_reports(target: Path, epsilon: float, overwrite: bool) -> None:
+    if os.path.lexists(target) and not overwrite:
+        raise DataError(
+            f"{target} exists already. Running again draws a second report for the same people, which costs each of "
+            f"them ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead "
+            f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if nobody has seen them, overwrite them."
+        )
+
+
+def _matrix(batch: pa.RecordBatch, names: list[str], path: Path, before: int) -> Floats:
+    """The named columns (N, n) as doubles; `before` rows of the file came earlier."""
     matrix = np.empty((batch.num_rows, len(names)))
     for place, name in enumerate(names):
-        column = batch.column(name)
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            raise DataError(f"{path}: column {name!r} holds {column.type}, not numbers. Encode or drop it first.")
-        if column.null_count and not missing_as_nan:
-            raise DataError(
-                f"{path}: column {name!r} has missing values. Fill them, or pass --missing-as-nan to report those rows "
-                "with the middle of the attribute's range."
-            )
-        matrix[:, place] = column.to_numpy(zero_copy_only=False)
+        column, kind = batch.column(name), batch.column(name).type
+        if pa.types.is_string(kind) and path.suffix.lower() == ".csv":
+            matrix[:, place] = _numbers(column, name, path, before)
+        elif any(test(kind) for test in _NUMERIC):
+            matrix[:, place] = as_floats(column.to_numpy(zero_copy_only=False))
+        else:
+            raise DataError(f"{path}: column {name!r} holds {kind}, not numbers. Encode or drop it first.")
     return matrix
+
+
+def _numbers(column: pa.Array, name: str, path: Path, before: int) -> Floats:
+    """Text of a CSV file as doubles, empty cells and other words for nothing as NaN."""
+    with contextlib.suppress(pa.ArrowException):  # Arrow's parser is fast and takes most ways to write a number
+        return as_floats(pa.compute.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
+    try:
+        found = [number_in(cell) for cell in column.to_pylist()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: column {name!r} is not text in UTF-8. Save the file as CSV in UTF-8.") from None
+    if None in found:
+        line = before + found.index(None) + 2
+        raise DataError(f"{path}: column {name!r} of record {line - 1} holds something that is not a number.")
+    return np.array(found, dtype=np.float64)
 
 
 @contextlib.contextmanager
 def _writer(target: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """Writes beside `target` and moves it there when everything is written."""
-    handle, draft = -1, ""
+    draft = ""
     try:
-        handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        except ValueError as error:
+            raise OSError(None, "this is no path") from error
         os.close(handle)
         with pq.ParquetWriter(draft, schema) as writer:
             yield writer
         os.replace(draft, target)
         target.chmod(0o644)
-    except EntropyError:
+    except TaskveilError:
         raise
     except OSError as error:
-        raise DataError(f"cannot write {target}: {error}. Nothing was written.") from error
+        reason = error.strerror or type(error).__name__
+        raise DataError(f"cannot write {str(target)!r}: {reason}. Nothing was written.") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Turns Arrow's errors about a file into one that names it."""
+def _naming(path: Path) -> Iterator[list[pa.csv.InvalidRow]]:
+    """Turns Arrow's errors about a file into one that names it; yields a list for rows that are none.
+
+    Arrow's own words quote cells and whole rows, and a cell can look like such words: none of them go on.
+    """
+    broken: list[pa.csv.InvalidRow] = []
     try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        # Arrow's own words quote cells and whole rows; only the place and the counts go on.
-        known = re.findall(r"column #\d+|Row #\d+|Expected \d+ columns, got \d+|No such file[^:]*", str(error))
-        reason = ", ".join(dict.fromkeys(known)) or type(error).__name__
-        raise DataError(f"cannot read {path} as a table of numbers: {reason}.") from None
+        yield broken
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, TaskveilError):
+            raise
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        if broken:
+            row = "a row" if broken[0].number is None else f"row {broken[0].number}"
+            reason = f"{row} has {broken[0].actual_columns} cells instead of {broken[0].expected_columns}"
+        raise DataError(f"cannot read {str(path)!r} as a table of numbers: {reason}.") from None
+
+
+def _csv_options(broken: list[pa.csv.InvalidRow]) -> dict[str, Any]:
+    """How CSV files are read: some rows at a time, and those that are none remembered."""
+
+    def remember(row: pa.csv.InvalidRow) -> str:
+        broken.append(row)
+        return "error"
+
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=_BLOCK),
+        "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember),
+    }

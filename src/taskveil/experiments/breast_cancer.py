@@ -25,6 +25,7 @@ DIMS = (3, 15, 30)
 
 
 def problem() -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records."""
     X, y = breast_cancer()
     count = int(0.7 * len(X))
     with torch.random.fork_rng(devices=[]):

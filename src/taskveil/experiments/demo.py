@@ -9,13 +9,15 @@ from sklearn.datasets import load_breast_cancer
 
 from taskveil import plots
 from taskveil.arrays import Floats
-from taskveil.designs import Method, design
+from taskveil.designs import design
+from taskveil.designs.methods import MethodName
+from taskveil.experiments.curves import curve
 from taskveil.experiments.report import Row
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-METHODS: tuple[Method, ...] = (
+METHODS: tuple[MethodName, ...] = (
     "auto",
     "codebook",
     "task_aware",
@@ -55,7 +57,7 @@ def run(picture: Path) -> tuple[list[Row], Veil, float]:
 def _plot(rows: list[Row], nothing: float, path: Path) -> None:
     fig, (ax,) = plots.figure(width=7.0, height=4.4)
     for method in METHODS:
-        plots.curve(ax, rows, method, as_published=False)
+        curve(ax, rows, method, as_published=False)
     hidden = [row for row in rows if row.design == "matrix_factorization"]
     ax.lines[-1].set_label(f"matrix factorisation (off the chart: {min(r.loss for r in hidden):.1f} at best)")
     ax.axhline(nothing, color="grey", linestyle=":", label="no reports at all")

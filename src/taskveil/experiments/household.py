@@ -15,18 +15,21 @@ from rich.progress import track
 from taskveil import plots
 from taskveil.arrays import Floats
 from taskveil.decoders import least_squares_decoder
-from taskveil.designs import Method, design
+from taskveil.designs import design
 from taskveil.designs.laplace.closed_form import water_filling
 from taskveil.designs.limits import gaussian_limit
+from taskveil.designs.methods import MethodName
 from taskveil.designs.moments import Moments
 from taskveil.designs.sensitivity import l1_diameter
+from taskveil.errors import TaskError
+from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.losses import Loss
 from taskveil.tasks import LinearTask
 
 EPSILONS = (1.0, 1.5, 3.0, 5.0, 10.0, 50.0)
-METHODS: tuple[Method, ...] = (
+METHODS: tuple[MethodName, ...] = (
     "auto",
     "codebook",
     "task_aware",
@@ -35,7 +38,7 @@ METHODS: tuple[Method, ...] = (
     "matrix_factorization",
 )
 SEEDED = ("auto", "codebook")
-SERIES: dict[Method, str] = {
+SERIES: dict[MethodName, str] = {
     "task_aware": "task_aware",
     "task_agnostic": "task_agnostic",
     "privacy_agnostic": "privacy_agnostic_Z3",
@@ -86,7 +89,7 @@ def _limit(train: Floats, test: Floats, task: LinearTask, epsilon: float) -> Los
     return Loss(mean=loss, low=loss, high=loss, exact=True)
 
 
-def _hourly(method: Method) -> Floats:
+def _hourly(method: MethodName) -> Floats:
     """(24,): the same reports, judged by each hour alone."""
     train, test, task = problem()
     veil = design(train, task, epsilon=HOURLY_EPSILON, method=method)
@@ -123,8 +126,10 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
         encoder = np.sqrt(squared)[:, None] * moments.principal_map[: len(squared)]
     elif method == "task_agnostic":
         encoder = np.eye(24)
-    else:
+    elif method == "privacy_agnostic":
         encoder = moments.principal_map[:3]
+    else:
+        raise TaskError(f"the paper has no {method!r} on household, only {', '.join(SERIES)}.")
     variance = (l1_diameter(test @ encoder.T) / epsilon) ** 2
     decoder = least_squares_decoder((train - moments.mean) @ encoder.T, train, variance)
     estimates = decoder((test - moments.mean) @ encoder.T)
@@ -139,12 +144,12 @@ def plot(rows: list[Row], path: Path) -> None:
     bound = [_limit(train, test, task, epsilon).mean for epsilon in budgets]
     left.fill_between(1 / budgets, bound, color="grey", alpha=0.2, label="beyond the information limit")
     for method in SEEDED:
-        plots.curve(left, rows, method, as_published=False, inverse=True)
+        curve(left, rows, method, as_published=False, inverse=True)
     right.plot(np.arange(1, 25), _hourly("codebook"), color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
                label=plots.LABELS["codebook"])  # fmt: skip
     for method, series in SERIES.items():
-        plots.curve(left, rows, method, as_published=True, inverse=True)
-        plots.curve(left, rows, method, as_published=False, inverse=True)
+        curve(left, rows, method, as_published=True, inverse=True)
+        curve(left, rows, method, as_published=False, inverse=True)
         points = published_points("household", series)
         left.errorbar(
             [1 / e for e in points],

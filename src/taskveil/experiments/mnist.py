@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from taskveil.experiments import models
 from taskveil.experiments.data import mnist
-from taskveil.experiments.published_algorithm import Recipe
+from taskveil.experiments.published_algorithm import PUBLISHED, Recipe
 from taskveil.experiments.report import Row
 from taskveil.tasks import ModelTask
 
@@ -28,6 +28,7 @@ class Image(nn.Module):
     """Pixels (N, 784) → pictures (N, 1, 28, 28)."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """(N, 784) → (N, 1, 28, 28)."""
         return x.view(-1, 1, 28, 28)
 
 
@@ -47,6 +48,7 @@ def network() -> nn.Sequential:
 
 
 def problem() -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records."""
     X, y, X_test, y_test = mnist()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -62,11 +64,11 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
     options: dict[str, Any] = {"device": device, "progress": progress}
     fewer = seeds if device.startswith("cuda") else 1
     rows: list[Row] = []
-    for method in models.METHODS:
+    for method in PUBLISHED:
         rows += models.published_rows(experiment, RECIPE, method=method, seeds=fewer, draws=10, **options)
     rows += models.honest_rows(experiment, seeds=fewer, methods=["auto"], **options)
     rows += models.honest_rows(experiment, seeds=seeds, methods=["codebook", "task_aware"], **options)
-    rows += models.honest_rows(experiment, seeds=fewer, methods=models.METHODS[1:], **options)
+    rows += models.honest_rows(experiment, seeds=fewer, methods=PUBLISHED[1:], **options)
     return rows + models.reference_rows(experiment)
 
 

@@ -14,18 +14,16 @@ from torch import nn
 
 from taskveil import plots
 from taskveil.arrays import Floats
-from taskveil.designs.domain import Points
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
-from taskveil.designs.methods import Method as AnyMethod
-from taskveil.designs.methods import Options, design_many
-from taskveil.designs.sweeps import constant_loss
-from taskveil.experiments.published_algorithm import Method, Recipe, train
+from taskveil.designs.methods import Method, MethodName, design_many, designer_of
+from taskveil.designs.problem import Problem
+from taskveil.experiments.curves import as_published_label, curve
+from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.tasks import LossName, ModelTask
 
-METHODS: tuple[Method, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
-HONEST: tuple[AnyMethod, ...] = ("auto", "codebook", *METHODS)
+HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
 BANDS = ("codebook", "task_aware")  # more of them on one picture hide each other
 PUBLISHED_DIM = 3
 
@@ -75,28 +73,22 @@ def honest_rows(
     experiment: Experiment,
     *,
     seeds: int,
-    methods: Sequence[AnyMethod] = HONEST,
+    methods: Sequence[Method] = HONEST,
     device: str = "cpu",
     progress: bool = False,
 ) -> list[Row]:
-    """True ε, enforced for every input; mean over seeds of the expected loss on the test records."""
+    """True ε, enforced for every input; mean over seeds of the expected loss on the test records. Methods are names, or
+    designers of your own."""
     rows = []
-    for method in methods:
-        budgets = [*(experiment.smaller if method == "codebook" else ()), *experiment.epsilons]
-        veils = design_many(
-            experiment.X,
-            experiment.task,
-            experiment.y,
-            epsilons=budgets,
-            seeds=range(seeds),
-            method=method,
-            options=Options(domain=Points(experiment.X), device=device, progress=progress),
-        )
+    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device, progress=progress)
+    for designer in map(designer_of, methods):
+        name = designer.name
+        budgets = [*(experiment.smaller if name == "codebook" else ()), *experiment.epsilons]
+        veils = design_many(designer, problem, epsilons=budgets, seeds=range(seeds))
         found = [(epsilon, veil.loss(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
         for epsilon in budgets:
             losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
-            mean, low, high = (float(value) for value in np.mean(losses, axis=0))
-            rows.append(_row(experiment, method, epsilon, False, mean, low, high, _series(method), seeds))
+            rows.append(_row(experiment, name, epsilon, np.mean(losses, axis=0), series=_series(name), seeds=seeds))
     return rows
 
 
@@ -104,18 +96,18 @@ def reference_rows(experiment: Experiment) -> list[Row]:
     """The best constant answer, and the task on the records themselves."""
     test = experiment.X_test, experiment.y_test
     losses = {
-        "constant": constant_loss(experiment.task, experiment.X, experiment.y, *test),
+        "constant": experiment.task.constant_loss(experiment.X, experiment.y, *test),
         "no_privacy": float(experiment.task.losses(experiment.X_test, *test).mean()),
     }
     budgets = (*experiment.smaller, *experiment.epsilons)
-    return [_row(experiment, name, e, False, loss, loss, loss, "", 0) for name, loss in losses.items() for e in budgets]
+    return [_row(experiment, name, e, (loss, loss, loss)) for name, loss in losses.items() for e in budgets]
 
 
 def published_rows(
     experiment: Experiment,
     recipe: Recipe,
     *,
-    method: Method = "task_aware",
+    method: MethodName = "task_aware",
     latent_dims: Sequence[int] = (PUBLISHED_DIM,),
     seeds: int,
     starts: int = 1,
@@ -149,9 +141,8 @@ def published_rows(
         if starts > 1:
             variants[f"{name}_single_start"] = losses[:, place].reshape(len(losses), -1)
         for design_name, values in variants.items():
-            low, high = np.quantile(values, [0.025, 0.975])
-            mean = float(values.mean())
-            rows.append(_row(experiment, design_name, epsilon, True, mean, float(low), float(high), series, seeds))
+            spread = (values.mean(), *np.quantile(values, [0.025, 0.975]))
+            rows.append(_row(experiment, design_name, epsilon, spread, series=series, seeds=seeds, as_published=True))
     return rows
 
 
@@ -168,7 +159,7 @@ def all_rows(
 ) -> list[Row]:
     """As published (the baselines and the other latent dimensions by their own recipes), honest, and for reference."""
     rows = published_rows(experiment, recipe, seeds=seeds, starts=starts, **options)
-    for method in METHODS[1:]:
+    for method in PUBLISHED[1:]:
         rows += published_rows(experiment, baselines, method=method, seeds=seeds, **options)
     others = [z for z in dims if z != PUBLISHED_DIM]
     rows += published_rows(experiment, over_dims, latent_dims=others, seeds=min(seeds, 2), **options)
@@ -183,14 +174,15 @@ def _row(
     experiment: Experiment,
     design: str,
     epsilon: float,
-    as_published: bool,
-    loss: float,
-    low: float,
-    high: float,
-    series: str,
-    seeds: int,
+    losses: Sequence[float] | Floats,
+    *,
+    series: str = "",
+    seeds: int = 0,
+    as_published: bool = False,
 ) -> Row:
+    """`losses` are mean, low and high; `series` names the published curve to compare with, if there is one."""
     known = published_points(experiment.key, series).get(epsilon) if series in published(experiment.key) else None
+    loss, low, high = map(float, losses)
     return Row(
         experiment=experiment.name,
         design=design,
@@ -215,12 +207,12 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
         for as_published in (True, False):
             mine = [row.loss for row in rows if row.design == method and row.as_published == as_published]
             hidden = (
-                f"{plots.as_published_label(method)} (off the chart: {min(mine):.0f} at best)"
+                f"{as_published_label(method)} (off the chart: {min(mine):.0f} at best)"
                 if mine and min(mine) > top
                 else None
             )
-            plots.curve(axes[0], rows, method, as_published=as_published, band=method in BANDS, label=hidden)
-        if method in METHODS:
+            curve(axes[0], rows, method, as_published=as_published, band=method in BANDS, label=hidden)
+        if method in PUBLISHED:
             _stars(axes[0], key, _series(method), plots.COLORS[method])
     axes[0].axhline(line["no_privacy"], color="grey", linestyle="-.", linewidth=1, label="no privacy")
     axes[0].axhline(line["constant"], color="grey", linestyle=":", label="constant answer")
@@ -230,7 +222,7 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
     )  # fmt: skip
     for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
         design = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
-        plots.curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
+        curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
         _stars(axes[1], key, f"task_aware_Z{z}", color)
     if latent_dims:
         axes[1].set(xscale="log", xlabel="ε", ylabel="task loss", title="Latent dimension Z (stars: published)")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from rich.progress import track
@@ -19,8 +18,12 @@ from torch import Tensor
 
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Networks, Replicas, apply_task, l1_diameters, standard_laplace
+from taskveil.designs.methods import MethodName
+from taskveil.designs.threads import one_thread
+from taskveil.errors import TaskError
 
-Method = Literal["task_aware", "task_agnostic", "privacy_agnostic"]
+PUBLISHED: tuple[MethodName, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
+"""The paper's designs."""
 
 _NUMBERS_AT_ONCE = 2**23  # inputs of the model at a time, when its answers are judged
 
@@ -61,6 +64,7 @@ class PublishedDesign:
         diameters = l1_diameters(latents[:1] if self.encoder is None else latents)
         return (diameters / (math.sqrt(2.0) * self.replicas.epsilon))[:, None, None]
 
+    @one_thread()
     @torch.no_grad()
     def losses(self, X: Tensor, objective: Objective, *, draws: int = 100, seed: int = 0) -> Tensor:
         """(draws, R): the mean loss over the records X of `objective` for each draw of the noise."""
@@ -77,17 +81,20 @@ class PublishedDesign:
         return torch.stack(found)
 
 
+@one_thread()
 def train(
     X: Tensor,
     objective: Objective,
     replicas: Replicas,
     recipe: Recipe,
     *,
-    method: Method = "task_aware",
+    method: MethodName = "task_aware",
     seed: int = 0,
     progress: bool = False,
 ) -> PublishedDesign:
     """Algorithm 1 (task_aware), or the decoder alone on a frozen encoder: identity, or one learned without noise."""
+    if method not in PUBLISHED:
+        raise TaskError(f"the paper has no {method!r}, only {', '.join(PUBLISHED)}.")
     n, c = X.shape[1], recipe
     middle = [] if c.hidden is None else [c.hidden]
     identity = method == "task_agnostic"

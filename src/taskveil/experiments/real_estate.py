@@ -25,6 +25,7 @@ DIMS = (1, 3, 6)
 
 
 def problem() -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records."""
     X, y = real_estate()
     count = int(0.7 * len(X))
     with torch.random.fork_rng(devices=[]):

@@ -129,5 +129,6 @@ def _percent(share: float | None) -> str:
 
 
 def write_json(path: Path, rows: Iterable[Row]) -> None:
+    """All rows, for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n", encoding="utf-8")

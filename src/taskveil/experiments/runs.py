@@ -16,8 +16,6 @@ from typing import Any
 from taskveil.errors import DataError
 from taskveil.experiments.report import Row
 
-EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
@@ -32,6 +30,7 @@ class Finished:
 
     @classmethod
     def by_running(cls, name: str, seeds: int, *, device: str = "cpu", progress: bool = False) -> Finished:
+        """Run the experiment now."""
         start = time.perf_counter()
         rows = _module(name).run(seeds, device=device, progress=progress)
         return cls(
@@ -57,6 +56,7 @@ class Finished:
         return found if found.seeds == seeds else None
 
     def write(self, folder: Path) -> None:
+        """Keep it in the folder; a reader finds all of it or nothing."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f"{self.name}.json.part"
         draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

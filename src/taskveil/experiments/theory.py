@@ -15,6 +15,8 @@ from taskveil.arrays import Floats
 from taskveil.designs.domain import Ball
 from taskveil.designs.laplace import baselines
 from taskveil.designs.laplace.closed_form import analytic, ball_loss
+from taskveil.designs.moments import LinearProblem
+from taskveil.errors import TaskError
 from taskveil.experiments.report import Row
 from taskveil.losses import Loss
 from taskveil.tasks import LinearTask
@@ -23,8 +25,13 @@ from taskveil.veil import Veil
 SETTINGS = (0.0, 1.0, 2.0)
 RADIUS = 2.0
 RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-DESIGNS = ("task_aware", "task_agnostic", "privacy_agnostic")
 Z = 2
+DESIGNS = {
+    "task_aware": analytic,
+    "task_agnostic": baselines.task_agnostic,
+    "privacy_agnostic": baselines.privacy_agnostic,
+}
+LATENT_DIMS = {"task_aware": None, "task_agnostic": None, "privacy_agnostic": Z}
 DRAWS = 25_000
 
 
@@ -50,15 +57,16 @@ def run(*_: object, **__: object) -> list[Row]:
 
 def closed_form(name: str, eigenvalues: Floats, ratio: float) -> float:
     """The loss at r/ε = `ratio` when L = I and the records fill a centred ball."""
-    v = 8 * ratio**2
+    v, n = 8 * ratio**2, len(eigenvalues)
     match name:
         case "task_aware":
             return ball_loss(eigenvalues, ratio, 1.0)
         case "task_agnostic":
-            n = len(eigenvalues)
             return float(n * v / (1 + n * v) * eigenvalues.sum())
-        case _:
+        case "privacy_agnostic":
             return float(Z * v / (1 + Z * v) * eigenvalues[:Z].sum() + eigenvalues[Z:].sum())
+        case _:
+            raise TaskError(f"there is no closed form for {name!r}, only for {', '.join(DESIGNS)}.")
 
 
 def simulate(name: str, eigenvalues: Floats, epsilon: float) -> Floats:
@@ -71,15 +79,9 @@ def simulate(name: str, eigenvalues: Floats, epsilon: float) -> Floats:
 
 
 def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:
-    ball = Ball(RADIUS, dim=4)
-    match name:
-        case "task_aware":
-            return analytic(records, task, epsilon, ball)
-        case "task_agnostic":
-            # Δ₁ of the identity on the ball is 2r√n, as the closed form assumes.
-            return baselines.task_agnostic(records, task, epsilon, ball)
-        case _:
-            return baselines.privacy_agnostic(records, task, epsilon, ball, Z)
+    """Δ₁ of the identity on the ball is 2r√n, as the closed form of the task-agnostic design assumes."""
+    problem = LinearProblem(X=records, task=task, domain=Ball(RADIUS, dim=4), latent_dim=LATENT_DIMS[name])
+    return DESIGNS[name](problem, epsilon)
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.reading import CLIENT, MANIFEST, read_device, read_files, unpack
+from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, read_device, read_files, unpack
 from taskveil.decoders import Decoder
-from taskveil.errors import ReleaseError, TaskveilError
+from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
 from taskveil.release.manifest import manifest_of, write_files
@@ -28,19 +28,39 @@ class Designed(Protocol):
     """What a release is made of. A `Veil` is one; this room does not need to know more of it."""
 
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """What runs at the user's end."""
+        ...
+
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """What every user is promised."""
+        ...
+
     @property
-    def decoder(self) -> Decoder: ...
+    def decoder(self) -> Decoder:
+        """From reports to estimates."""
+        ...
+
     @property
-    def task(self) -> Task | None: ...
+    def task(self) -> Task | None:
+        """What the estimates are for."""
+        ...
+
     @property
-    def method(self) -> str: ...
+    def method(self) -> str:
+        """How it was designed."""
+        ...
+
     @property
-    def bounds(self) -> LossBounds | None: ...
+    def bounds(self) -> LossBounds | None:
+        """What is proved about its loss."""
+        ...
+
     @property
-    def considered(self) -> tuple[Considered, ...]: ...
+    def considered(self) -> tuple[Considered, ...]:
+        """What else the design looked at."""
+        ...
 
 
 def release_id(veil: Designed) -> str:
@@ -125,5 +145,5 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         return parts, str(client["digest"])
     except ReleaseError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, TaskveilError) as error:
+    except BROKEN as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error}") from error

@@ -10,11 +10,13 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.reading import MANIFEST, SCHEMA, WEIGHTS, canonical, digest
+from taskveil.errors import needs
 
 
 def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], bytes]:
     """The manifest of some content, with the digest that identifies it, and the bytes of its weights."""
-    from safetensors.numpy import save
+    with needs("writing a release"):
+        from safetensors.numpy import save
 
     weights: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     body = {**content, "schema": SCHEMA, "weights_sha256": hashlib.sha256(weights).hexdigest()}

@@ -116,14 +116,3 @@ def test_any_scores_give_exactly_m_distinct_outputs(scores: list[float], count: 
     if np.isfinite(scores).all():
         order = sorted(range(12), key=lambda k: (-scores[k], k))
         assert chosen.tolist() == order[:count]
-
-
-def test_uniform_integers_are_uniform() -> None:
-    for bound in (1, 2, 3, 5, 1000):
-        drawn = entropy.uniform_below(bound, 200_000)
-        cells = np.bincount(drawn % 5 if bound == 1000 else drawn, minlength=min(bound, 5))
-        assert drawn.min() >= 0
-        assert drawn.max() < bound
-        if bound > 1:
-            assert chisquare(cells).pvalue > 1e-6
-    assert all(0 <= entropy.wide_uniform_below(10**30) < 10**30 for _ in range(100))

@@ -10,10 +10,10 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.mechanisms import Response
 from taskveil.designs.codebooks import predictor
-from taskveil.designs.codebooks.answers import answers, costs, own_cost, realise
 from taskveil.designs.codebooks.model import Sample, lloyd, model_codebooks
 from taskveil.designs.domain import Points
 from taskveil.errors import TaskError
+from taskveil.tasks.costs import CrossEntropy
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))
@@ -48,7 +48,7 @@ def classifier() -> nn.Module:
     ("task", "y"), [(tv.ModelTask(regressor()), VALUE), (tv.ModelTask(classifier(), "cross_entropy"), LABEL)]
 )
 def test_worth_its_budget_and_exact(task: tv.ModelTask, y: np.ndarray) -> None:
-    veils = [veil for _, veil in model_codebooks(X, task, (0.5, 3.0, 9.0), Points(X), y)]
+    veils = [veil for _, veil in model_codebooks(X, task, y=y, epsilons=(0.5, 3.0, 9.0), domain=Points(X))]
     losses = [veil.loss(X, y) for veil in veils]
     assert losses[0].mean > losses[1].mean > losses[2].mean
     assert all(loss.exact for loss in losses)
@@ -69,13 +69,14 @@ def test_models_without_gradients_are_searched() -> None:
 
 def test_without_labels_the_model_is_the_truth() -> None:
     task = tv.ModelTask(classifier(), "cross_entropy")
-    ((_, veil),) = model_codebooks(X, task, [6.0], Points(X))
-    own = own_cost(answers(task, X), classes=True).mean()
+    ((_, veil),) = model_codebooks(X, task, y=None, epsilons=[6.0], domain=Points(X))
+    own = task.losses(X, X).mean()
     assert own < veil.loss(X).mean < own + 0.2
 
 
 def test_hostile_records_change_nothing_in_the_guarantee() -> None:
-    ((_, veil),) = model_codebooks(X, tv.ModelTask(classifier(), "cross_entropy"), [2.0], Points(X), LABEL)
+    task = tv.ModelTask(classifier(), "cross_entropy")
+    ((_, veil),) = model_codebooks(X, task, y=LABEL, epsilons=[2.0], domain=Points(X))
     hostile = hostile_records(5)
     (stage,) = veil.mechanism.stages
     favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(hostile)))
@@ -85,31 +86,16 @@ def test_hostile_records_change_nothing_in_the_guarantee() -> None:
 
 
 def test_more_budget_than_can_be_used_is_not_spent() -> None:
-    veils = dict(model_codebooks(X, tv.ModelTask(regressor()), (400.0, 500.0), Points(X), VALUE))
+    task = tv.ModelTask(regressor())
+    veils = dict(model_codebooks(X, task, y=VALUE, epsilons=(400.0, 500.0), domain=Points(X)))
     assert veils[400.0] is veils[500.0]
     assert veils[500.0].guarantee.epsilon <= 28.0
-
-
-def test_codewords_give_the_wanted_answers() -> None:
-    rng = np.random.default_rng(1)
-    task = tv.ModelTask(classifier(), "cross_entropy")
-    wanted = np.array([[0.3, 0.7], [0.9, 0.1], [0.5, 0.5]])
-    assert answers(task, realise(task, wanted, X, rng)) == pytest.approx(wanted, abs=0.02)
-
-
-def test_costs_are_the_loss_up_to_a_term_of_the_truth() -> None:
-    given, truth = RNG.dirichlet(np.ones(3), size=4), RNG.dirichlet(np.ones(3), size=6)
-    assert costs(given, truth, classes=True) == pytest.approx(-truth @ np.log(given).T)
-    squares = ((given[None] - truth[:, None]) ** 2).mean(axis=2)
-    assert costs(given, truth, classes=False) - own_cost(truth, classes=False)[:, None] == pytest.approx(squares)
-    own = costs(truth, truth, classes=True).diagonal()
-    assert own == pytest.approx(own_cost(truth, classes=True))
 
 
 def test_alternation_calibrates_answers_to_the_channel() -> None:
     """With hardly any budget every answer is the base rate; with plenty, the classes themselves."""
     truth = np.eye(2)[LABEL]
-    sample = Sample(predicted=0.98 * truth + 0.01, truth=truth, classes=True)
+    sample = Sample(predicted=0.98 * truth + 0.01, truth=truth, cost=CrossEntropy())
     for epsilon, spread in ((0.01, 0.02), (12.0, 0.9)):
         response = Response.calibrated(size=2, favoured=1, epsilon=epsilon)
         _, wanted = lloyd(sample, response, np.array([[0.6, 0.4], [0.4, 0.6]]))
@@ -141,14 +127,25 @@ def test_a_model_that_answers_nan_is_refused() -> None:
 
 def test_units_do_not_matter() -> None:
     """An attribute in grams counts as in kilograms: what is small in numbers is not what matters little."""
-    in_units = np.array([1e-3, 1.0, 1e4, 10.0, 1e-2])
     losses = []
-    for unit in (np.ones(5), in_units):
+    for unit in (np.ones(5), np.array([1e-3, 1.0, 1e4, 10.0, 1e-2])):
         model = regressor()
         with torch.no_grad():
             model[0].weight /= torch.tensor(unit)
-        ((_, veil),) = model_codebooks(X * unit, tv.ModelTask(model), [6.0], Points(X * unit), VALUE)
+        task, domain = tv.ModelTask(model), Points(X * unit)
+        ((_, veil),) = model_codebooks(X * unit, task, y=VALUE, epsilons=[6.0], domain=domain)
         losses.append(veil.loss(X * unit, VALUE).mean)
     assert losses[0] < 0.1 * VALUE.var()
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
-    assert predictor.units(np.column_stack([X * in_units, np.ones(320)])).tolist() == [*in_units.tolist(), 1.0]
+
+
+def test_the_callers_threads_are_left_alone_between_budgets() -> None:
+    """One thread is for what is computed here: not for whoever holds a half-finished design."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        veils = model_codebooks(X, tv.ModelTask(regressor()), y=VALUE, epsilons=(1.0, 2.0), domain=Points(X))
+        next(veils)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import taskveil as tv
-from taskveil.designs.laplace.clipping import _loss_and_gradient, _start
+from taskveil.designs.domain import Domain, fit_domain
 from taskveil.designs.laplace.closed_form import analytic, ball_loss, water_filling
-from taskveil.designs.moments import Moments
+from taskveil.designs.moments import LinearProblem
+from taskveil.errors import TaskError
 from taskveil.experiments import theory
 
 
@@ -33,7 +34,8 @@ def test_the_bounds_enclose_the_numerical_optimum() -> None:
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, size=(60, 2)) @ np.array([[2.0, 0.4], [0.0, 0.7]])
     task, points = tv.LinearTask(np.array([[1.0, 0.3], [0.2, 1.5]])), tv.Points(X)
-    moments = Moments.of(X, task)
+    problem = LinearProblem(X=X, task=task, domain=points)
+    moments = problem.moments
     P = task.K @ moments.factor
     for epsilon in (0.5, 2.0, 8.0, 30.0):
 
@@ -45,11 +47,12 @@ def test_the_bounds_enclose_the_numerical_optimum() -> None:
 
         starts = [rng.normal(size=4) for _ in range(12)]
         best = min(minimize(loss, s, method="Nelder-Mead", options={"maxiter": 2000}).fun for s in starts)
-        bounds = analytic(X, task, epsilon, points).bounds
+        veil = analytic(problem, epsilon)
+        bounds = veil.bounds
         assert bounds is not None
         assert bounds.lower <= best <= bounds.upper
         # The analytic solution with its true Δ₁ is no worse than its own upper bound.
-        assert best * (1 - 1e-6) <= analytic(X, task, epsilon, points).loss(X).mean <= bounds.upper
+        assert best * (1 - 1e-6) <= veil.loss(X).mean <= bounds.upper
 
 
 @pytest.mark.parametrize("rest", theory.SETTINGS)
@@ -68,32 +71,14 @@ def test_closed_forms_equal_exact_and_simulated_losses(name: str, rest: float) -
 @pytest.mark.parametrize("domain", [None, tv.Box(-100.0, 100.0), tv.Ball(300.0)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0, 40.0])
 def test_refinement_is_never_worse_on_the_design_data(
-    volunteers: np.ndarray, task: tv.LinearTask, domain: object, epsilon: float
+    volunteers: np.ndarray, task: tv.LinearTask, domain: Domain | None, epsilon: float
 ) -> None:
-    from taskveil.designs.domain import fit_domain
-
-    where = fit_domain(domain, volunteers)  # type: ignore[arg-type]
-    plain = analytic(volunteers, task, epsilon, where)
-    refined = tv.design(volunteers, task, epsilon=epsilon, domain=domain, method="task_aware")  # type: ignore[arg-type]
+    plain = analytic(LinearProblem(X=volunteers, task=task, domain=fit_domain(domain, volunteers)), epsilon)
+    refined = tv.design(volunteers, task, epsilon=epsilon, domain=domain, method="task_aware")
     assert refined.loss(volunteers).mean <= plain.loss(volunteers).mean
     assert refined.guarantee.epsilon <= epsilon
     assert plain.bounds is not None
     assert plain.loss(volunteers).mean <= plain.bounds.upper * (1 + 1e-4)
-
-
-@given(st.integers(0, 10**6))
-def test_the_gradient_of_the_refinement(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    coordinates, outputs = rng.normal(size=(200, 3)), rng.normal(size=(200, 2))
-    outputs += coordinates[:, :2]
-    at = _start(coordinates, np.array([3.0, 2.0, 1.0]), 1.0) + 0.2 * rng.normal(size=9)
-    _, gradient = _loss_and_gradient(at, coordinates, outputs, 4.0)
-    for i in range(9):
-        step = np.zeros(9)
-        step[i] = 1e-6
-        up, down = (_loss_and_gradient(at + s, coordinates, outputs, 4.0)[0] for s in (step, -step))
-        # A record may cross its clipping bound inside the step: allow for one such kink.
-        assert gradient[i] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=2e-4)
 
 
 def test_loss_is_the_mean_of_what_really_happens(volunteers: np.ndarray, veil: tv.Veil) -> None:
@@ -129,3 +114,8 @@ def test_units_do_not_matter(volunteers: np.ndarray) -> None:
         for s in (np.ones(6), scale)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_closed_forms_are_known_by_name() -> None:
+    with pytest.raises(TaskError, match="only for task_aware, task_agnostic, privacy_agnostic"):
+        theory.closed_form("codebook", np.ones(4), 0.1)

@@ -15,7 +15,7 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.domain import Points
+from taskveil.designs import Problem
 from taskveil.designs.learned import objective, veils
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
@@ -23,8 +23,8 @@ from taskveil.errors import DataError, TaskError
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(160, 4)) * [1.0, 20.0, 0.05, 3.0] + [0.0, 100.0, 1.0, -7.0]
-UNIT = (X - X.mean(axis=0)) / X.std(axis=0)
-Y = np.tanh(UNIT[:, 0] + 0.5 * UNIT[:, 1]) + 0.05 * RNG.normal(size=160)
+STANDARD = (X - X.mean(axis=0)) / X.std(axis=0)
+Y = np.tanh(STANDARD[:, 0] + 0.5 * STANDARD[:, 1]) + 0.05 * RNG.normal(size=160)
 LABEL = (Y > 0.1).astype(int)
 QUICK = Settings(steps=120, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8)
 
@@ -50,7 +50,7 @@ def veil(task: tv.ModelTask) -> tv.Veil:
 
 
 def constant(task: tv.ModelTask, y: object = None) -> float:
-    targets = task.targets(X, y)
+    targets = task.truth(X, y)
     return float(((targets - targets.mean(axis=0)) ** 2).mean())
 
 
@@ -94,15 +94,14 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
 
     monkeypatch.setattr(veils, "invert", spy)
     for method in ("task_aware", "privacy_agnostic", "task_agnostic"):
-        designed = veils.design_models(
-            X, task, Y, epsilons=[2.0, 9.0], seeds=[0, 5], domain=Points(X), method=method, settings=QUICK
-        )
+        problem = Problem.of(X, task, y=Y)
+        designed = veils.design_models(problem, epsilons=[2.0, 9.0], seeds=[0, 5], method=method, settings=QUICK)
         assert list(designed) == [(2.0, 0), (2.0, 5), (9.0, 0), (9.0, 5)]
         answers, rows = seen["answers"], torch.arange(len(X))
         for place, made in enumerate(designed.values()):
             latents = answers.reports.latents(rows)[place, :, : made.encoder.latent_dim].detach().numpy()
             assert made.encode(X) == pytest.approx(latents, abs=2e-4)
-            width = answers.reports.unit.shape[-1]
+            width = answers.reports.gain.shape[-1]
             reports = torch.zeros(len(answers.reports.replicas), len(X), width)
             drawn = made.privatize(X)
             reports[place, :, : drawn.shape[1]] = torch.tensor(made.mechanism.values(drawn))
@@ -115,8 +114,8 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
 @pytest.mark.usefixtures("quick")
 def test_the_same_seed_gives_the_same_design(task: tv.ModelTask) -> None:
     def weights(seed: int) -> np.ndarray:
-        grid = {"epsilons": [3.0], "seeds": [seed], "domain": Points(X), "settings": QUICK}
-        return veils.design_models(X, task, Y, **grid)[3.0, seed].decoder.layers[0].weights
+        made = veils.design_models(Problem.of(X, task, y=Y), epsilons=[3.0], seeds=[seed], settings=QUICK)
+        return made[3.0, seed].decoder.layers[0].weights
 
     torch.manual_seed(99)
     first = weights(4)
@@ -129,7 +128,7 @@ def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    veils.design_models(X, task, Y, epsilons=[3.0], seeds=[0], domain=Points(X), settings=QUICK)
+    veils.design_models(Problem.of(X, task, y=Y), epsilons=[3.0], seeds=[0], settings=QUICK)
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -217,14 +216,28 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_auto_chooses_among_what_fits() -> None:
-    black_box = tv.ModelTask(RandomForestRegressor(5, random_state=0).fit(X, Y))
-    assert tv.design(X[:60], black_box, epsilon=1.0, y=Y[:60]).method == "codebook"
-    veil = tv.design(X[:60], tv.ModelTask(model()), epsilon=1.0, y=Y[:60])
-    assert {entry.method for entry in veil.considered} == {"codebook", "task_aware"}
-    assert veil.method == min(veil.considered, key=lambda entry: entry.held_out_loss).method
-    with pytest.raises(TaskError, match="several models"):
-        tv.design(X, tv.MultiTask([(black_box, 1.0)]), epsilon=3.0, method="codebook")
+def test_one_thread_and_the_callers_setting_afterwards() -> None:
+    """Two threads gave no speed, and beside other work made learning at least eight times slower."""
+    threads = set()
+
+    def loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if outputs.requires_grad:
+            threads.add(torch.get_num_threads())
+        return (outputs[:, 0] - y) ** 2
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        tv.design(X, tv.ModelTask(model(), loss=loss), epsilon=3.0, y=Y, method="task_aware")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == {1}
+
+
+def test_no_method_means_another(task: tv.ModelTask) -> None:
+    with pytest.raises(TaskError, match="no learned design is named 'codebook'"):
+        veils.design_models(Problem.of(X, task), epsilons=[1.0], seeds=[0], method="codebook")
 
 
 @pytest.mark.usefixtures("quick")

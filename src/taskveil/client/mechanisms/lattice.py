@@ -11,16 +11,28 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Integers, own_arrays
+from taskveil.arrays import Array, Integers, own_arrays
 from taskveil.errors import MechanismError
 
+MOST_CHOICES = 2**23
+"""(budget + 1) · levels of all directions, at most: 100 directions of 255 levels with a budget of 300 are below."""
+MOST_STATES = 2**18
+"""(budget + 1) · directions, at most: with it the tables below stay within 100 MB."""
+MOST_BITS = 1500
+"""Of the number of codewords: e^1000 have 1443, and no response can favour one of more."""
+
 _FAR = np.int64(2**60)  # the cost of what cannot be chosen
+_ROWS_KEPT = 1 << 12  # of the ranking table, which would not fit in memory as a whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,11 +54,17 @@ class Lattice:
         far = (self.levels < -(2**24)).any() or (self.levels > 2**24).any()
         if far or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
             raise MechanismError("lattice levels, lengths or budget are out of range.")
+        states = self.budget + 1
+        if states * len(self.levels) > MOST_CHOICES or states * len(self.counts) > MOST_STATES:
+            raise MechanismError("a lattice of so many directions, levels and so large a budget is too large to count.")
         if any(lengths.min() > 0 for _, lengths in self.directions):
             raise MechanismError("every direction of a lattice needs a level of length 0.")
+        if self._bits > MOST_BITS:
+            raise MechanismError(f"a lattice has fewer than 2^{MOST_BITS} codewords.")
 
     @property
     def dim(self) -> int:
+        """How many directions."""
         return len(self.counts)
 
     @cached_property
@@ -54,6 +72,16 @@ class Lattice:
         """(levels, lengths) of every direction."""
         cuts = np.cumsum(self.counts)[:-1]
         return list(zip(np.split(self.levels, cuts), np.split(self.lengths, cuts), strict=True))
+
+    @property
+    def _bits(self) -> float:
+        """About log₂ of the number of codewords, counted in doubles before whole numbers are let grow."""
+        ways, bits = np.ones(self.budget + 1), 0.0
+        for _, lengths in self.directions:
+            ways = spread(ways, lengths)
+            bits += math.log2(ways[-1])
+            ways /= ways[-1]
+        return bits
 
     @cached_property
     def _within(self) -> list[list[int]]:
@@ -102,37 +130,32 @@ class Lattice:
         return np.stack([levels[n] for (levels, _), n in zip(self.directions, numbers.T, strict=True)], axis=1)
 
     @cached_property
-    def _starts(self) -> list[list[list[int]]]:
-        """_starts[i][left][j]: codewords of directions i, … that come before level j, with `left` to spend."""
-        tables = []
-        for i, (_, lengths) in enumerate(self.directions):
+    def _starts(self) -> Callable[[int, int], list[int]]:
+        """_starts(i, left)[j]: codewords of directions i, … that come before level j, with `left` to spend."""
+        lengths = [lengths.tolist() for _, lengths in self.directions]
+
+        @lru_cache(maxsize=_ROWS_KEPT)
+        def starts(i: int, left: int) -> list[int]:
             after = self._within[i + 1]
-            table = []
-            for left in range(self.budget + 1):
-                sums = [0]
-                for used in lengths.tolist():
-                    sums.append(sums[-1] + (after[left - used] if used <= left else 0))
-                table.append(sums)
-            tables.append(table)
-        return tables
+            return list(accumulate((after[left - used] if used <= left else 0 for used in lengths[i]), initial=0))
+
+        return starts
 
     def rank(self, numbers: list[int]) -> int:
         """The number of a codeword among all, 0 … size − 1."""
         left, place = self.budget, 0
         for i, level in enumerate(numbers):
-            place += self._starts[i][left][level]
+            place += self._starts(i, left)[level]
             left -= int(self.directions[i][1][level])
         return place
 
     def unrank(self, place: int) -> list[int]:
         """The codeword of a number: the inverse of `rank`."""
-        from bisect import bisect_right
-
         if not 0 <= place < self.size:
             raise MechanismError(f"there is no codeword {place}: the lattice has {self.size}.")
         left, numbers = self.budget, []
         for i, (_, lengths) in enumerate(self.directions):
-            starts = self._starts[i][left]
+            starts = self._starts(i, left)
             level = bisect_right(starts, place) - 1
             place -= starts[level]
             left -= int(lengths[level])
@@ -183,9 +206,9 @@ class Lattice:
         return shares
 
 
-def spread(ways: NDArray[np.object_], lengths: Integers) -> NDArray[np.object_]:
+def spread(ways: Array, lengths: Integers) -> Array:
     """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
-    result = np.full(len(ways), 0, dtype=object)
+    result = np.zeros_like(ways)
     for used, times in zip(*np.unique(lengths[lengths < len(ways)], return_counts=True), strict=True):
         result[int(used) :] += int(times) * ways[: len(ways) - int(used)]
     return result

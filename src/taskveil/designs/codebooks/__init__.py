@@ -1,0 +1,1 @@
+"""Reports that are code numbers: for linear tasks and for models."""

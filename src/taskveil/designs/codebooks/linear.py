@@ -11,21 +11,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook, LatticeCodebook, Mechanism, Stage
-from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder, Decoder, LatticeDecoder
-from taskveil.designs.codebooks.fitted_lattice import FittedLattice, fit_lattice
-from taskveil.designs.codebooks.listed import Table, fit_table
-from taskveil.designs.codebooks.stages import FittedStages, fit_stages
-from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
+from taskveil.designs.codebooks.listed import ListedCode, fit_listed
+from taskveil.designs.codebooks.stages import StagedCode, fit_staged
 from taskveil.designs.limits import gaussian_distortion, water_level
-from taskveil.designs.moments import Moments
-from taskveil.tasks import LinearTask
+from taskveil.designs.moments import LinearProblem
+from taskveil.designs.threads import one_thread
 from taskveil.veil import Veil
 
 LISTED = 1024
@@ -33,6 +27,7 @@ LISTED = 1024
 
 JUDGED = 2000  # records that choose between candidates
 FOLDS = 3
+REACH = 1.5  # times the largest latent seen is as far as a device goes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +47,8 @@ class Plan:
         """
         total, best_gain, nats = float(variances.sum()), -1.0, math.log(2)
         for rate in np.linspace(0.0, epsilon, 400)[1:]:
-            told = -math.expm1(-epsilon) / (1.0 + math.exp(rate - epsilon) - math.exp(-epsilon))
-            gain = told**2 * (total - gaussian_distortion(variances, rate))
+            truthful = -math.expm1(-epsilon) / (1.0 + math.exp(rate - epsilon) - math.exp(-epsilon))
+            gain = truthful**2 * (total - gaussian_distortion(variances, rate))
             if gain > best_gain:
                 best_gain, nats = gain, float(rate)
         nats = max(nats, math.log(2))
@@ -62,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableChoice:
+class ListedChoice:
     """A listed codebook of `size` codewords, `favoured` of them favoured, in `dim` directions."""
 
     size: int
@@ -70,9 +65,10 @@ class TableChoice:
     dim: int
     smooth: bool = True
 
-    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> Table:
+    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
+        """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
-        return fit_table(
+        return fit_listed(
             latents,
             size=self.size,
             favoured=self.favoured,
@@ -98,21 +94,23 @@ class LatticeChoice:
         rng: np.random.Generator,  # noqa: ARG002 - nothing random here
         *,
         final: bool = False,  # noqa: ARG002
-    ) -> FittedLattice:
+    ) -> LatticeCode:
+        """A code for latents (N, r)."""
         return fit_lattice(latents, nats=self.nats, spacing=self.spacing, epsilon=epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagesChoice:
+class StagedChoice:
     """Several listed codebooks, each for what the earlier ones left over; equal shares of the budget."""
 
     stages: int
     size: int
     dim: int
 
-    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> FittedStages:
+    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> StagedCode:
+        """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8} if final else {}
-        return fit_stages(
+        return fit_staged(
             latents,
             stages=self.stages,
             size=self.size,
@@ -124,35 +122,33 @@ class StagesChoice:
         )
 
 
-Choice = TableChoice | LatticeChoice | StagesChoice
+Choice = ListedChoice | LatticeChoice | StagedChoice
 
 
-def codebook(
-    X: Floats, task: LinearTask, epsilon: float, domain: Domain, latent_dim: int | None = None, seed: int = 0
-) -> Veil:
+@one_thread()
+def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     """The codebook of least cross-validated expected loss, refitted on all volunteers."""
-    moments = Moments.of(X, task)
-    count = min(moments.relevant, latent_dim or moments.relevant)
-    weights = np.sqrt(moments.eigenvalues[:count])[:, None] * moments.principal_map[:count]
+    moments, count = problem.moments, problem.most
+    variances = moments.eigenvalues[:count]
+    weights = np.sqrt(variances)[:, None] * moments.principal_map[:count]
     rng = np.random.default_rng(seed)
-    latents = ((X - moments.mean) @ weights.T)[rng.permutation(len(X))]
-    with threadpool_limits(1):  # many small products
-        options = candidates(latents, moments.eigenvalues[:count], epsilon)
-        chosen = options[0] if len(options) == 1 else min(
-            options, key=lambda option: _held_out_loss(option, latents[:JUDGED], epsilon, seed)
-        )  # fmt: skip
-        fitted = chosen.fit(latents, epsilon, rng, final=True)
-    box = domain.bounding_box
+    latents = ((problem.X - moments.mean) @ weights.T)[rng.permutation(len(problem.X))]
+    options = candidates(latents, variances, epsilon)
+    chosen = options[0] if len(options) == 1 else min(
+        options, key=lambda option: _held_out_loss(option, latents[:JUDGED], epsilon, seed)
+    )  # fmt: skip
+    code = chosen.fit(latents, epsilon, rng, final=True)
+    back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
+    mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
+    box = problem.domain.bounding_box
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ moments.mean)
-    back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(moments.eigenvalues[:count], 1e-300))
-    mechanism, decoder = _parts(fitted, encoder, latents, back, moments.mean)
-    return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=task, method="codebook")
+    return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method="codebook")
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choice]:
     """What the plan leaves open."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
-        return [TableChoice(size=2, favoured=1, dim=1, smooth=False)]
+        return [ListedChoice(size=2, favoured=1, dim=1, smooth=False)]
     plan = Plan.of(variances, epsilon)
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
@@ -162,7 +158,7 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
                 size = min(size, LISTED) if favoured == 1 else size
                 if size <= LISTED:  # K/m cells span K/m − 1 directions
                     dim = min(plan.active, max(1, round(size / favoured) - 1))
-                    options.append(TableChoice(size=size, favoured=favoured, dim=dim))
+                    options.append(ListedChoice(size=size, favoured=favoured, dim=dim))
     if plan.nats > math.log(LISTED / 4):
         options += [
             LatticeChoice(nats=plan.nats + more, spacing=factor * math.sqrt(12 * plan.level))
@@ -172,10 +168,10 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
         stages = math.ceil(epsilon / 10.0) + 1
         part = Plan.of(variances, epsilon / stages)
         size = min(LISTED // stages, max(2, round(math.exp(part.nats))))
-        options.append(StagesChoice(stages=stages, size=size, dim=min(part.active, max(1, size - 1))))
+        options.append(StagedChoice(stages=stages, size=size, dim=min(part.active, max(1, size - 1))))
     distinct = len(np.unique(latents.round(9), axis=0))
     if 1 < distinct <= min(LISTED, len(latents) // 4):  # categorical records: a codeword each
-        options.append(TableChoice(size=distinct, favoured=1, dim=latents.shape[1], smooth=False))
+        options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smooth=False))
     return list(dict.fromkeys(options))
 
 
@@ -186,31 +182,3 @@ def _held_out_loss(option: Choice, latents: Floats, epsilon: float, seed: int) -
         for f in range(FOLDS)
     ]
     return float(np.mean(losses))
-
-
-def _parts(
-    fitted: Table | FittedLattice | FittedStages, encoder: LinearEncoder, latents: Floats, back: Floats, mean: Floats
-) -> tuple[Mechanism, Decoder]:
-    """Mechanism and decoder on the integer grid. `back` (n, r) leads from latents to records."""
-    reach = 1.5 * np.abs(latents).max(axis=0) + 1e-300
-    if isinstance(fitted, FittedLattice):
-        edge = np.minimum(np.ceil(reach / fitted.step), 2.0**24).astype(np.int64)
-        region = BoxRegion(step=fitted.step, low=-edge, high=edge)
-        mechanism: Mechanism = LatticeCodebook(region=region, lattice=fitted.lattice, response=fitted.response)
-        return mechanism, LatticeDecoder(lattice=fitted.lattice, step=fitted.step, weights=back, offset=mean)
-    region = box_region(-reach, reach)
-    tables = fitted.tables if isinstance(fitted, FittedStages) else (fitted,)
-    stages, codewords = [], []
-    for table in tables:
-        points = np.zeros((len(table.codewords), encoder.latent_dim))
-        points[:, : table.codewords.shape[1]] = table.codewords
-        k = np.rint(points / region.step).astype(np.int64)
-        # The nearest codewords are those of the highest 2 k·c − |c|², in whole numbers.
-        stages.append(Stage(vectors=2 * k, offsets=-(k**2).sum(axis=1), shifts=k, response=table.response))
-        codewords.append(points @ back.T)
-    codewords[0] += mean
-    sizes = np.array([len(part) for part in codewords])
-    return (
-        Codebook(region=region, stages=tuple(stages)),
-        CodewordDecoder(codewords=np.concatenate(codewords), sizes=sizes),
-    )

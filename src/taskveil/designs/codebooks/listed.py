@@ -6,19 +6,22 @@ the mean of the records given its report, under the exact channel; given codewor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.arrays import Floats
-from taskveil.client.mechanisms import Response
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.decoders import CodewordDecoder
+from taskveil.designs.laplace.build import box_region
 
 _ROWS = 512  # records at a time: the scores stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ListedCode:
     """Codewords (K, d) for the first d latents; the remaining latents are decoded as their mean, zero."""
 
     codewords: Floats
@@ -31,8 +34,40 @@ class Table:
         nearest = np.partition(distances, self.response.favoured - 1, axis=1)[:, : self.response.favoured]
         return np.asarray(self.response.extra * nearest.sum(axis=1) + self.response.base * distances.sum(axis=1))
 
+    def parts(self, reach: Floats, back: Floats, mean: Floats) -> tuple[Codebook, CodewordDecoder]:
+        """Mechanism and decoder on the integer grid; see `staged_parts`."""
+        return staged_parts((self,), reach, back, mean)
 
-def fit_table(
+
+def staged_parts(
+    codes: Sequence[ListedCode], reach: Floats, back: Floats, mean: Floats
+) -> tuple[Codebook, CodewordDecoder]:
+    """One stage per code, on the integer grid.
+
+    Args:
+        codes: each for what those before it left over.
+        reach: (r,), latents are bounded to ± reach.
+        back: (n, r), leads from latents to records.
+        mean: (n,), the record of latent zero.
+    """
+    region = box_region(-reach, reach)
+    stages, codewords = [], []
+    for code in codes:
+        points = np.zeros((len(code.codewords), len(reach)))
+        points[:, : code.codewords.shape[1]] = code.codewords
+        k = np.rint(points / region.step).astype(np.int64)
+        # The nearest codewords are those of the highest 2 k·c − |c|², in whole numbers.
+        stages.append(Stage(vectors=2 * k, offsets=-(k**2).sum(axis=1), shifts=k, response=code.response))
+        codewords.append(points @ back.T)
+    codewords[0] += mean
+    sizes = np.array([len(part) for part in codewords])
+    return (
+        Codebook(region=region, stages=tuple(stages)),
+        CodewordDecoder(codewords=np.concatenate(codewords), sizes=sizes),
+    )
+
+
+def fit_listed(
     latents: Floats,
     *,
     size: int,
@@ -44,8 +79,21 @@ def fit_table(
     draws: int = 4000,
     starts: int = 1,
     rounds: int = 15,
-) -> Table:
-    """The best of a few starts, judged on the (smoothed) sample itself."""
+) -> ListedCode:
+    """The best of a few starts, judged on the (smoothed) sample itself.
+
+    Args:
+        latents: of the volunteers (N, r).
+        size: K, how many codewords.
+        favoured: m, how many of them a record favours.
+        dim: the first so many latents are coded.
+        epsilon: the budget of the report.
+        smooth: fit to draws from a smoothed density instead of the few records themselves.
+        rng: picks starts and draws.
+        draws: at least this many when smoothing.
+        starts: random starts, fewer for large codes.
+        rounds: alternations for each.
+    """
     response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)
     sample = smoothed(latents[:, :dim], max(draws, 24 * size), rng) if smooth else latents[:, :dim]
     distinct = np.unique(sample, axis=0)
@@ -54,8 +102,8 @@ def fit_table(
         codewords = distinct[rng.choice(len(distinct), size, replace=len(distinct) < size)]
         for _ in range(rounds):
             codewords = _posterior_means(sample, _nearest(sample, codewords, favoured), response)
-        fits.append(Table(codewords=codewords, response=response))
-    return min(fits, key=lambda table: float(table.losses(sample).mean())) if len(fits) > 1 else fits[0]
+        fits.append(ListedCode(codewords=codewords, response=response))
+    return min(fits, key=lambda code: float(code.losses(sample).mean())) if len(fits) > 1 else fits[0]
 
 
 def smoothed(latents: Floats, count: int, rng: np.random.Generator) -> Floats:

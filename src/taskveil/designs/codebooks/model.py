@@ -1,6 +1,6 @@
 """The codebook design for a model: a report is one of K answers, chosen so that the model's expected loss is least.
 
-The loss of an answer is linear in the truth (see `designs.codewords`), so a device needs to know one thing about its
+The loss of an answer is linear in the truth (see `tasks.costs`), so a device needs to know one thing about its
 record: the expected truth, which a light predictor estimates. It favours the m answers of least predicted cost; the
 best answer to a report is the mean truth given the report under the exact channel; Lloyd's alternation finds both, K
 and m by cross-validation.
@@ -20,12 +20,14 @@ from scipy.sparse import csr_array
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.decoders import CodewordDecoder
-from taskveil.designs.codebooks.answers import LEAST, answers, costs, own_cost, realise
+from taskveil.designs.codebooks.answers import realise
 from taskveil.designs.codebooks.predictor import fit_predictor
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import box_region
+from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
+from taskveil.tasks.costs import LinearInTruth, OwnLoss
 from taskveil.veil import Veil
 
 LISTED = 512  # the most codewords
@@ -39,14 +41,14 @@ _GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Predicted and true statistic of every volunteer (N, S), and whether they are class probabilities."""
+    """The truth of every volunteer (N, S), what a device would predict of it (N, S), and the loss of answers to it."""
 
     predicted: Floats
     truth: Floats
-    classes: bool
+    cost: LinearInTruth
 
     def __getitem__(self, rows: Any) -> Sample:
-        return Sample(predicted=self.predicted[rows], truth=self.truth[rows], classes=self.classes)
+        return Sample(predicted=self.predicted[rows], truth=self.truth[rows], cost=self.cost)
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -55,31 +57,43 @@ class Sample:
 def model_codebooks(
     X: Floats,
     task: ModelTask,
+    *,
+    y: Any,
     epsilons: Iterable[float],
     domain: Domain,
-    y: Any = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> Iterator[tuple[float, Veil]]:
-    """For every budget the codebook of least cross-validated loss, each as soon as it is there."""
-    if callable(task.loss):
+    """For every budget the codebook of least cross-validated loss, each as soon as it is there.
+
+    Args:
+        X: the volunteers' records (N, n).
+        task: the model and its loss, which must be linear in the truth.
+        y: the volunteers' labels, or None where the model itself is the truth.
+        epsilons: the budgets.
+        domain: where records may lie.
+        seed: of everything random.
+        device: where torch computes.
+    """
+    cost = task.cost
+    if isinstance(cost, OwnLoss):
         raise TaskError('codebooks need loss="mse" or "cross_entropy"; use method="task_aware" for a loss of your own.')
-    classes, truth = task.loss == "cross_entropy", task.targets(X, y)
-    if not np.isfinite(truth).all():
-        raise TaskError("the task's answers or labels are not finite on the volunteers' records.")
+    truth = task.truth(X, y)
     # What a record says about the answer does not depend on the budget.
-    predictor = fit_predictor(X, truth, classes=classes, seed=seed, device=device)
-    sample = Sample(predicted=predictor.held_out, truth=truth, classes=classes)
+    predictor = fit_predictor(X, truth, cost=cost, seed=seed, device=device)
+    sample = Sample(predicted=predictor.held_out, truth=truth, cost=cost)
     box = domain.bounding_box
     encoder = predictor.encoder(box.low, box.high)
     made: dict[float, Veil] = {}
     for epsilon in epsilons:
         budget = min(epsilon, _LARGEST_EPSILON)
         if budget not in made:
-            codewords, response = _fit(task, sample, budget, X, np.random.default_rng(seed), device)
+            rng = np.random.default_rng(seed)
+            response, wanted = _wanted_answers(sample, budget, rng)
+            codewords = realise(task, cost, wanted, X, rng=rng, device=device)
             made[budget] = Veil(
                 encoder=encoder,
-                mechanism=_mechanism(answers(task, codewords), sample, response),
+                mechanism=_mechanism(task.answers(codewords), sample, response),
                 decoder=CodewordDecoder(codewords=codewords, sizes=np.array([len(codewords)])),
                 task=task,
                 method="codebook",
@@ -87,19 +101,13 @@ def model_codebooks(
         yield epsilon, made[budget]
 
 
-def _fit(
-    task: ModelTask, sample: Sample, epsilon: float, X: Floats, rng: np.random.Generator, device: str
-) -> tuple[Floats, Response]:
-    """Codewords (K, n) and the channel that reports them."""
+@one_thread()
+def _wanted_answers(sample: Sample, epsilon: float, rng: np.random.Generator) -> tuple[Response, Floats]:
+    """The channel that reports them, and the answers (K, S) that cost least behind it."""
     response = _choose(sample, epsilon, rng)
     starts = (_spread_out(sample, response.size, rng) for _ in range(6))
     _, wanted = min((lloyd(sample, response, start) for start in starts), key=lambda found: found[0])
-    codewords = realise(task, wanted, X, rng, device)
-    if not np.isfinite(answers(task, codewords)).all():
-        raise TaskError(
-            "the model answers NaN at a codeword; does it cope with all inputs inside the volunteers' range?"
-        )
-    return codewords, response
+    return response, wanted
 
 
 def lloyd(sample: Sample, response: Response, start: Floats, steps: int = 40) -> tuple[float, Floats]:
@@ -110,11 +118,11 @@ def lloyd(sample: Sample, response: Response, start: Floats, steps: int = 40) ->
     columns = np.hstack([sample.truth, sample.predicted, np.ones((len(sample), 1))])
     value = last
     for _ in range(steps):
-        favoured = _favour(costs(wanted, sample.predicted, classes=sample.classes), response.favoured)
+        favoured = _favour(sample.cost.scores(wanted, sample.predicted), response.favoured)
         sums = _given_reports(columns, favoured, response)
         truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
         wanted = (truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING)
-        value = float((np.diag(costs(wanted, truth / mass, classes=sample.classes)) * mass[:, 0]).sum() / len(sample))
+        value = float((np.diag(sample.cost.scores(wanted, truth / mass)) * mass[:, 0]).sum() / len(sample))
         if value > last - 1e-4 * abs(last):
             break
         last = value
@@ -138,12 +146,12 @@ def _favour(cost: Floats, count: int) -> NDArray[np.intp]:
 def _spread_out(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
     """(size, S): k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step.
     Its first K are a start of K."""
-    p = sample.predicted
-    soft = 0.9 * p + 0.1 * p.mean(axis=0) if sample.classes else p
-    floor = own_cost(p, classes=sample.classes)[:, None]
+    p, cost = sample.predicted, sample.cost
+    soft = cost.softened(p)
+    floor = cost.least_scores(p)[:, None]
 
     def gap(rows: list[int]) -> Floats:
-        return np.maximum(costs(soft[rows], p, classes=sample.classes) - floor, 0.0)
+        return np.maximum(cost.scores(soft[rows], p) - floor, 0.0)
 
     chosen = [int(rng.integers(len(p)))]
     least = gap(chosen)[:, 0]
@@ -186,11 +194,11 @@ def _choose(sample: Sample, epsilon: float, rng: np.random.Generator) -> Respons
 
 def _expected(sample: Sample, wanted: Floats, response: Response) -> Floats:
     """The exact expected loss of every record."""
-    favoured = _favour(costs(wanted, sample.predicted, classes=sample.classes), response.favoured)
-    values = costs(wanted, sample.truth, classes=sample.classes)
-    told = np.take_along_axis(values, favoured, axis=1).sum(axis=1)
-    own = 0.0 if sample.classes else (sample.truth**2).mean(axis=1)
-    return np.asarray(response.extra * told + response.base * values.sum(axis=1) + own)
+    favoured = _favour(sample.cost.scores(wanted, sample.predicted), response.favoured)
+    scores = sample.cost.scores(wanted, sample.truth)
+    of_favoured = np.take_along_axis(scores, favoured, axis=1).sum(axis=1)
+    expected = response.extra * of_favoured + response.base * scores.sum(axis=1)
+    return np.asarray(expected + sample.cost.left_out(sample.truth))
 
 
 def _candidates(epsilon: float, records: int, outputs: int) -> list[tuple[int, int]]:
@@ -203,15 +211,7 @@ def _candidates(epsilon: float, records: int, outputs: int) -> list[tuple[int, i
 
 def _mechanism(given: Floats, sample: Sample, response: Response) -> Codebook:
     """Scores in whole numbers: the negative cost of every answer, linear in the predicted truth."""
-    if sample.classes:
-        region = box_region(np.zeros(given.shape[1]), np.ones(given.shape[1]))
-        vectors = np.rint(np.log(np.maximum(given, LEAST)) * 2.0**20).astype(np.int64)
-        offsets = np.zeros(len(given), dtype=np.int64)
-    else:
-        low, high = sample.predicted.min(axis=0), sample.predicted.max(axis=0)
-        reach = 0.5 * (high - low) + 1e-9
-        region = box_region(low - reach, high + reach)
-        points = np.rint(given / region.step).astype(np.int64)
-        vectors, offsets = 2 * points, -(points**2).sum(axis=1)
+    region = box_region(*sample.cost.latent_range(sample.predicted))
+    vectors, offsets = sample.cost.whole_scores(given, region.step)
     stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=response)
     return Codebook(region=region, stages=(stage,))

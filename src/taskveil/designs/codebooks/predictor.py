@@ -1,7 +1,7 @@
 """A light predictor of what the task is judged by: one hidden layer, cross-fitted.
 
 One network per fold is trained on the other folds, all side by side. Their average is itself one hidden layer (the
-units side by side) and becomes the device's encoder; the prediction of every record by the network that never saw it
+neurons side by side) and becomes the device's encoder; the prediction of every record by the network that never saw it
 is what codebooks are fitted to, so that nothing is calibrated on scores that memorised their labels.
 """
 
@@ -17,6 +17,8 @@ from torch import Tensor
 from taskveil.arrays import Floats
 from taskveil.client.encoders import HiddenEncoder
 from taskveil.designs.learned.batches import Records
+from taskveil.designs.threads import one_thread
+from taskveil.tasks.costs import LinearInTruth
 
 HIDDEN, FOLDS, STEPS, BATCH = 32, 5, 1500, 256
 RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
@@ -27,14 +29,14 @@ _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, and `held_out` (N, S): the targets predicted for
-    every volunteer by the network that did not see it."""
+    """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, its softmax where outputs are `logits`, and
+    `held_out` (N, S): the truth predicted for every volunteer by the network that did not see it."""
 
     hidden_weights: Floats
     hidden_offset: Floats
     weights: Floats
     offset: Floats
-    classes: bool
+    logits: bool
     held_out: Floats
 
     def encoder(self, low: Floats, high: Floats) -> HiddenEncoder:
@@ -46,27 +48,34 @@ class Predictor:
             hidden_offset=self.hidden_offset,
             weights=self.weights,
             offset=self.offset,
-            softmax=self.classes,
+            softmax=self.logits,
         )
 
 
-def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, device: str = "cpu") -> Predictor:
-    """Minimise squared error, or cross-entropy where targets (N, S) are class probabilities."""
+@one_thread()
+def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, device: str = "cpu") -> Predictor:
+    """The predictor of least `cost`.
+
+    Args:
+        X: the volunteers' records (N, n).
+        truth: what is to be predicted of them (N, S).
+        cost: the loss that decides what a good prediction is.
+        seed: of first weights, folds, batches and dropout.
+        device: where torch computes.
+    """
     random = torch.Generator(device).manual_seed(seed)
-    truth = torch.as_tensor(targets, dtype=torch.float32, device=device)
-    (count, width), outputs = X.shape, truth.shape[1]
-    unit = units(X)
-    variance = (X / unit).var(axis=0)
-    # Rows of about unit length; a constant attribute is harmless.
-    scale = unit * np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
+    goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
+    (count, width), outputs = X.shape, goal.shape[1]
+    magnitude = magnitudes(X)
+    variance = (X / magnitude).var(axis=0)
+    # Rows of about length one; a constant attribute is harmless.
+    scale = magnitude * np.sqrt((variance + _FLOOR * variance.mean() + 1e-30) * width)
     center = X.mean(axis=0)
     scaled = Records.of((X - center) / scale, device)
-    shift, spread = torch.zeros(outputs, device=device), torch.ones(outputs, device=device)
-    if not classes:
-        shift, spread = truth.mean(0), truth.std(0, unbiased=False) + 1e-9
+    shift, spread = cost.standard(goal)
     fold = torch.randperm(count, generator=random, device=device) % FOLDS
     networks = _Networks(width, outputs, random, device)
-    average, held_out = networks.train(scaled, (truth - shift) / spread, fold, classes, random)
+    average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, random)
 
     def numbers(value: Tensor) -> Floats:
         return np.asarray(value.double().cpu().numpy())
@@ -78,14 +87,14 @@ def fit_predictor(X: Floats, targets: Floats, *, classes: bool, seed: int, devic
         hidden_offset=hidden_offset.reshape(-1),
         weights=numbers((average[2] / FOLDS * spread).reshape(-1, outputs).T),
         offset=numbers(average[3].mean(0)[0] * spread + shift),
-        classes=classes,
-        held_out=numbers(held_out.softmax(-1) if classes else held_out * spread + shift),
+        logits=bool(cost.logits),
+        held_out=numbers(cost.tensor_answers(held_out * spread + shift)),
     )
 
 
-def units(X: Floats) -> Floats:
-    """(n,): what every attribute is measured in, to a power of ten, so that all span about one and grams count as
-    kilograms do; attributes that were scaled already stay as they are, and constant ones."""
+def magnitudes(X: Floats) -> Floats:
+    """(n,): the power of ten that every attribute spans. Divided by it all span about one, and grams count as kilograms
+    do; attributes that were scaled already stay as they are, and constant ones."""
     extent = np.ptp(X, axis=0)
     return np.asarray(10.0 ** np.round(np.log10(np.where(extent > 0, np.minimum(extent, 1e300), 1.0))))
 
@@ -103,7 +112,7 @@ class _Networks:
             normal(FOLDS, HIDDEN, outputs) * 0.5 * HIDDEN**-0.5,
             torch.zeros(FOLDS, 1, outputs, device=device),
         ]
-        # Inputs have unit length and the first layer entries of order one, so its steps must be larger.
+        # Inputs have length one and the first layer entries of order one, so its steps must be larger.
         rates = [RATE * width**0.5, RATE, RATE, RATE]
         groups = [
             {"params": [p.requires_grad_()], "lr": rate, "weight_decay": DECAY if p.shape[1] > 1 else 0.0}
@@ -126,7 +135,7 @@ class _Networks:
         )
 
     def train(
-        self, x: Records, truth: Tensor, fold: Tensor, classes: bool, random: torch.Generator
+        self, x: Records, truth: Tensor, fold: Tensor, cost: LinearInTruth, random: torch.Generator
     ) -> tuple[list[Tensor], Tensor]:
         """Averaged parameters at the step of least pooled held-out loss, and the held-out outputs (N, S) there."""
         keep = (fold[None] != torch.arange(FOLDS, device=x.device)[:, None]).float()
@@ -137,7 +146,8 @@ class _Networks:
             pick = next(batches)
             mask = torch.rand(len(pick), x.width, generator=random, device=x.device) > DROPOUT
             weight = keep[:, pick]
-            losses = _losses(self.forward(x[pick] * mask / (1 - DROPOUT), self.parameters), truth[pick], classes)
+            outputs = self.forward(x[pick] * mask / (1 - DROPOUT), self.parameters)
+            losses = cost.tensor_losses(outputs, truth[pick])
             self.optimizer.zero_grad(set_to_none=True)
             (FOLDS * (losses * weight).sum() / weight.sum()).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
@@ -146,7 +156,7 @@ class _Networks:
                     mean.lerp_(parameter, 1 - min(AVERAGING, step / (step + 10)))
                 if step % _EVERY == 0:
                     outputs = self._held_out(x, average, fold)
-                    value = float(_losses(outputs, truth, classes).mean())
+                    value = float(cost.tensor_losses(outputs, truth).mean())
                     if value < best:
                         best, best_step, held = value, step, outputs
                         chosen = [mean.clone() for mean in average]
@@ -159,9 +169,3 @@ def _batches(count: int, random: torch.Generator, device: torch.device) -> itert
     """Endless random mini-batches, epoch after epoch."""
     epochs = (torch.split(torch.randperm(count, generator=random, device=device), BATCH) for _ in itertools.count())
     return itertools.chain.from_iterable(epochs)
-
-
-def _losses(outputs: Tensor, truth: Tensor, classes: bool) -> Tensor:
-    if classes:
-        return -(truth * outputs.log_softmax(-1)).sum(-1)
-    return (outputs - truth).square().mean(-1)

@@ -1,0 +1,1 @@
+"""Laplace noise on a few linear combinations: the paper's closed form, its clipped refinement, and the baselines."""

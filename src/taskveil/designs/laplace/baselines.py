@@ -4,57 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from taskveil.arrays import Floats
 from taskveil.decoders import AffineDecoder
-from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import build_linear
 from taskveil.designs.laplace.closed_form import loss_bounds
-from taskveil.designs.moments import Moments
-from taskveil.tasks import LinearTask
+from taskveil.designs.moments import LinearProblem
 from taskveil.veil import Veil
 
+USUAL_DIM = 3
+"""Latents of the privacy-agnostic design when nobody says how many: the paper's choice."""
 
-def task_agnostic(X: Floats, task: LinearTask, epsilon: float, domain: Domain) -> Veil:
+
+def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
     """Noise on the record itself (φ = x − μ), with the best affine decoder."""
-    moments = Moments.of(X, task)
-    bounds = loss_bounds(moments, domain, epsilon)
-    weights = np.eye(X.shape[1])
-    return build_linear(X, task, domain, weights, -moments.mean, epsilon, method="task_agnostic", bounds=bounds)
-
-
-def privacy_agnostic(
-    X: Floats, task: LinearTask, epsilon: float, domain: Domain, latent_dim: int | None = None
-) -> Veil:
-    """The top principal directions of the task with equal scales (Z = 3 unless told), with the best affine decoder."""
-    moments = Moments.of(X, task)
-    bounds = loss_bounds(moments, domain, epsilon)
-    weights = moments.principal_map[: latent_dim or 3]
     return build_linear(
-        X, task, domain, weights, -weights @ moments.mean, epsilon, method="privacy_agnostic", bounds=bounds
+        problem,
+        epsilon,
+        weights=np.eye(problem.X.shape[1]),
+        offset=-problem.moments.mean,
+        method="task_agnostic",
+        bounds=loss_bounds(problem, epsilon),
     )
 
 
-def matrix_factorization(
-    X: Floats, task: LinearTask, epsilon: float, domain: Domain, latent_dim: int | None = None
-) -> Veil:
+def privacy_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
+    """The top principal directions of the task with equal scales, with the best affine decoder."""
+    weights = problem.moments.principal_map[: problem.latent_dim or USUAL_DIM]
+    return build_linear(
+        problem,
+        epsilon,
+        weights=weights,
+        offset=-weights @ problem.moments.mean,
+        method="privacy_agnostic",
+        bounds=loss_bounds(problem, epsilon),
+    )
+
+
+def matrix_factorization(problem: LinearProblem, epsilon: float) -> Veil:
     """K = D E with the decoder forced to the pseudo-inverse: unbiased, so it never trades noise for bias.
 
     On a ball the loss v Σσ² Σλᵢ/σᵢ² is least for σᵢ² ∝ √λᵢ.
     """
-    moments = Moments.of(X, task)
-    bounds = loss_bounds(moments, domain, epsilon)
-    count = min(moments.relevant, latent_dim or moments.relevant)
+    moments, count = problem.moments, problem.most
     scales = np.maximum(moments.eigenvalues[:count], np.finfo(float).tiny) ** 0.25
     weights = scales[:, None] * moments.principal_map[:count]
-    decoder = AffineDecoder(weights=moments.factor @ moments.directions[:, :count] / scales, offset=moments.mean)
     return build_linear(
-        X,
-        task,
-        domain,
-        weights,
-        -weights @ moments.mean,
+        problem,
         epsilon,
+        weights=weights,
+        offset=-weights @ moments.mean,
         method="matrix_factorization",
-        decoder=decoder,
-        bounds=bounds,
+        decoder=AffineDecoder(weights=moments.factor @ moments.directions[:, :count] / scales, offset=moments.mean),
+        bounds=loss_bounds(problem, epsilon),
     )

@@ -10,10 +10,10 @@ from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.decoders import AffineDecoder, least_squares_decoder
 from taskveil.designs.domain import Domain, Points
+from taskveil.designs.moments import LinearProblem
 from taskveil.designs.sensitivity import sign_vectors
 from taskveil.errors import SensitivityError
 from taskveil.losses import LossBounds
-from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 GRID_BITS = 20
@@ -24,27 +24,35 @@ MAX_SIGN_REGION = 10
 
 
 def build_linear(
-    X: Floats,
-    task: LinearTask,
-    domain: Domain,
-    weights: Floats,
-    offset: Floats,
+    problem: LinearProblem,
     epsilon: float,
     *,
+    weights: Floats,
+    offset: Floats,
     method: str,
     region: Region | None = None,
     decoder: AffineDecoder | None = None,
     bounds: LossBounds | None = None,
 ) -> Veil:
-    """A veil that encodes φ = weights x + offset, bounds it to `region` (default: the image of the domain) and decodes
-    with the least-squares decoder of the sample (default)."""
-    box = domain.bounding_box
+    """A veil that encodes φ = weights x + offset.
+
+    Args:
+        problem: the volunteers, the task and the domain.
+        epsilon: the budget of one report.
+        weights: (Z, n).
+        offset: (Z,).
+        method: the name the veil bears.
+        region: what φ is bounded to; by default the image of the domain.
+        decoder: by default the least-squares decoder of the sample.
+        bounds: what is known about the least loss.
+    """
+    box = problem.domain.bounding_box
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
-    region = region or image_region(domain, encoder, weights, offset)
+    region = region or image_region(problem.domain, encoder, weights, offset)
     mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
     if decoder is None:
-        decoder = least_squares_decoder(mechanism.bound(encoder(X)), X, mechanism.noise_variance)
-    return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=task, method=method, bounds=bounds)
+        decoder = least_squares_decoder(mechanism.bound(encoder(problem.X)), problem.X, mechanism.noise_variance)
+    return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method, bounds=bounds)
 
 
 def grid_step(extent: float) -> float:

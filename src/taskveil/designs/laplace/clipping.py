@@ -11,17 +11,16 @@ M = S + diag(8/εᵢ²) the best decoder leaves the loss tr Cov(y) − tr(A M⁻
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from taskveil.arrays import Floats
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.laplace.build import box_region
-from taskveil.designs.moments import Moments
+from taskveil.designs.moments import LinearProblem, Moments
+from taskveil.designs.threads import one_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +32,16 @@ class ClippedMap:
     region: BoxRegion
 
 
-def refined_boxes(X: Floats, moments: Moments, epsilon: float, latent_dim: int | None) -> list[ClippedMap]:
+@one_thread()
+def refined_maps(problem: LinearProblem, epsilon: float) -> list[ClippedMap]:
     """Locally optimal clipped maps for several latent dimensions and starting widths."""
-    with threadpool_limits(1):  # thousands of tiny products: waking threads for them costs ten times the work
-        return list(_searches(X, moments, epsilon, latent_dim))
-
-
-def _searches(X: Floats, moments: Moments, epsilon: float, latent_dim: int | None) -> Iterator[ClippedMap]:
-    coordinates = (X - moments.mean) @ moments.principal_map.T
-    most = min(moments.relevant, latent_dim or moments.relevant)
+    moments = problem.moments
+    coordinates = (problem.X - moments.mean) @ moments.principal_map.T
     outputs = coordinates[:, : moments.relevant] * np.sqrt(moments.eigenvalues[: moments.relevant])
-    for count in _dimensions_to_try(most, epsilon):
+    found = []
+    for count in _dimensions_to_try(problem.most, epsilon):
         for start_width in (0.3, 1.0, 2.0):
-            found = minimize(
+            result = minimize(
                 _loss_and_gradient,
                 _start(coordinates[:, :count], moments.eigenvalues[:count], start_width),
                 args=(coordinates[:, :count], outputs, epsilon),
@@ -53,7 +49,8 @@ def _searches(X: Floats, moments: Moments, epsilon: float, latent_dim: int | Non
                 method="L-BFGS-B",
                 options={"maxiter": 300},
             )
-            yield _as_map(found.x, moments)
+            found.append(_as_map(result.x, moments))
+    return found
 
 
 def _dimensions_to_try(most: int, epsilon: float) -> list[int]:

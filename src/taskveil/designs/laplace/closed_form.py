@@ -10,12 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import build_linear
-from taskveil.designs.laplace.clipping import refined_boxes
-from taskveil.designs.moments import Moments
+from taskveil.designs.laplace.clipping import refined_maps
+from taskveil.designs.moments import LinearProblem
 from taskveil.losses import LossBounds
-from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 
@@ -44,48 +42,55 @@ def ball_loss(eigenvalues: Floats, radius: float, epsilon: float) -> float:
     return float(v / (1 + count * v) * np.sqrt(eigenvalues[:count]).sum() ** 2 + eigenvalues[count:].sum())
 
 
-def loss_bounds(moments: Moments, domain: Domain, epsilon: float) -> LossBounds:
+def loss_bounds(problem: LinearProblem, epsilon: float) -> LossBounds:
     """The theorem: the least loss of a linear Laplace design lies between those of two balls.
 
     The theorem's inner radius can always be taken as at least 1. It enters through Δ₁² ≥ mean over s of width(Eᵀs)²,
     and a distribution of variance ‖u‖² in direction u needs a width of at least 2‖u‖ there (Popoviciu), as if a unit
     ball lay inside the domain.
     """
-    inner, outer = domain.radii(moments.mean, moments.factor, moments.inverse)
-    eigenvalues = moments.eigenvalues
+    inner, outer = _radii(problem)
+    eigenvalues = problem.moments.eigenvalues
     return LossBounds(
         lower=ball_loss(eigenvalues, max(inner, 1.0), epsilon),
         upper=ball_loss(eigenvalues, max(outer, 1.0), epsilon),
     )
 
 
-def analytic(X: Floats, task: LinearTask, epsilon: float, domain: Domain, latent_dim: int | None = None) -> Veil:
+def analytic(problem: LinearProblem, epsilon: float) -> Veil:
     """The paper's solution: scales for the ball of radius r_max, noise for the true Δ₁ of the resulting encoder."""
-    moments = Moments.of(X, task)
-    _, radius = domain.radii(moments.mean, moments.factor, moments.inverse)
-    squared = water_filling(moments.eigenvalues[:latent_dim], 8 * max(radius, 1.0) ** 2 / epsilon**2)
+    moments = problem.moments
+    _, radius = _radii(problem)
+    squared = water_filling(moments.eigenvalues[: problem.latent_dim], 8 * max(radius, 1.0) ** 2 / epsilon**2)
     weights = np.sqrt(squared)[:, None] * moments.principal_map[: len(squared)]
-    bounds = loss_bounds(moments, domain, epsilon)
-    return build_linear(X, task, domain, weights, -weights @ moments.mean, epsilon, method="task_aware", bounds=bounds)
+    return build_linear(
+        problem,
+        epsilon,
+        weights=weights,
+        offset=-weights @ moments.mean,
+        method="task_aware",
+        bounds=loss_bounds(problem, epsilon),
+    )
 
 
-def task_aware(X: Floats, task: LinearTask, epsilon: float, domain: Domain, latent_dim: int | None = None) -> Veil:
+def task_aware(problem: LinearProblem, epsilon: float) -> Veil:
     """The analytic solution or a clipped refinement of it: whichever has the least expected loss on the design data."""
-    plain = analytic(X, task, epsilon, domain, latent_dim)
-    moments = Moments.of(X, task)
-    candidates = [plain]
-    for box in refined_boxes(X, moments, epsilon, latent_dim):
-        candidates.append(
-            build_linear(
-                X,
-                task,
-                domain,
-                box.weights,
-                box.offset,
-                epsilon,
-                method="task_aware",
-                region=box.region,
-                bounds=plain.bounds,
-            )
+    plain = analytic(problem, epsilon)
+    refined = [
+        build_linear(
+            problem,
+            epsilon,
+            weights=clipped.weights,
+            offset=clipped.offset,
+            method="task_aware",
+            region=clipped.region,
+            bounds=plain.bounds,
         )
-    return min(candidates, key=lambda veil: veil.loss(X).mean)
+        for clipped in refined_maps(problem, epsilon)
+    ]
+    return min([plain, *refined], key=lambda veil: veil.loss(problem.X).mean)
+
+
+def _radii(problem: LinearProblem) -> tuple[float, float]:
+    moments = problem.moments
+    return problem.domain.radii(moments.mean, moments.factor, moments.inverse)

@@ -1,0 +1,1 @@
+"""Designs learned by gradients, for tasks that are models."""

@@ -22,6 +22,7 @@ class Records:
 
     @classmethod
     def of(cls, X: NDArray[np.float64], device: str) -> Records:
+        """Records (N, n) for a torch device; on it where they fit."""
         values, where = torch.as_tensor(X, dtype=torch.float32), torch.device(device)
         if where.type == "cuda":
             free, _ = torch.cuda.mem_get_info(where)
@@ -33,13 +34,16 @@ class Records:
 
     @property
     def width(self) -> int:
+        """The number of attributes."""
         return self.values.shape[-1]
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         return self.values[rows.to(self.values.device)].to(self.device)
 
     def mean(self) -> Tensor:
+        """(n,), on the device."""
         return self.values.mean(0).to(self.device)
 
     def std(self) -> Tensor:
+        """(n,), on the device."""
         return self.values.std(0).to(self.device)

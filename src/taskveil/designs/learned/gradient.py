@@ -13,7 +13,7 @@ without noise (privacy-agnostic).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.inverse import Inverse, fit_inverse
 from taskveil.designs.learned.objective import Objective
-from taskveil.designs.learned.replicas import Networks, Replicas, keep, snapshot, standard_laplace
+from taskveil.designs.learned.replicas import Grid, Networks, Replicas, keep, snapshot, standard_laplace
 
 _NUMBERS_AT_ONCE = 2**25
 
@@ -62,10 +62,12 @@ class LightEncoder(nn.Module):
         self.share = nn.Parameter(torch.zeros(len(replicas), 1, replicas.width, device=replicas.epsilon.device))
 
     def forward(self, u: Tensor) -> Tensor:
+        """(B, n) → (R, B, Z), before clipping."""
         raw: Tensor = self.linear(u) + self.hidden(u)
         return raw
 
     def shares(self, mask: Tensor) -> Tensor:
+        """(R, 1, Z): what part of the budget every latent has; none for padding."""
         return (self.share + mask.log()).softmax(-1)
 
 
@@ -77,23 +79,24 @@ class Head(nn.Module):
         self.net = Networks([latents, hidden, outputs], replicas.seed, activation=torch.tanh, salt=3)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reports:
     """Where reports come from while learning: an encoder in training, or latents that are already fixed.
 
-    `noise` (R, 1, 1) is the Laplace scale, `unit` (R, 1, Z) brings reports to unit size for the head, `fixed` holds
-    latents (N, Z) for all replicas alike or (N, R, Z).
+    `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head, `fixed`
+    holds latents (N, Z) for all replicas alike or (N, R, Z).
     """
 
     u: Records
     replicas: Replicas
     noise: Tensor
-    unit: Tensor
+    gain: Tensor
     encoder: LightEncoder | None = None
     clipped: bool = True
     fixed: Records | None = None
 
     def latents(self, rows: Tensor) -> Tensor:
+        """(B,) record numbers → latents (R, B, Z) without noise."""
         if self.encoder is None:
             if self.fixed is None:
                 raise ValueError("reports need an encoder or fixed latents.")
@@ -110,120 +113,115 @@ class Reports:
         phi = self.latents(rows).repeat(1, draws, 1)
         return phi + self.noise * standard_laplace(phi.shape, generator)
 
+    def take(self, chosen: Tensor) -> Reports:
+        """Of some replicas. An encoder is cut down by whoever trained it (`replicas.keep`)."""
+        fixed = self.fixed
+        if fixed is not None and fixed.values.dim() == 3:
+            fixed = Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
+        return replace(
+            self, replicas=self.replicas.take(chosen), noise=self.noise[chosen], gain=self.gain[chosen], fixed=fixed
+        )
 
-@dataclass(eq=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Stage 1's result: report → answer for every replica, in the order (ε, seed), and what was seen on the way."""
+    """Report → answer for every replica: the heads in training, and stage 1's result, one replica a cell."""
 
     reports: Reports
     head: Head
     objective: Objective
-    held_out: Tensor
 
     def of(self, reports: Tensor) -> Tensor:
-        return answer(self.head, reports, self.reports.unit, self.objective)
-
-
-def answer(head: Head, reports: Tensor, unit: Tensor, objective: Objective) -> Tensor:
-    """The head's answers, centred on the best constant."""
-    answers: Tensor = objective.centre + objective.spread * head.net(reports * unit)
-    return answers
+        """Reports (R, B, Z) → the heads' answers (R, B, outputs), centred on the best constant."""
+        answers: Tensor = self.objective.centre + self.objective.spread * self.head.net(reports * self.reports.gain)
+        return answers
 
 
 def learn(
-    source: Reports,
+    reports: Reports,
     objective: Objective,
-    cells: int,
-    dims: int,
-    held: Tensor,
+    grid: Grid,
     settings: Settings,
     *,
     seed: int,
     progress: bool,
     title: str,
 ) -> Answers:
-    """Train encoder (where there is one) and head of all replicas; keep, for each of `cells`, the best of `dims`
-    dimensions at its best step, judged on held-out records. `held` (R, N) marks them; the last replica of every
-    group of folds trains on everything and is the one kept."""
-    c, device, count = settings, source.u.device, len(source.u)
-    replicas = source.replicas
-    head = Head(replicas, source.unit.shape[-1], c.head_hidden, len(objective.centre))
-    modules = nn.ModuleList([head] if source.encoder is None else [source.encoder, head])
-    decayed = [p for name, p in modules.named_parameters() if "weights" in name]
-    others = [p for name, p in modules.named_parameters() if "weights" not in name]
-    optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": c.weight_decay}, {"params": others, "weight_decay": 0.0}],
-        c.rate,
-        fused=True,
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, c.rate, c.steps, pct_start=0.1)
-    generator = torch.Generator(device).manual_seed(seed)
-    tags = len(replicas) // (cells * dims)
-    final = torch.arange(tags - 1, len(replicas), tags, device=device)
+    """Train encoder (where there is one) and head of all replicas; keep, for each cell, the best latent dimension at
+    its best step, judged on held-out records, as learned from everything.
+
+    Args:
+        reports: of all replicas of the grid.
+        objective: what answers cost.
+        grid: which replica is which.
+        settings: how to learn.
+        seed: of mini-batches and noise.
+        progress: show how far learning is, under `title`.
+    """
+    head = Head(reports.replicas, reports.gain.shape[-1], settings.head_hidden, len(objective.centre))
+    training = Answers(reports=reports, head=head, objective=objective)
+    modules = nn.ModuleList([head] if reports.encoder is None else [reports.encoder, head])
+    held = grid.held_out(len(reports.u), reports.u.device)
+    final = grid.final(held.device)
     curve: list[Tensor] = []
-    kept: list[list[Tensor]] = []
-    queue: list[Tensor] = []
-    for step in track(range(1, c.steps + 1), title, disable=not progress):
-        if not queue:
-            order = torch.randperm(count, generator=generator, device=device)
-            queue = [b for b in torch.split(order, c.batch) if len(b) == c.batch or count < c.batch]
-        rows = queue.pop()
-        w = (~held[:, rows]).float()
-        losses = objective.costs(answer(head, source.draw(rows, generator), source.unit, objective), rows)
+    checkpoints: list[list[Tensor]] = []
+    every = max(1, settings.steps // settings.checkpoints)
+    for step in track(_steps(training, modules, held, settings, seed), title, settings.steps, disable=not progress):
+        if step % every == 0:
+            curve.append(_held_out(training, held, settings.held_out_draws))
+            checkpoints.append(snapshot(modules, final.flatten()))
+    losses = grid.sum_over_folds(torch.stack(curve)) / grid.sum_over_folds(held.float().sum(1))
+    least, best_step = losses.min(0)  # (cells, latent dimensions), over the checkpoints
+    dim = least.argmin(1)
+    cell = torch.arange(len(dim), device=dim.device)
+    keep(modules, checkpoints, best_step[cell, dim], cell * final.shape[1] + dim)
+    return replace(training, reports=reports.take(final[cell, dim]))
+
+
+def _steps(training: Answers, modules: nn.Module, held: Tensor, settings: Settings, seed: int) -> Iterator[int]:
+    """Takes one step after the other on the records that are not held out (R, N), and says which it was."""
+    optimiser = _optimiser(modules, settings)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, settings.steps, pct_start=0.1)
+    generator = torch.Generator(held.device).manual_seed(seed)
+    batches = _batches(held.shape[1], settings.batch, generator)
+    for step in range(1, settings.steps + 1):
+        rows = next(batches)
+        learned = (~held[:, rows]).float()
+        losses = training.objective.costs(training.of(training.reports.draw(rows, generator)), rows)
         optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(((losses * w).sum(1) / w.sum(1).clamp_min(1)).sum())
+        torch.autograd.backward(((losses * learned).sum(1) / learned.sum(1).clamp_min(1)).sum())
         optimiser.step()
         schedule.step()
-        if step % max(1, c.steps // c.checkpoints) == 0:
-            curve.append(_held_out(source, head, objective, held, c.held_out_draws))
-            kept.append(snapshot(modules, final))
-    shape = (len(curve), cells, dims, tags)
-    sizes = held.float().sum(1).view(shape[1:])[..., :-1].sum(-1)
-    pooled = torch.stack(curve).view(shape)[..., :-1].sum(-1) / sizes
-    best, at = pooled.min(0)
-    z = best.argmin(1)
-    pick = torch.arange(cells, device=device) * dims + z
-    keep(modules, kept, at.gather(1, z[:, None])[:, 0], pick)
-    chosen = final[pick]
-    source = replace(
-        source,
-        replicas=replicas.take(chosen),
-        noise=source.noise[chosen],
-        unit=source.unit[chosen],
-        fixed=None if source.fixed is None else _of_replicas(source.fixed, chosen),
-    )
-    return Answers(source, head, objective, best.amin(1))
+        yield step
 
 
-def _of_replicas(fixed: Records, chosen: Tensor) -> Records:
-    """The latents of some replicas."""
-    if fixed.values.dim() == 2:
-        return fixed
-    return Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
+def _optimiser(modules: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """AdamW that decays weights and nothing else."""
+    decayed = [p for name, p in modules.named_parameters() if "weights" in name]
+    others = [p for name, p in modules.named_parameters() if "weights" not in name]
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, settings.rate, fused=True)
+
+
+def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Endless random mini-batches of one size, epoch after epoch; all records at once where there are fewer."""
+    while True:
+        order = torch.randperm(count, generator=generator, device=generator.device)
+        yield from reversed([rows for rows in torch.split(order, size) if len(rows) == size or count < size])
 
 
 @torch.no_grad()
-def _held_out(source: Reports, head: Head, objective: Objective, held: Tensor, draws: int) -> Tensor:
+def _held_out(training: Answers, held: Tensor, draws: int) -> Tensor:
     """(R,): loss summed over each replica's held-out records, mean over draws; the same noise at every checkpoint."""
     generator = torch.Generator(held.device).manual_seed(12345)
     total = torch.zeros(len(held), device=held.device)
-    at_once = max(1, _NUMBERS_AT_ONCE // (len(held) * draws * max(64, source.unit.shape[-1])))
+    width = training.reports.gain.shape[-1]
+    at_once = max(1, _NUMBERS_AT_ONCE // (len(held) * draws * max(64, width)))
     for rows in torch.split(held.any(0).nonzero().squeeze(1), at_once):
-        reports = source.draw(rows, generator, draws)
-        losses = objective.costs(answer(head, reports, source.unit, objective), rows.repeat(draws))
+        answers = training.of(training.reports.draw(rows, generator, draws))
+        losses = training.objective.costs(answers, rows.repeat(draws))
         total += (losses.view(len(held), draws, -1).mean(1) * held[:, rows]).sum(1)
     return total
-
-
-def folds(seeds: Sequence[int], tags: int, count: int, device: Any) -> Tensor:
-    """(len(seeds), N): the records replica r must not learn from, for replicas that come as (fold 0, …, none)."""
-    split = max(tags - 1, 5) if count >= 10 else tags - 1
-    held = torch.zeros(len(seeds), count, dtype=torch.bool)
-    for place, seed in enumerate(seeds):
-        if place % tags < tags - 1:
-            order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-            held[place] = order % split == place % tags
-    return held.to(device)
 
 
 def invert(answers: Answers, X: Records, *, seed: int, progress: bool = False, **options: Any) -> Inverse:

@@ -18,7 +18,7 @@ from taskveil.designs.learned.objective import Objective
 
 
 class Inverse(nn.Module):
-    """Wanted answers (B, outputs) → records (B, n): two hidden layers of ReLU units."""
+    """Wanted answers (B, outputs) → records (B, n): two hidden layers of ReLUs."""
 
     middle: Tensor
     reach: Tensor
@@ -39,6 +39,7 @@ class Inverse(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(i, o) for i, o in pairwise(sizes)])
 
     def forward(self, wanted: Tensor) -> Tensor:
+        """Wanted answers (B, outputs) → records (B, n)."""
         x: Tensor = (wanted @ self.centring - self.center) / self.spread
         for layer in self.layers[:-1]:
             x = layer(x).relu()

@@ -2,6 +2,7 @@
 
 A replica is one (ε, latent dimension, seed). Every parameter has a leading dimension R for the replicas, every step
 of an elementwise optimiser is therefore R independent steps. Latents are padded to the largest dimension and masked.
+`Grid` knows which replica is which.
 """
 
 from __future__ import annotations
@@ -55,6 +56,52 @@ class Replicas:
         return (numbers < self.latent_dim[:, None]).float()[:, None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """All replicas of a learned design, in the order cell × latent dimension × fold; only this class knows the order.
+
+    A cell is one (ε, seed). Fold f of `folds` does not learn from its part of the records and is judged on it; one more
+    replica learns from everything, last of its group, and is the one to keep.
+    """
+
+    cells: tuple[tuple[float, int], ...]
+    latent_dims: tuple[int, ...]
+    folds: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(cells, latent dimensions, folds + 1), R their product."""
+        return len(self.cells), len(self.latent_dims), self.folds + 1
+
+    def replicas(self, device: str) -> Replicas:
+        """All R of them."""
+        triples = [(e, z, s) for e, s in self.cells for z in self.latent_dims for _ in range(self.folds + 1)]
+        return Replicas.of(triples, device)
+
+    def of_cells(self, values: Tensor) -> Tensor:
+        """One value per cell (cells, …) → one per replica (R, …)."""
+        return values.repeat_interleave(len(self.latent_dims) * (self.folds + 1), dim=0)
+
+    def sum_over_folds(self, values: Tensor) -> Tensor:
+        """(…, R) → (…, cells, latent dimensions): without the replicas that learn from everything."""
+        return values.view(*values.shape[:-1], *self.shape)[..., :-1].sum(-1)
+
+    def final(self, device: torch.device) -> Tensor:
+        """(cells, latent dimensions): the numbers of the replicas that learn from everything."""
+        numbers = torch.arange(len(self.cells) * len(self.latent_dims) * (self.folds + 1), device=device)
+        return numbers.view(self.shape)[..., -1]
+
+    def held_out(self, count: int, device: torch.device) -> Tensor:
+        """(R, N): the records that each replica must not learn from. One seed splits alike in all cells."""
+        parts = max(self.folds, 5) if count >= 10 else self.folds
+        held = torch.zeros(*self.shape, count, dtype=torch.bool)
+        for cell, (_, seed) in enumerate(self.cells):
+            order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+            for fold in range(self.folds):
+                held[cell, :, fold] = order % parts == fold
+        return held.flatten(0, 2).to(device)
+
+
 class Networks(nn.Module):
     """R multi-layer networks side by side: (B, n) or (R, B, n) → (R, B, out); weights (R, in, out).
 
@@ -77,6 +124,7 @@ class Networks(nn.Module):
         self.biases = nn.ParameterList([uniform(1, o, bound=i**-0.5) for i, o in pairs])
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, n), the same for all, or (R, B, n) → (R, B, out)."""
         last = len(self.weights) - 1
         for place, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if x.dim() == 2:  # the same records for all: one product

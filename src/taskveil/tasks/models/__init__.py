@@ -1,0 +1,1 @@
+"""Other people's models as frozen functions, taken exactly or refused."""

@@ -16,13 +16,15 @@ from torch import Tensor, nn
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
-from taskveil.tasks.models.frozen import FrozenModel, affine, from_module, rows_of
+from taskveil.tasks.costs import Cost
+from taskveil.tasks.models.frozen import FrozenModel
+from taskveil.tasks.models.modules import affine, from_module, rows_of
 
 TINY_PROBABILITY = 1e-12
 
 
-def from_estimator(model: Any, loss: str | None) -> FrozenModel:
-    """A frozen copy of a fitted estimator."""
+def from_estimator(model: Any, cost: Cost) -> FrozenModel:
+    """A frozen copy of a fitted estimator; a classifier's outputs are logits. TaskError where `cost` judges others."""
     from sklearn.base import is_classifier
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
@@ -32,9 +34,9 @@ def from_estimator(model: Any, loss: str | None) -> FrozenModel:
     except NotFittedError as error:
         raise TaskError(f"fit the model first: {error}") from error
     classifier = bool(is_classifier(model))
-    if loss == "cross_entropy" and not (classifier and hasattr(model, "predict_proba")):
-        raise TaskError(f"cross_entropy needs a classifier with probabilities; {type(model).__name__} is none.")
-    if loss == "mse" and classifier:
+    if cost.logits is True and not (classifier and hasattr(model, "predict_proba")):
+        raise TaskError(f"{cost.name} needs a classifier with probabilities; {type(model).__name__} is none.")
+    if cost.logits is False and classifier:
         raise TaskError(f'{type(model).__name__} is a classifier: use loss="cross_entropy", or a loss of your own.')
     if classifier and not hasattr(model, "predict_proba"):
         raise TaskError(f"{type(model).__name__} gives no probabilities: only classifiers that do are supported.")
@@ -58,7 +60,7 @@ def from_estimator(model: Any, loss: str | None) -> FrozenModel:
 
     module = None if width is None else _as_module(own, classifier)
     if module is not None and _agrees(own, module, function, classifier):
-        frozen = from_module(module, width, probabilities=False)
+        frozen = from_module(module, width)
         frozen.classes = classes
         return frozen
     return FrozenModel(function, width=width, classes=classes)

@@ -1,50 +1,54 @@
-"""Models as tasks see them: frozen functions from records (N, n) to outputs (N, m), with gradients where possible.
-
-torch modules are copied; scikit-learn estimators are read by `taskveil.tasks.models.estimators`, ONNX files by
-`taskveil.tasks.models.onnx_reader`.
-"""
+"""Models as tasks see them: frozen functions from records (N, n) to outputs (N, m), with gradients where possible."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 
 if TYPE_CHECKING:
-    from taskveil.tasks import LinearTask, ModelTask
-
+    import torch
 
 ROWS_AT_ONCE = 4096
+PROBES = 3  # records that a new model is asked about
+LARGER = 7  # times as many in a batch of another size
+SHARE_OF_SPREAD = 1e-5
+SINGLE = float(np.finfo(np.float32).eps)  # of models that do not say how they round
 
 
 class FrozenModel:
     """f: records (N, n) → outputs (N, m) that never changes; `module` gives gradients, or is None.
 
     The number of outputs is learned from a probe, as soon as the number of attributes is known.
+
+    Args:
+        function: the outputs (N, m) or (N,) for records (N, n); whatever it raises becomes a TaskError.
+        module: the same as a torch module, where gradients exist.
+        width: the number of attributes n, if it is known before the data.
+        classes: the classes' names in the order of the outputs, for models that name them.
+        must_be_logits: refuse a model whose outputs are probabilities, or a single number.
+        rounding: the relative error of one operation in the model's precision.
     """
 
     def __init__(
         self,
         function: Callable[[Floats], Floats],
         *,
-        module: nn.Module | None = None,
+        module: torch.nn.Module | None = None,
         width: int | None = None,
-        classes: NDArray[Any] | None = None,
-        probabilities: bool = False,
+        classes: Array | None = None,
+        must_be_logits: bool = False,
+        rounding: float = SINGLE,
     ) -> None:
         self._function = function
+        self._rounding = rounding
         self.module = module
         self.classes = classes
-        self.probabilities = probabilities
+        self.must_be_logits = must_be_logits
         self._outputs: int | None = None
         self.width: int | None = None
         if width is not None:
@@ -52,33 +56,55 @@ class FrozenModel:
 
     @property
     def outputs(self) -> int:
+        """The number of outputs m; TaskError before the number of attributes is known."""
         if self._outputs is None:
             raise TaskError("how many attributes this model takes is not known yet: call check_width(n) first.")
         return self._outputs
 
     def check_width(self, width: int) -> None:
+        """Raise TaskError unless records of `width` attributes are answered one by one, with finite rows."""
         if self.width is not None:
             if self.width != width:
                 raise TaskError(f"the model takes {self.width} attributes, but the data has {width}.")
             return
-        probe = np.linspace(0.0, 1.0, 3 * width).reshape(3, width)
+        # Between 0 and 1, but neither: there logarithms and quotients may have no value.
+        probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
         answer = self._ask(probe)
-        alone = [self._ask(row[None]) for row in probe]
-        same = all(one.shape == (1, answer.shape[1]) for one in alone)
-        if not same or not np.allclose(np.concatenate(alone), answer, rtol=0, atol=0.01 * float(np.abs(answer).max())):
+        if not (self._ignores_companions(probe, answer) and self._ignores_places(probe, answer)):
             raise TaskError(
                 "the model answers a record differently alone and among others: it mixes records or draws at random."
             )
-        if self.probabilities and answer.shape[1] < 2:
+        if self.must_be_logits and answer.shape[1] < 2:
             raise TaskError(
                 "cross_entropy needs one logit per class, but the model has one output: give it two, (0, z), or judge "
                 "it by a loss of your own."
             )
-        if self.probabilities and answer.shape[1] > 1 and (answer >= 0).all() and np.allclose(answer.sum(axis=1), 1.0):
+        if self.must_be_logits and answer.shape[1] > 1 and (answer >= 0).all() and np.allclose(answer.sum(axis=1), 1.0):
             raise TaskError("cross_entropy needs logits, but the model gives probabilities: take off its last softmax.")
         self.width, self._outputs = width, answer.shape[1]
 
+    def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
+        """Whether each record, at its place in a batch of the same size, is answered the same among copies of itself.
+
+        Then a model that answers record by record does the very same operations, and nothing but the order of threads
+        can change a digit. So what counts is small against how much answers differ from record to record.
+        """
+        spread = np.ptp(answer, axis=0)
+        same = [self._ask(np.repeat(row[None], PROBES, axis=0))[[place]] for place, row in enumerate(probe)]
+        return _close(np.concatenate(same), answer, SHARE_OF_SPREAD * spread + 4 * self._rounding * np.abs(answer))
+
+    def _ignores_places(self, probe: Floats, answer: Floats) -> bool:
+        """Whether records are answered the same one by one, and at other places in larger batches.
+
+        There sums are taken in another order, which costs some digits: half of them are left.
+        """
+        size = np.sqrt(self._rounding) * np.abs(answer).max()
+        alone = np.concatenate([self._ask(row[None]) for row in probe])
+        longer = self._ask(np.tile(probe[::-1], (LARGER, 1)))[-PROBES:][::-1]
+        return _close(alone, answer, size) and _close(longer, answer, size)
+
     def __call__(self, X: Floats) -> Floats:
+        """Records (N, n) → outputs (N, m), all finite, or TaskError."""
         if X.ndim != 2:
             raise TaskError(f"records form a table (N, n), got shape {X.shape}.")
         self.check_width(X.shape[1])
@@ -102,109 +128,5 @@ class FrozenModel:
         return answer
 
 
-def freeze(model: Any, loss: str | None) -> FrozenModel:
-    """A frozen copy of a torch module, scikit-learn estimator or ONNX file; TaskError for anything else."""
-    if isinstance(model, nn.Module):
-        _check_module(model)
-        return from_module(model, _first_width(model), probabilities=loss == "cross_entropy")
-    if isinstance(model, str | Path):
-        from taskveil.tasks.models.onnx_reader import read_onnx
-
-        module, width = read_onnx(Path(model), logits=loss == "cross_entropy")
-        return from_module(module, width, probabilities=loss == "cross_entropy")
-    if hasattr(model, "predict") and hasattr(model, "get_params"):
-        from taskveil.tasks.models.estimators import from_estimator
-
-        return from_estimator(model, loss)
-    raise TaskError(
-        "a model must be a torch module, a fitted scikit-learn estimator or the path of an ONNX file, "
-        f"got {type(model).__name__}."
-    )
-
-
-def side_by_side(tasks: Sequence[LinearTask | ModelTask]) -> nn.Module | None:
-    """One module with the outputs of all tasks next to each other; None when one has no gradients."""
-    modules = [task.torch_module if hasattr(task, "torch_module") else affine(task.K, None) for task in tasks]
-    found = [module for module in modules if module is not None]
-    return _SideBySide(found) if len(found) == len(modules) else None
-
-
-class _SideBySide(nn.Module):
-    def __init__(self, modules: list[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(modules)
-
-    def forward(self, x: Tensor) -> Tensor:
-        kinds = {p.dtype for p in self.parameters()} | {b.dtype for b in self.buffers() if b.is_floating_point()}
-        if len(kinds) > 1:
-            # A float64 scikit-learn model beside a float32 torch module: each computes in its own precision.
-            return torch.cat([_in_own_dtype(model, x) for model in self.models], dim=1)
-        return torch.cat([rows_of(model(x)) for model in self.models], dim=1)
-
-
-def _in_own_dtype(model: nn.Module, x: Tensor) -> Tensor:
-    return rows_of(model(x.to(module_dtype(model)))).to(x.dtype)
-
-
-def rows_of(answer: Tensor) -> Tensor:
-    return answer[:, None] if answer.dim() == 1 else answer
-
-
-def module_dtype(module: nn.Module) -> torch.dtype:
-    """The precision a module computes in."""
-    for tensor in [*module.parameters(), *module.buffers()]:
-        if tensor.is_floating_point():
-            return tensor.dtype
-    return torch.float32
-
-
-def module_device(module: nn.Module) -> torch.device:
-    """Where a module computes."""
-    return next((tensor.device for tensor in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
-
-
-def _check_module(model: nn.Module) -> None:
-    devices = {str(tensor.device) for tensor in [*model.parameters(), *model.buffers()]}
-    if len(devices) > 1:
-        raise TaskError(f"the model's parameters lie on several devices ({', '.join(sorted(devices))}): use one.")
-    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
-        raise TaskError("the model has lazy layers without weights: run it once on a record first.")
-    if "meta" in devices:
-        raise TaskError("the model is on the meta device and holds no numbers: load its weights first.")
-    moody = [
-        m for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm)
-    ]
-    if any(m.training and getattr(m, "p", 1.0) > 0 for m in moody):
-        names = ", ".join(sorted({type(m).__name__ for m in moody}))
-        raise TaskError(f"the model is in training mode, where {names} makes answers random: call model.eval() first.")
-
-
-def _first_width(model: nn.Module) -> int | None:
-    """What a plain stack of layers takes when it begins with a linear one; of other modules only data can tell."""
-    if isinstance(model, nn.Linear):
-        return model.in_features
-    return _first_width(model[0]) if isinstance(model, nn.Sequential) and len(model) else None
-
-
-def from_module(model: nn.Module, width: int | None, *, probabilities: bool) -> FrozenModel:
-    try:
-        frozen = copy.deepcopy(model).eval().requires_grad_(False)
-    except RuntimeError as error:
-        raise TaskError(f"the model cannot be copied: {error}") from error
-    dtype, device = module_dtype(frozen), module_device(frozen)
-
-    def function(X: Floats) -> Floats:
-        with torch.no_grad():
-            answer = rows_of(frozen(torch.tensor(X, dtype=dtype, device=device)))
-            return np.asarray(answer.double().cpu())
-
-    return FrozenModel(function, module=frozen, width=width, probabilities=probabilities)
-
-
-def affine(weights: Floats, offset: Floats | None) -> nn.Linear:
-    layer = nn.Linear(weights.shape[1], weights.shape[0], bias=offset is not None, dtype=torch.float64)
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(np.array(weights, dtype=np.float64)))
-        if offset is not None:
-            layer.bias.copy_(torch.from_numpy(np.array(offset, dtype=np.float64)))
-    return layer.requires_grad_(False)
+def _close(mine: Floats, theirs: Floats, tolerance: Floats) -> bool:
+    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= tolerance).all())

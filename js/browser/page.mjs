@@ -1,0 +1,96 @@
+// The demo page as people meet it: on a phone, without its release, by ear, and with colours that can be read.
+import assert from "node:assert/strict";
+
+/** Every text that can be seen, with the contrast of its colour to what lies behind it (WCAG 2). */
+const contrasts = (page) =>
+  page.evaluate(() => {
+    const channels = (css) => css.match(/[\d.]+/g).map(Number);
+    const luminance = ([r, g, b]) => {
+      const [x, y, z] = [r, g, b].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const behind = (element) => {
+      for (let at = element; at; at = at.parentElement) {
+        const colour = channels(getComputedStyle(at).backgroundColor);
+        if (colour.length === 3 || colour[3] === 1) return colour;
+      }
+      return [255, 255, 255];
+    };
+    return [...document.querySelectorAll("body *")]
+      .filter(
+        (element) => element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()),
+      )
+      .map((element) => {
+        const [a, b] = [luminance(channels(getComputedStyle(element).color)), luminance(behind(element))];
+        return {
+          what: element.id || element.className || element.tagName,
+          contrast: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05),
+        };
+      });
+  });
+
+const LIVE = "output, [aria-live], [role=status], [role=alert], [role=log]";
+
+export async function checkPage({ step, visit, picture, open, url }) {
+  const page = await visit();
+
+  await step("every text has a contrast of at least 4.5", async () => {
+    const found = await contrasts(page);
+    assert.ok(found.length > 40);
+    assert.deepEqual(
+      found.filter(({ contrast }) => contrast < 4.5),
+      [],
+    );
+  });
+
+  await step("moving a slider announces its own value and nothing else", async () => {
+    const live = await page.$$eval(LIVE, (all) => all.map((element) => element.id));
+    assert.deepEqual(live, ["trouble", "status"]);
+    const before = await page.$$eval(LIVE, (all) => all.map((element) => element.textContent));
+    await page.fill("#slider-1", "80.5");
+    assert.equal(await page.getAttribute("#slider-1", "aria-valuetext"), "80.5 per minute");
+    assert.deepEqual(await page.$$eval(LIVE, (all) => all.map((element) => element.textContent)), before);
+    for (let i = 0; i < 5; i++) assert.equal(await page.$$eval(`label[for=slider-${i}]`, (all) => all.length), 1);
+  });
+
+  await step("the page says what three rounds mean together", async () => {
+    const text = await page.locator("#together").textContent();
+    assert.match(text, /3 rounds together cost ε\s=\s6\.0/);
+    assert.match(text, /e\^6\s=\s404 times/);
+    assert.match(text, /not 7\.39 times/);
+  });
+  await page.close();
+
+  await step("a phone of 360 pixels shows all of it without sideways scrolling", async () => {
+    for (const width of [320, 360, 768, 1200]) {
+      const phone = await visit({ width, height: 780 });
+      const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${wide} pixels on a screen of ${width}`);
+      const outside = await phone.$$eval(
+        "body *",
+        (all, most) =>
+          all.filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > most + 0.5).map((e) => e.id || e.tagName),
+        width,
+      );
+      assert.deepEqual(outside, []);
+      if (width === 360 || width === 1200) await picture(phone, width === 360 ? "browser-phone.png" : "browser-wide.png", true);
+      await phone.close();
+    }
+  });
+
+  await step("without its release the page says so, and nothing can be pressed", async () => {
+    const context = await open();
+    for (const missing of ["**/release/client/manifest.json", "**/release/shown.json", "**/weights.safetensors"]) {
+      const lost = await context.newPage();
+      await lost.route(missing, (route) => route.fulfill({ status: 404 }));
+      await lost.goto(url);
+      await lost.waitForSelector("body[data-ready=failed]");
+      assert.match(await lost.locator("#trouble").textContent(), /cannot work now: cannot fetch .*404.*nothing was sent/s);
+      assert.ok(await lost.locator("#trouble").isVisible());
+      assert.equal(await lost.locator("main").isVisible(), false);
+      assert.deepEqual(await lost.$$eval("button, select", (all) => all.filter((e) => !e.disabled).map((e) => e.id)), []);
+      if (missing.includes("shown")) await picture(lost, "browser-missing.png", true);
+      await lost.close();
+    }
+  });
+}

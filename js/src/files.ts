@@ -1,0 +1,139 @@
+/** Release files, each checked before anything is believed: signature, digests, schema, and every number in the weights. */
+import { fail } from "./errors.js";
+import { hex, join } from "./wire.js";
+
+const SCHEMA = 1;
+/** Bytes of a manifest, and of the weights' header. */
+const MOST_MANIFEST = 2 ** 20;
+/** Bytes of the weights. */
+const MOST_WEIGHTS = 2 ** 25;
+
+/** What a release's `client/` folder holds, in bytes (Node's Buffers too). */
+export interface Files {
+  manifest: Uint8Array;
+  weights: Uint8Array;
+  /** Needed when a key is given. */
+  signature?: Uint8Array | undefined;
+}
+
+type Bytes = Uint8Array<ArrayBuffer>;
+export type Json = any; // eslint-disable-line -- what a manifest holds is checked field by field in `parts.ts`
+export type Tensor = { shape: number[]; dtype: string; data: Float64Array };
+
+/** Manifest and numbers of a release. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
+export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{ manifest: Json; tensors: Map<string, Tensor> }> {
+  if (!globalThis.crypto?.subtle) fail("release", "digests can only be checked on pages served over https or from localhost.");
+  const [raw, weights] = [bytes(files?.manifest, "manifest"), bytes(files?.weights, "weights")];
+  need(raw.length <= MOST_MANIFEST && weights.length <= MOST_WEIGHTS, "files larger than any release");
+  if (verifyKey !== undefined) await verify(raw, files.signature, verifyKey);
+  // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
+  const text = Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
+  const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
+  let manifest: Json;
+  try {
+    manifest = JSON.parse(text);
+  } catch {
+    fail("release", "manifest.json is not a taskveil manifest. Is this the client folder of a release?");
+  }
+  if (!(Number.isInteger(manifest?.schema) && manifest.schema >= 1)) {
+    fail("release", "manifest.json is not a taskveil manifest: it has no schema. Is this the client folder of a release?");
+  }
+  if (manifest.schema > SCHEMA) {
+    fail("version", `the release has schema ${manifest.schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
+  }
+  const body = line && join(raw.slice(0, line.index), raw.slice(line.index + line[0].length));
+  if (!body || (await sha256(body)) !== line[1] || manifest.digest !== line[1]) {
+    fail("release", "manifest.json was altered: its digest does not match. Fetch the release again.");
+  }
+  if ((await sha256(weights)) !== manifest.weights_sha256) {
+    fail("release", "weights.safetensors was altered or cut short. Fetch the release again.");
+  }
+  // Python takes no 1 for 1.0, which JSON.parse cannot tell apart.
+  need(
+    /^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""),
+    "epsilon is not written as a fraction of at least 0",
+  );
+  const tensors = safetensors(weights);
+  need(tensorsOf(manifest).sort().join() === [...tensors.keys()].sort().join(), "every tensor must be used by one part, and only one");
+  return { manifest, tensors };
+}
+
+/** The names of tensors a manifest refers to, as often as it does. */
+function tensorsOf(manifest: Json): string[] {
+  const [found, waiting] = [[] as string[], [manifest]];
+  while (waiting.length) {
+    const item: Json = waiting.pop();
+    if (item === null || typeof item !== "object") continue;
+    if (Object.keys(item).join() === "tensor" && typeof item.tensor === "string") found.push(item.tensor);
+    else waiting.push(...Object.values(item));
+  }
+  return found;
+}
+
+/** A copy of its own: views of larger memory (Node's Buffers) and bytes that change later are both taken as they are now. */
+function bytes(given: unknown, what: string): Bytes {
+  if (!(ArrayBuffer.isView(given) && "length" in given && (given as Uint8Array).BYTES_PER_ELEMENT === 1)) {
+    fail("release", `the ${what} of a release must be given as a Uint8Array.`);
+  }
+  return new Uint8Array(given as Uint8Array);
+}
+
+async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): Promise<void> {
+  if (!(ArrayBuffer.isView(verifyKey) && verifyKey.byteLength === 32 && "length" in verifyKey && verifyKey.length === 32)) {
+    fail("signature", "the key must be a Uint8Array of 32 bytes (Ed25519).");
+  }
+  if (!signature) fail("signature", "the release is not signed. Sign it with `taskveil sign`, or fetch a signed release.");
+  const key = new Uint8Array(verifyKey as unknown as Uint8Array);
+  let good = false;
+  try {
+    const imported = await crypto.subtle.importKey("raw", key, "Ed25519", false, ["verify"]);
+    const message = join(new TextEncoder().encode("taskveil release signature v1\n"), manifest);
+    good = await crypto.subtle.verify("Ed25519", imported, new Uint8Array(signature as Uint8Array), message);
+  } catch (error) {
+    fail("signature", `this browser cannot check the signature (${error}); the release was not used. Update the browser.`);
+  }
+  if (!good) fail("signature", "the release was not signed with this key. Fetch it from its publisher.");
+}
+
+const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
+
+/** The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between. */
+function safetensors(raw: Bytes): Map<string, Tensor> {
+  const length = Number(new DataView(raw.buffer).getBigUint64(0, true));
+  need(length <= MOST_MANIFEST, "weights header");
+  const header: Json = JSON.parse(new TextDecoder().decode(raw.subarray(8, 8 + length)));
+  const tensors = new Map<string, Tensor>();
+  const entries = Object.entries<Json>(header).filter(([name]) => name !== "__metadata__");
+  for (const [name, entry] of entries) {
+    // Whole numbers only: a length given as "3" would turn sums of places into joined strings.
+    need(sizes(entry.shape) && sizes(entry.data_offsets) && entry.data_offsets.length === 2, `tensor ${name}`);
+  }
+  entries.sort(([, one], [, other]) => one.data_offsets[0] - other.data_offsets[0] || one.data_offsets[1] - other.data_offsets[1]);
+  let end = 0;
+  for (const [name, entry] of entries) {
+    const [start, stop] = entry.data_offsets;
+    need(start === end && stop >= start, `places of tensor ${name}`);
+    end = stop;
+    const part = raw.slice(8 + length + start, 8 + length + stop).buffer;
+    const data =
+      entry.dtype === "F64"
+        ? new Float64Array(part)
+        : Float64Array.from(entry.dtype === "I64" ? new BigInt64Array(part) : new Int8Array(part), Number);
+    need(["F64", "I64", "I8"].includes(entry.dtype) && data.length === product(entry.shape), `tensor ${name}`);
+    need(
+      data.every((v) => (entry.dtype === "F64" ? Number.isFinite(v) : Number.isSafeInteger(v))),
+      `numbers in ${name}`,
+    );
+    tensors.set(name, { shape: entry.shape, dtype: entry.dtype, data });
+  }
+  need(8 + length + end === raw.length, "bytes that belong to no tensor");
+  return tensors;
+}
+
+const sizes = (list: unknown): list is number[] => Array.isArray(list) && list.every((n) => Number.isSafeInteger(n) && n >= 0);
+
+const product = (shape: number[]): number => shape.reduce((all, n) => all * n, 1);
+
+export function need(condition: unknown, what: string): asserts condition {
+  if (!condition) fail("release", `the release holds no valid veil: ${what}. Fetch it again, or ask its publisher.`);
+}

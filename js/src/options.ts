@@ -1,0 +1,46 @@
+/** Options are checked by name and type: a misspelt cap, key or timeout must not silently protect nothing. */
+import { fail } from "./errors.js";
+
+export function onlyKnown(options: unknown, known: readonly string[]): void {
+  if (options === null || typeof options !== "object" || Array.isArray(options)) {
+    fail("data", `options are given as an object with some of [${known}].`);
+  }
+  const unknown = Object.keys(options).filter((name) => !known.includes(name));
+  if (unknown.length) fail("data", `unknown options [${unknown}]; there are [${known}].`);
+}
+
+/** A whole number from `least` to `most`. */
+export function whole(name: string, value: unknown, least: number, most: number): number {
+  const good = Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+  return good ? (value as number) : fail("data", `${name} must be a whole number from ${least} to ${most}.`);
+}
+
+/** The longest that browsers can wait; their clocks start anew beyond it. */
+const LONGEST = 2 ** 31 - 1;
+
+/** Milliseconds. */
+export function duration(name: string, value: unknown, least: number): number {
+  const good = typeof value === "number" && value >= least && value <= LONGEST;
+  return good ? value : fail("data", `${name} must be a number of milliseconds from ${least} to ${LONGEST}.`);
+}
+
+export function abortSignal(value: unknown): AbortSignal | undefined {
+  const good =
+    value === undefined || (typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value);
+  return good ? (value as AbortSignal | undefined) : fail("data", "signal must be an AbortSignal.");
+}
+
+/** The name of a round. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN none. */
+export function roundName(round: unknown): string {
+  if (typeof round === "string" || Number.isSafeInteger(round)) return String(round);
+  return fail("data", "a round is named by a text or a whole number.");
+}
+
+/** An address, relative to the page where there is one; null where it is none. */
+export function addressOf(url: string | URL): URL | null {
+  try {
+    return new URL(url, globalThis.location?.href);
+  } catch {
+    return null;
+  }
+}

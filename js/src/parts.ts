@@ -1,0 +1,215 @@
+/** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
+import { type Encoder, LEVELS } from "./encoders.js";
+import { bitLength, isStep } from "./exact.js";
+import { type Json, need, type Tensor } from "./files.js";
+import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
+import type { Mechanism, Response, Stage } from "./mechanisms.js";
+import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
+
+/** Whole numbers up to here are exact in a double. */
+const EXACT = 2 ** 53;
+
+/** Builds parts; a field that no part has is refused, since it may change what the others mean. */
+export class Parts {
+  constructor(private readonly tensors: Map<string, Tensor>) {}
+
+  encoder(e: Json): Encoder {
+    const layered = e.kind === "hidden_encoder";
+    if (layered) fields(e, "low high hidden_weights hidden_offset hidden_shift weights skip offset step softmax");
+    else {
+      need(e.kind === "linear_encoder", `encoder ${e.kind}`);
+      fields(e, "low high weights offset step");
+    }
+    const [first, width] = this.shape(layered ? e.hidden_weights : e.weights, 2) as [number, number];
+    const [latents] = this.shape(e.offset, 1) as [number];
+    const step = this.get(e.step, "F64", latents);
+    need(step.every(isStep), "encoder steps must be powers of two from 2^-1000 to 2^900");
+    const shared = { low: this.get(e.low, "F64", width), high: this.get(e.high, "F64", width), step };
+    const offset = this.get(e.offset, "I64", latents);
+    const full = new Float64Array(width).fill(LEVELS);
+    if (!layered) {
+      const weights = this.get(e.weights, "I64", latents, width);
+      exactSums("encoder", [[weights, full]], offset);
+      return { ...shared, output: { weights, offset }, softmax: false };
+    }
+    const hidden = {
+      weights: this.get(e.hidden_weights, "I64", first, width),
+      offset: this.get(e.hidden_offset, "I64", first),
+      shift: this.get(e.hidden_shift, "I64", first),
+      skip: this.get(e.skip, "I64", latents, width),
+    };
+    need(hidden.shift.every((s) => s >= 0 && s < 64) && typeof e.softmax === "boolean", "hidden layer");
+    exactSums("hidden layer", [[hidden.weights, full]], hidden.offset);
+    const weights = this.get(e.weights, "I64", latents, first);
+    // The largest value of every hidden unit.
+    const largest = hidden.offset.map((start, unit) => {
+      const row = hidden.weights.subarray(unit * width, (unit + 1) * width);
+      const top = row.reduce((sum, v) => sum + Math.max(v, 0) * LEVELS, start);
+      return Math.floor(Math.max(top, 0) / 2 ** hidden.shift[unit]!);
+    });
+    exactSums(
+      "output layer",
+      [
+        [weights, largest],
+        [hidden.skip, full],
+      ],
+      offset,
+    );
+    return { ...shared, hidden, output: { weights, offset }, softmax: e.softmax };
+  }
+
+  mechanism(m: Json): Mechanism {
+    if (m.kind === "laplace") {
+      fields(m, "region scale");
+      need(typeof m.scale === "number" && m.scale >= 2 ** -10 && m.scale <= LARGEST, "noise scale");
+      return { kind: m.kind, region: this.region(m.region), scale: m.scale };
+    }
+    need(m.kind === "codebook" || m.kind === "lattice_codebook", `mechanism ${m.kind}`);
+    fields(m, m.kind === "codebook" ? "region stages" : "region lattice response");
+    const region = this.region(m.region);
+    need(region.kind === "box_region", "codebook region");
+    if (m.kind === "codebook") {
+      need(Array.isArray(m.stages) && m.stages.length > 0, "stages");
+      const stages: Stage[] = m.stages.map((s: Json) => this.stage(s, dim(region)));
+      exactScores(region, stages);
+      return { kind: m.kind, region, stages };
+    }
+    const points = this.lattice(m.lattice, region);
+    const response = this.response(m.response);
+    need(response.size === size(points) && response.favoured === 1, "lattice response");
+    return { kind: m.kind, region, lattice: points, response };
+  }
+
+  private region(r: Json): Region {
+    need(isStep(r.step), "the grid step must be a power of two from 2^-1000 to 2^900");
+    const bound = (packed: Json, count: number): Float64Array => {
+      const numbers = this.get(packed, "I64", count);
+      need(count > 0 && numbers.every((v) => Math.abs(v) <= LARGEST), "region bounds must lie within ±2^40 steps");
+      return numbers;
+    };
+    const [d] = this.shape(r.kind === "box_region" ? r.low : r.center, 1) as [number];
+    need(d <= MOST_LATENTS, `a region has at most ${MOST_LATENTS} latents`);
+    if (r.kind === "box_region") {
+      fields(r, "step low high");
+      const [low, high] = [bound(r.low, d), bound(r.high, d)];
+      need(
+        low.every((v, i) => v <= high[i]!),
+        "box region",
+      );
+      return { kind: r.kind, step: r.step, low, high };
+    }
+    const center = bound(r.center, d);
+    if (r.kind === "diamond_region") {
+      fields(r, "step center radius");
+      need(Number.isSafeInteger(r.radius) && r.radius >= 0 && r.radius <= LARGEST, "diamond region");
+      return { kind: r.kind, step: r.step, center, radius: r.radius };
+    }
+    need(r.kind === "sign_region" && d <= MOST_SIGNED_LATENTS, `region ${r.kind}`);
+    fields(r, "step signs lower upper center");
+    const count = 2 ** (d - 1);
+    const region = signRegion(r.step, center, this.get(r.signs, "I8", count, d), bound(r.lower, count), bound(r.upper, count));
+    need(region, "a sign region needs bounds around its center for every sign vector");
+    return region;
+  }
+
+  private stage(s: Json, d: number): Stage {
+    need(s.kind === "stage", "stage");
+    fields(s, "vectors offsets shifts response");
+    const response = this.response(s.response);
+    const count = Number(response.size);
+    return {
+      vectors: this.get(s.vectors, "I64", count, d),
+      offsets: this.get(s.offsets, "I64", count),
+      shifts: this.get(s.shifts, "I64", count, d),
+      response,
+    };
+  }
+
+  private lattice(l: Json, region: Box): Lattice {
+    need(l.kind === "lattice", "lattice");
+    fields(l, "levels lengths counts budget");
+    const d = dim(region);
+    const counts = this.get(l.counts, "I64", d);
+    need(d < MOST_DIRECTIONS && counts.every((n) => n >= 1 && n <= MOST_LEVELS), "lattice directions");
+    const all = counts.reduce((sum, n) => sum + n, 0);
+    const [levels, lengths] = [this.get(l.levels, "I64", all), this.get(l.lengths, "I64", all)];
+    const { budget } = l;
+    need(Number.isSafeInteger(budget) && budget >= 0 && budget <= MOST_LEVELS, "lattice budget");
+    need((budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES, "a lattice too large to count");
+    const near = (numbers: Float64Array): boolean => numbers.every((v) => Math.abs(v) <= FARTHEST);
+    need(near(levels) && near(region.low) && near(region.high), "lattice levels must lie within ±2^24 steps");
+    need(
+      lengths.every((v) => v >= 0),
+      "lattice lengths",
+    );
+    const points = lattice(region, levels, lengths, counts, budget);
+    need(
+      points.directions.every((direction) => direction.lengths.includes(0)),
+      "lattice",
+    );
+    need(bitLength(size(points)) <= MOST_BITS, "a lattice of too many codewords");
+    return points;
+  }
+
+  private response(r: Json): Response {
+    need(r.kind === "response" && Number.isSafeInteger(r.favoured), "response");
+    fields(r, "size favoured a b");
+    const [count, a, b, m] = [integer(r.size), integer(r.a), integer(r.b), BigInt(r.favoured)];
+    need(1n <= m && m < count, "response size");
+    need(1n <= b && b <= a, "response weights");
+    need(b <= 1n << 64n && a <= b << 1500n, "a response needs b ≤ 2^64 and a/b ≤ 2^1500");
+    return { size: count, favoured: r.favoured, a, b, total: m * a + (count - m) * b };
+  }
+
+  private get(packed: Json, dtype: string, ...shape: number[]): Float64Array {
+    const tensor = this.tensors.get(packed.tensor);
+    const fits = tensor?.dtype === dtype && tensor.shape.length === shape.length && tensor.shape.every((n, i) => n === shape[i]);
+    need(tensor && fits, `shape of ${packed.tensor}`);
+    return tensor.data;
+  }
+
+  private shape(packed: Json, dimensions: number): number[] {
+    const shape = this.tensors.get(packed.tensor)?.shape;
+    need(shape?.length === dimensions, `shape of ${packed.tensor}`);
+    return shape;
+  }
+}
+
+function fields(part: Json, names: string): void {
+  const expected = `kind ${names}`.split(" ");
+  const found = Object.keys(part);
+  need(found.length === expected.length && expected.every((name) => Object.hasOwn(part, name)), `fields of a ${part.kind}`);
+}
+
+/** No sum over inputs up to `largest` leaves the whole numbers that a double holds exactly. */
+function exactSums(name: string, inputs: [weights: Float64Array, largest: Float64Array][], offset: Float64Array): void {
+  const reach = offset.map((start, row) =>
+    inputs.reduce(
+      (sum, [weights, largest]) =>
+        largest.reduce((part, most, i) => part + Math.abs(weights[row * largest.length + i]!) * most, sum),
+      Math.abs(start),
+    ),
+  );
+  need(
+    reach.every((v) => v < EXACT),
+    `${name}: weights are too large for exact sums`,
+  );
+}
+
+/** The same for the scores of every stage, whatever the stages before it reported. */
+function exactScores(region: Box, stages: Stage[]): void {
+  let reach = region.low.map((low, i) => Math.max(Math.abs(low), Math.abs(region.high[i]!)));
+  for (const { vectors, offsets, shifts } of stages) {
+    exactSums("scores", [[vectors, reach]], offsets);
+    const d = reach.length;
+    reach = reach.map((v, i) => v + offsets.reduce((most, _, j) => Math.max(most, Math.abs(shifts[j * d + i]!)), 0));
+  }
+}
+
+/** A whole number: plain where a double holds it, in decimal digits otherwise. */
+function integer(packed: Json): bigint {
+  const written = typeof packed === "object" && packed !== null && Object.keys(packed).join() === "integer";
+  const text = written ? packed.integer : packed;
+  need(written ? typeof text === "string" && /^\d{1,600}$/.test(text) : Number.isSafeInteger(text), "whole number");
+  return BigInt(text);
+}

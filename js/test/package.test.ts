@@ -1,0 +1,150 @@
+/** What `npm pack` makes is what a web developer can install, import, type-check and bundle. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
+
+/** A page's code, with every way a record or key may be typed, and mistakes that the types must find. */
+const PAGE = `
+import { Client, packBatch, Report, TaskveilError, upload, type Options, type UploadOptions } from "taskveil";
+import { Client as Bundled } from "taskveil/taskveil.js";
+
+interface Household { power: number; gas: number }
+type Readings = { readonly power: number; readonly gas: number };
+
+export async function page(household: Household, readings: Readings, key: Uint8Array, signal: AbortSignal): Promise<number> {
+  const options: Options = { cap: 8, verifyKey: key, timeout: 5000, signal };
+  const client: Client = await Client.load("/release/client/", options);
+  await client.report(household, { round: 7 });
+  await client.report(readings);
+  await client.report({ power: 1.2, gas: 0.4 }, { round: "2026-W46" });
+  await client.report([1.2, 0.4]);
+  await client.report(new Float32Array(2));
+  const odds: number[] | null = client.odds(household);
+  const again: Report | null = await client.recorded("2026-W46");
+  // @ts-expect-error a text is no number
+  await client.report({ power: "1.2", gas: 0.4 });
+  // @ts-expect-error nor is a text a record
+  await client.report("power");
+  // @ts-expect-error this option is misspelt
+  await client.report(household, { rounds: 7 });
+  // @ts-expect-error so is this one
+  await Client.load("/release/client/", { verify_key: key });
+  // @ts-expect-error clients are loaded, not made
+  new Client();
+  const files = { manifest: key, weights: key };
+  const other: Bundled = await Bundled.load(files, { ledger: "another" });
+  const raw: Uint8Array = packBatch([Report.fromBytes(key)]);
+  const how: UploadOptions = { attempts: 3, signal };
+  try {
+    return (await upload(again ? [again] : [], new URL("https://collector.example/v1/reports"), how)) + raw.length + (odds?.length ?? 0);
+  } catch (error) {
+    if (error instanceof TaskveilError && error.code === "upload") return error.sent;
+    throw error;
+  } finally {
+    client.close();
+    other.close();
+  }
+}
+`;
+
+let home: string;
+const installed = (path: string): string => join(home, "node_modules/taskveil", path);
+
+function files(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) => statSync(join(folder, path)).isFile());
+}
+
+beforeAll(() => {
+  home = mkdtempSync(join(tmpdir(), "taskveil-package-"));
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", home], { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] });
+  const [tarball] = readdirSync(home);
+  mkdirSync(installed(""), { recursive: true });
+  execFileSync("tar", ["-xzf", join(home, tarball!), "--strip-components=1", "-C", installed("")]);
+  writeFileSync(join(home, "package.json"), JSON.stringify({ name: "consumer", type: "module", private: true }));
+  writeFileSync(join(home, "page.ts"), PAGE);
+});
+
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+test("holds the code, its types, a README and the license, and nothing else", () => {
+  const found = files(installed(""));
+  expect(found.filter((path) => !/^(dist\/[a-z]+(\.d\.ts|\.js)|package\.json|README\.md|LICENSE)$/.test(path))).toEqual([]);
+  expect(found).toEqual(expect.arrayContaining(["README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "dist/taskveil.js"]));
+  expect(readFileSync(installed("LICENSE"), "utf8")).toBe(readFileSync(join(ROOT, "../LICENSE"), "utf8"));
+  const size = found.reduce((sum, path) => sum + statSync(installed(path)).size, 0);
+  console.log(`the package: ${found.length} files, ${Math.round(size / 1000)} kB unpacked`);
+  expect(size).toBeLessThan(200_000);
+});
+
+test("says what it is and names no machine", () => {
+  const about = JSON.parse(readFileSync(installed("package.json"), "utf8"));
+  expect(about).toMatchObject({
+    name: "taskveil",
+    type: "module",
+    license: "Apache-2.0",
+    engines: { node: ">=20" },
+    files: ["dist"],
+  });
+  expect(about.private).toBeUndefined();
+  expect(about.dependencies).toBeUndefined();
+  for (const path of files(installed("")))
+    expect(readFileSync(installed(path), "utf8")).not.toMatch(new RegExp(`${ROOT}|file://`));
+});
+
+describe.each([
+  ["NodeNext", { module: "NodeNext", moduleResolution: "NodeNext" }],
+  ["bundler", { module: "ESNext", moduleResolution: "bundler" }],
+])("with module resolution %s", (name, resolution) => {
+  test.each([true, false])("its types hold, exactOptionalPropertyTypes: %s", (exact) => {
+    const config = join(home, `tsconfig.${name}.${exact}.json`);
+    const compilerOptions = {
+      ...resolution,
+      target: "ES2022",
+      lib: ["ES2023", "DOM"],
+      types: [],
+      strict: true,
+      exactOptionalPropertyTypes: exact,
+      skipLibCheck: false,
+      noEmit: true,
+    };
+    writeFileSync(config, JSON.stringify({ compilerOptions, files: ["page.ts"] }));
+    try {
+      execFileSync(process.execPath, [TSC, "-p", config], { encoding: "utf8" });
+    } catch (error) {
+      throw new Error((error as { stdout: string }).stdout);
+    }
+  });
+});
+
+test.each(["taskveil", "taskveil/taskveil.js"])("Node imports %s", (name) => {
+  const script = `import * as all from ${JSON.stringify(name)};
+    const report = new all.Report(new Uint8Array(32), Buffer.alloc(16), Buffer.from([7]));
+    console.log(Object.keys(all).sort().join(), all.packBatch([report]).length);`;
+  const said = execFileSync(process.execPath, ["--input-type=module", "-e", script], { cwd: home, encoding: "utf8" });
+  expect(said.trim()).toBe("Client,Report,TaskveilError,packBatch,upload 59");
+});
+
+test("bundlers take what is used and leave the rest", async () => {
+  const bundle = async (code: string): Promise<string> => {
+    const { outputFiles } = await build({
+      stdin: { contents: code, resolveDir: home },
+      bundle: true,
+      minify: true,
+      format: "esm",
+      write: false,
+    });
+    return outputFiles[0]!.text;
+  };
+  const all = await bundle('import * as all from "taskveil"; console.log(all);');
+  const some = await bundle('import { upload } from "taskveil"; console.log(upload);');
+  expect(all).toContain("indexedDB");
+  expect(some).not.toContain("indexedDB");
+  expect(all).not.toMatch(/Math\.random|eval\(|new Function/);
+});

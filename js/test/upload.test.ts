@@ -1,0 +1,176 @@
+/** Reports arrive as they were made, or an error says why not and how many did. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { packBatch, Report, upload } from "../src/index.js";
+import { hex } from "../src/wire.js";
+
+describe("uploads", () => {
+  const reports = Array.from(
+    { length: 10 },
+    (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i), Uint8Array.of(i)),
+  );
+  let server: Server;
+  let url: string;
+  let script: (number | "drop" | "delay" | "cut" | "stall")[];
+  let bodies: string[];
+
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      bodies.push(Buffer.concat(parts).toString("hex"));
+      const step = script.shift() ?? 202;
+      if (step === "drop") return void request.socket.destroy();
+      if (step === "delay") return;
+      if (step === "cut" || step === "stall") {
+        response.writeHead(400, { "Content-Length": 1000 });
+        response.write('{"title": "half of', () => step === "cut" && response.destroy());
+        return;
+      }
+      response.writeHead(step, { "Content-Type": "application/problem+json", Location: "/elsewhere" });
+      response.end(step === 202 ? "" : JSON.stringify({ title: "No", detail: "this release was withdrawn" }));
+    });
+  };
+
+  beforeEach(async () => {
+    [script, bodies] = [[], []];
+    server = createServer(answer);
+    await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/reports`;
+  });
+
+  afterEach(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test("go in batches", async () => {
+    expect(await upload(reports, url, { batch: 4 })).toBe(10);
+    expect(bodies.join()).toBe([0, 4, 8].map((at) => hex(packBatch(reports.slice(at, at + 4)))).join());
+  });
+
+  test.each(["drop", "delay", 408, 429, 500, 503] as const)("repeat the same bytes after %s", async (trouble) => {
+    script = [trouble, trouble];
+    expect(await upload(reports, url, { pause: 5, timeout: 200 })).toBe(10);
+    expect(bodies.length).toBe(3);
+    expect(new Set(bodies).size).toBe(1);
+  });
+
+  test.each([400, 403, 404, 409, 413, 422])("stop at %i with the server's reason", async (status) => {
+    script = [202, status];
+    const failed = upload(reports, url, { batch: 4, pause: 5 });
+    await expect(failed).rejects.toThrow("this release was withdrawn");
+    await expect(failed).rejects.toMatchObject({ code: "upload", status, sent: 4 });
+    expect(bodies.length).toBe(2);
+  });
+
+  test("do not follow redirects and give up in the end", async () => {
+    script = [302];
+    await expect(upload(reports, url)).rejects.toMatchObject({ code: "upload" });
+    script = [503, 503, 503];
+    await expect(upload(reports, url, { attempts: 3, pause: 5 })).rejects.toThrow("after 3 attempts");
+    expect(bodies.length).toBe(4);
+  });
+
+  test.each(["http://example.org/v1/reports", "ftp://localhost/x", "file:///etc/passwd"])("are encrypted: %s", async (bad) => {
+    await expect(upload(reports, bad)).rejects.toThrow("https only");
+  });
+
+  test.each(["cut", "stall"] as const)("end with the status when the reason is %s midway", async (trouble) => {
+    script = [trouble];
+    await expect(upload(reports, url, { timeout: 200 })).rejects.toMatchObject({ code: "upload", status: 400, sent: 0 });
+    expect(bodies.length).toBe(1);
+  });
+
+  test("of several releases say how many were accepted, from the first on", async () => {
+    const other = (id: number, size = 1): Report =>
+      new Report(new Uint8Array(32).fill(9), new Uint8Array(16).fill(id), new Uint8Array(size));
+    const mixed = [...reports.slice(0, 3), other(1), other(2), other(3), other(4, 2), ...reports.slice(3, 5)];
+    expect(await upload(mixed, url, { batch: 2 })).toBe(9);
+    const parts = [
+      [0, 2],
+      [2, 3],
+      [3, 5],
+      [5, 6],
+      [6, 7],
+      [7, 9],
+    ].map(([from, to]) => hex(packBatch(mixed.slice(from, to))));
+    expect(bodies).toEqual(parts);
+    script = [202, 202, 202, 403];
+    await expect(upload(mixed, url, { batch: 2 })).rejects.toMatchObject({ code: "upload", status: 403, sent: 5 });
+  });
+
+  test("of 70,000 reports fit in one batch", async () => {
+    const many = Array.from(
+      { length: 70_000 },
+      (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i % 251), Uint8Array.of(i % 256)),
+    );
+    expect(packBatch(many).length).toBe(42 + 70_000 * 17);
+    expect(await upload(many, url, { batch: 70_000 })).toBe(70_000);
+    expect(bodies[0]!.length).toBe(2 * (42 + 70_000 * 17));
+  });
+
+  test("stop when they are told to, and say how many were accepted", async () => {
+    const controller = new AbortController();
+    script = [202, "delay"];
+    setTimeout(() => controller.abort("enough"), 100);
+    const failed = upload(reports, url, { batch: 4, signal: controller.signal });
+    await expect(failed).rejects.toMatchObject({ name: "TaskveilError", code: "aborted", sent: 4, cause: "enough" });
+    await expect(upload(reports, url, { signal: controller.signal })).rejects.toMatchObject({ code: "aborted", sent: 0 });
+    expect(bodies.length).toBe(2);
+  });
+
+  test("stop while they wait", async () => {
+    const controller = new AbortController();
+    script = [503];
+    setTimeout(() => controller.abort(), 100);
+    const start = performance.now();
+    await expect(upload(reports, url, { pause: 30_000, signal: controller.signal })).rejects.toMatchObject({ code: "aborted" });
+    expect(performance.now() - start).toBeLessThan(5_000);
+  });
+
+  test.each([
+    { batch: -1 },
+    { batch: 0 },
+    { batch: 1.5 },
+    { batch: 2 ** 20 + 1 },
+    { attempts: 0 },
+    { attempts: "6" },
+    { timeout: 0 },
+    { timeout: NaN },
+    { timeout: 2 ** 31 },
+    { pause: -1 },
+    { signal: true },
+    { retries: 3 },
+    { Timeout: 3 },
+  ])("take no option that means nothing: %o", async (options) => {
+    await expect(upload(reports, url, options as never)).rejects.toMatchObject({ name: "TaskveilError", code: "data" });
+    expect(bodies.length).toBe(0);
+  });
+
+  test.each([null, undefined, reports[0], "abc", [1], [null], [{}], [new Uint8Array(53)]])(
+    "take lists of reports only: %o",
+    async (bad) => {
+      await expect(upload(bad as never, url)).rejects.toMatchObject({ name: "TaskveilError", code: "data" });
+    },
+  );
+
+  test.each(["", "no address", "https://name:secret@collector.example/v1/reports", 7])(
+    "take full addresses only: %s",
+    async (bad) => {
+      await expect(upload(reports, bad as never)).rejects.toMatchObject({ name: "TaskveilError", code: "upload" });
+    },
+  );
+
+  test("say that a redirect is not followed", async () => {
+    script = [307];
+    await expect(upload(reports, url)).rejects.toThrow("final address");
+    expect(bodies.length).toBe(1);
+  });
+
+  test("of nothing are nothing", async () => {
+    expect(await upload([], url)).toBe(0);
+    expect(bodies.length).toBe(0);
+  });
+});

@@ -1,0 +1,75 @@
+"""What all commands share: where they print, progress bars, `column=value` options, and errors of one line."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.table import Table
+
+from taskveil.errors import TaskveilError, needs
+
+console = Console()
+
+
+@contextlib.contextmanager
+def friendly() -> Iterator[None]:
+    """Turns errors raised on purpose, files that cannot be used and missing packages into one line and exit code 2."""
+    try:
+        with needs("this command"):
+            yield
+    except BrokenPipeError:
+        raise  # who reads us has seen enough (`| head`), and typer ends quietly
+    except (TaskveilError, OSError) as error:
+        # Not wrapped: a line that is cut at 80 characters cannot be searched for, or copied as a command.
+        Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(2) from error
+
+
+def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:
+    """`column=value` options as a dictionary, columns checked."""
+    found = {}
+    for item in items or []:
+        column, _, value = item.partition("=")
+        if column not in names or not value:
+            raise TaskveilError(
+                f"{option} takes column={option[2:]} with a column of {', '.join(names)}; got {item!r}."
+            )
+        found[column] = value
+    return found
+
+
+def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]:
+    """The numbers that an option was given; `form` says how they are written."""
+    try:
+        return [float(item) for item in items]
+    except ValueError:
+        raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
+
+
+def refuse_existing(target: Path, overwrite: bool, costs: str = "") -> None:
+    """A TaskveilError if something is there and is not to be overwritten; `costs` says what that would mean."""
+    if target.exists() and not overwrite:
+        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.{costs}")
+
+
+@contextlib.contextmanager
+def row_bar(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar over rows on the terminal; yields what to call with every batch."""
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn(), console=Console(stderr=True)
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda rows: bar.advance(task, rows)
+
+
+def print_whole(view: Table) -> None:
+    """As wide as the table needs, because a number cut off says nothing."""
+    needed = Measurement.get(console, console.options.update(max_width=1000), view).maximum
+    Console(width=max(console.width, needed)).print(view)

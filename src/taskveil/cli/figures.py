@@ -1,0 +1,90 @@
+"""What was measured: `demo`, the paper's figures (`reproduce`), and the `data` they need."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskveil.cli.console import console, print_whole
+from taskveil.experiments import EXPERIMENTS
+
+Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all")}, type=str)  # type: ignore[misc]
+
+
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to put the picture.")] = Path("results/demo.png"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+) -> None:
+    """Design private reports for scikit-learn's breast cancer data and compare with what tools do today."""
+    from taskveil.experiments import demo as experiment
+    from taskveil.experiments.report import table
+
+    with console.status("designing…") if not as_json else contextlib.nullcontext():
+        rows, veil, nothing = experiment.run(picture)
+    if as_json:
+        typer.echo(json.dumps([row.as_json() for row in rows]))
+        return
+    print_whole(table("Expected task loss on 171 people who were not among the volunteers", rows))
+    console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
+    console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
+    console.print(f"The picture: {picture}")
+
+
+def reproduce(
+    experiment: Annotated[list[Experiment], typer.Argument(help="Which figures, or all.")],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
+    device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
+    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
+) -> None:
+    """The paper's figures, and ours beside them."""
+    from taskveil.experiments.report import shares_table, table, write_json
+    from taskveil.experiments.runs import Finished
+
+    asked = [entry.value for entry in experiment]
+    names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
+    finished: list[Finished] = []
+    for name in names:
+        run = Finished.read(resume, name, seeds) if resume else None
+        if run is None:
+            console.print(f"{name}…")
+            run = Finished.by_running(name, seeds, device=device, progress=console.is_terminal)
+            if resume:
+                run.write(resume)
+        finished.append(run)
+        if plot:
+            console.print(f"picture: {run.draw(plot)}")
+    rows = [row for run in finished for row in run.rows]
+    for title in dict.fromkeys(row.experiment for row in rows):
+        mine = [row for row in rows if row.experiment == title]
+        print_whole(table(title, mine))
+        shares = shares_table(mine)
+        if shares:
+            print_whole(shares)
+    if json_file:
+        write_json(json_file, rows)
+        console.print(f"rows: {json_file}")
+    if summary:
+        from taskveil.experiments.summary import write_summary
+
+        write_summary(summary, finished)
+        console.print(f"summary: {summary}")
+
+
+def data() -> None:
+    """Say where the experiments' data comes from, fetching what is missing."""
+    from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
+
+    with console.status("fetching…"):
+        days, (houses, _), (people, _), (digits, _, tests, _) = household(), real_estate(), breast_cancer(), mnist()
+    console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
+    console.print(f"real-estate: {len(houses)} houses, digest checked")
+    console.print(f"breast-cancer: {len(people)} people, digest checked")
+    console.print(f"mnist: {len(digits)} and {len(tests)} digits, digest checked")

@@ -1,0 +1,104 @@
+"""One at a time, and undisturbed: what a transaction of the ledger needs around it.
+
+**Alone.** SQLite's own locks are POSIX locks, and a process loses those as soon as anything in it closes the locked
+file (a backup, a second ledger): another process could then make a second report for the same round. `alone` holds a
+lock of its own, on a file that serves no other purpose, and one that belongs to the descriptor opened for it alone.
+
+**Undisturbed.** A signal handler that raises (Ctrl-C) may run between any two steps of Python code, also between BEGIN
+and the `try` that would roll it back. Python runs handlers in the main thread only, so `undisturbed` does the work in
+another one: the caller may be interrupted, the transaction ends as it would have.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from taskveil.errors import LedgerError
+
+PATIENCE = 30.0
+"""Seconds to wait for others."""
+
+Result = TypeVar("Result")
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(handle: int) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _take(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Inside, no other thread or process of this machine is inside for the same file; LedgerError after `patience`.
+
+    The file is made if it is missing, readable by its owner only, and stays: deleting it would let two be inside.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
+    try:
+        deadline, pause = time.monotonic() + patience, 0.0005
+        while not _take(handle):
+            if time.monotonic() > deadline:
+                raise LedgerError(
+                    f"another process has held {path} for {patience:g} seconds; no report was made. Try again when it "
+                    "is done."
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        yield
+    finally:
+        os.close(handle)  # which lets go of the lock
+
+
+def undisturbed(work: Callable[[], Result]) -> Result:
+    """What `work` returns or raises. Signal handlers run beside it and never in the middle of it.
+
+    If one raises, the caller sees that at once, and `work` is finished all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done = threading.Lock()
+    done.acquire()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.release()
+
+    try:
+        # Not threading.Thread, which waits for the thread twice: this is half of what a report costs beside its fsync.
+        _thread.start_new_thread(run, ())
+    except RuntimeError as error:
+        raise LedgerError(f"no thread could be started ({error}); no report was made.") from error
+    done.acquire()
+    if errors:
+        try:
+            raise errors[0]
+        finally:
+            errors.clear()  # an error that is in its own traceback's frames would never be freed
+    return results[0]

@@ -1,0 +1,118 @@
+"""Cross-entropy: outputs are logits, answers class probabilities, the best of them the classes' shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats, Integers
+from taskveil.tasks.costs.labels import Answering, class_numbers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LEAST_PROBABILITY = 1e-9
+"""The least that an answer may give to a class."""
+
+_SCORE_STEP = 2.0**-20  # of a logarithm, in whole-number scores
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """−Σ truth · ln softmax(outputs): the truth gives every class its probability."""
+
+    name: ClassVar[str] = "cross_entropy"
+    logits: ClassVar[bool | None] = True
+    needs_labels: ClassVar[bool] = False
+
+    def labels(self, values: Array, model: Answering) -> Integers:
+        """Class names or numbers of N records → class numbers (N,), or TaskError."""
+        return class_numbers(values, model, self.name)
+
+    def truth(self, labels: Array, model: Answering) -> Floats:
+        """Class numbers (N,) → all probability on that class (N, classes)."""
+        return np.asarray(np.eye(model.outputs)[labels])
+
+    def answers(self, outputs: Floats) -> Floats:
+        """Logits → class probabilities."""
+        weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def losses(self, outputs: Floats, truth: Floats) -> Floats:
+        """(N, m), (N, m) → (N,)."""
+        return np.asarray(-(truth * _log_softmax(outputs)).sum(axis=1))
+
+    def pairwise_losses(self, outputs: Floats, truth: Floats) -> Floats:
+        """(k, m), (N, m) → (N, k): every answer for every record."""
+        return np.asarray(-truth @ _log_softmax(outputs).T)
+
+    def best_constant(self, truth: Floats, outputs: Callable[[], Floats]) -> Floats:  # noqa: ARG002 - a formula
+        """The logits (m,) of least mean loss: of the classes' shares, counting one more record of each class, so that
+        none is impossible."""
+        counts = truth.sum(axis=0) + 1.0
+        return np.asarray(np.log(counts / counts.sum()))
+
+    # What codebooks ask.
+
+    def scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(K, S), expected truth (N, S) → (N, K): the expected loss."""
+        return np.asarray(-truth @ np.log(np.maximum(answers, LEAST_PROBABILITY)).T)
+
+    def least_scores(self, truth: Floats) -> Floats:
+        """(N, S) → (N,): the score of the best answer, the truth itself: its entropy."""
+        return np.asarray(-(truth * np.log(np.maximum(truth, 1e-300))).sum(axis=1))
+
+    def left_out(self, truth: Floats) -> Floats:
+        """(N, S) → (N,): nothing, the score is the loss."""
+        return np.zeros(len(truth))
+
+    def softened(self, answers: Floats) -> Floats:
+        """Answers that are finite in cost whatever the truth: drawn a tenth of the way to their mean."""
+        return np.asarray(0.9 * answers + 0.1 * answers.mean(axis=0))
+
+    def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
+        """The lowest and highest prediction (S,) a device may make: any probability."""
+        return np.zeros(predicted.shape[1]), np.ones(predicted.shape[1])
+
+    def whole_scores(self, answers: Floats, step: float) -> tuple[Integers, Integers]:  # noqa: ARG002 - no offsets
+        """Vectors (K, S) and offsets (K,) in whole numbers: vectors · k + offsets falls as the score of a prediction
+        k · step rises."""
+        vectors = np.rint(np.log(np.maximum(answers, LEAST_PROBABILITY)) / _SCORE_STEP).astype(np.int64)
+        return vectors, np.zeros(len(answers), dtype=np.int64)
+
+    # The same for tensors.
+
+    def standard(self, truth: Tensor) -> tuple[Tensor, Tensor]:
+        """Shift and scale (S,): logits are near zero and of order one by themselves."""
+        return truth.new_zeros(truth.shape[1]), truth.new_ones(truth.shape[1])
+
+    def tensor_answers(self, outputs: Tensor) -> Tensor:
+        """`answers` of tensors."""
+        return outputs.softmax(-1)
+
+    def tensor_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
+        """`losses` of tensors: (…, m), (…, m) → (…)."""
+        return -(truth * outputs.log_softmax(-1)).sum(-1)
+
+    def replica_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
+        """`losses` in every replica: (R, B, m), (B, m) → (R, B), without a second array as large as the outputs."""
+        return outputs.logsumexp(-1) * truth.sum(-1) - (outputs * truth).sum(-1)
+
+    def mismatch(self, outputs: Tensor, wanted: Tensor, spread: Tensor) -> Tensor:  # noqa: ARG002 - the loss decides
+        """The mean loss of giving `outputs` (B, m) where the outputs `wanted` (B, m) were best, above theirs."""
+        return (wanted.softmax(-1) * (wanted.log_softmax(-1) - outputs.log_softmax(-1))).sum(-1).mean()
+
+    def frame(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[Floats, Floats, Floats]:
+        """Where learned outputs start (m,), how far they move (m,), and the matrix (m, m) that takes out what the loss
+        does not see: a shift of all logits."""
+        count = truth.shape[1]
+        return self.best_constant(truth, outputs), np.ones(count), np.eye(count) - 1.0 / count
+
+
+def _log_softmax(outputs: Floats) -> Floats:
+    """Logits (N, classes) → log-probabilities; scipy's, which this module does without to stay light."""
+    shifted = outputs - outputs.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))

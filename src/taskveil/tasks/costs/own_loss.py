@@ -1,0 +1,79 @@
+"""A loss of one's own: a callable that has no formula for the best answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats
+from taskveil.errors import TaskError
+from taskveil.tasks.costs.labels import Answering
+from taskveil.tasks.costs.squared_error import positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """A callable on torch tensors: function(outputs (N, m), labels (N, …)) → (N,). Its labels are its truth."""
+
+    function: Callable[[Any, Any], Any]
+    name: ClassVar[str] = "a loss of your own"
+    logits: ClassVar[bool | None] = None
+    needs_labels: ClassVar[bool] = True
+
+    def labels(self, values: Array, model: Answering) -> Array:  # noqa: ARG002 - only the callable knows
+        """Labels of N records, as they are, in memory that torch can take."""
+        return np.array(values, order="C")
+
+    def truth(self, labels: Array, model: Answering) -> Array:  # noqa: ARG002 - only the callable knows
+        """Labels of N records, as they are."""
+        return labels
+
+    def answers(self, outputs: Floats) -> Floats:
+        """Outputs, as they are."""
+        return outputs
+
+    def losses(self, outputs: Floats, truth: Array) -> Floats:
+        """(N, m), labels of N records → (N,); TaskError unless the callable gives one finite number per record."""
+        import torch
+
+        try:
+            labels = torch.as_tensor(truth)
+        except TypeError as error:
+            raise TaskError(f"labels for {self.name} must be numbers: {error}.") from error
+        found = self.function(torch.from_numpy(outputs), labels)
+        numbers = np.asarray(torch.as_tensor(found).detach().cpu(), dtype=np.float64)
+        if numbers.shape != (len(outputs),) or not np.isfinite(numbers).all():
+            raise TaskError(f"your loss must give one finite number per record, got shape {numbers.shape}.")
+        return numbers
+
+    def pairwise_losses(self, outputs: Floats, truth: Array) -> Floats:
+        """(k, m), labels of N records → (N, k): every answer for every record."""
+        return np.stack([self.losses(np.repeat(row[None], len(truth), axis=0), truth) for row in outputs], axis=1)
+
+    def best_constant(self, truth: Array, outputs: Callable[[], Floats]) -> Floats:
+        """Of the model's `outputs()` (k, m) on some records, those (m,) of least mean loss."""
+        candidates = outputs()
+        return np.asarray(candidates[self.pairwise_losses(candidates, truth).mean(axis=0).argmin()])
+
+    def replica_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
+        """`losses` in every replica: (R, B, m), labels of B records → (R, B)."""
+        replicas, records = outputs.shape[:2]
+        repeated = truth.expand(replicas, *truth.shape).flatten(0, 1)
+        found: Tensor = self.function(outputs.flatten(0, 1), repeated)
+        return found.view(replicas, records)
+
+    def mismatch(self, outputs: Tensor, wanted: Tensor, spread: Tensor) -> Tensor:
+        """How far `outputs` (B, m) are from those `wanted` (B, m), squared, measured in the outputs' spread (m,)."""
+        return ((outputs - wanted) / spread).square().mean()
+
+    def frame(self, truth: Array, outputs: Callable[[], Floats]) -> tuple[Floats, Floats, Floats]:  # noqa: ARG002
+        """Where learned outputs start (m,), how far they move (m,), and the matrix (m, m) that takes out what the loss
+        does not see: as the model's own outputs."""
+        values = outputs()
+        return values.mean(axis=0), positive(values.std(axis=0)), np.eye(values.shape[1])

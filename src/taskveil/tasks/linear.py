@@ -1,0 +1,100 @@
+"""A task with a matrix: y = Kx, judged by squared error. It needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Floats, own_arrays
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import Cost, SquaredError
+from taskveil.tasks.costs.squared_error import squared_distances
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTask:
+    """y = Kx with squared error: the loss of an estimate x̂ is ‖K(x̂ − x)‖₂². K has shape (m, n).
+
+    Estimating weighted means of n attributes from many people is this task with K = diag(weights): the
+    variance of the estimates is proportional to the loss.
+
+    K is copied here and cannot be written to: a task that a design was made for stays the task it was made for.
+    """
+
+    K: Floats
+
+    cost: ClassVar[Cost] = SquaredError()
+
+    def __post_init__(self) -> None:
+        try:
+            K = np.asarray(self.K, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TaskError(f"K must be a matrix of numbers: {error}.") from error
+        if K.ndim != 2 or 0 in K.shape or not np.isfinite(K).all():
+            raise TaskError(
+                f"K must be a finite matrix (outputs, attributes), got shape {K.shape}. "
+                "For weights per attribute pass np.diag(weights), for one weighted sum weights[None, :]."
+            )
+        object.__setattr__(self, "K", K)
+        own_arrays(self)
+
+    @property
+    def width(self) -> int:
+        """The number of attributes of a record."""
+        return int(self.K.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs m."""
+        return int(self.K.shape[0])
+
+    @property
+    def scale(self) -> float:
+        """The loss is `scale` times `cost`: squared errors are added up here, where the cost is their mean."""
+        return float(self.outputs)
+
+    @property
+    def torch_module(self) -> torch.nn.Module:
+        """The layer x ↦ Kx in double precision, (N, n) → (N, m)."""
+        from taskveil.tasks.models.modules import affine
+
+        return affine(self.K, None)
+
+    def parted(self, y: Any = None) -> tuple[tuple[LinearTask, float, Any], ...]:
+        """The tasks whose weighted sum this is, with weights and labels: itself."""
+        return ((self, 1.0, y),)
+
+    def check_width(self, width: int) -> None:
+        """Raise TaskError unless the task takes records with `width` attributes."""
+        if self.width != width:
+            raise TaskError(f"K has {self.width} columns, but the data has {width} attributes.")
+
+    def labels(self, y: Any, count: int) -> None:  # noqa: ARG002 - the truth is Kx itself
+        """Labels y of `count` records are not needed and not looked at: the truth is Kx."""
+        return
+
+    def truth(self, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - no labels
+        """What answers are judged against (N, m): Kx itself for records X (N, n), whatever the labels y."""
+        return self.predict(X)
+
+    def predict(self, X: Any) -> Floats:
+        """y = Kx for every record (N, n) → (N, m)."""
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self.K.T)
+
+    def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - y is Kx itself
+        """‖K(x̂ − x)‖₂² (N,) for `estimates` x̂ and records X, both (N, n); labels y do not matter."""
+        error = (estimates - X) @ self.K.T
+        return np.asarray(np.einsum("ij,ij->i", error, error))
+
+    def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
+        """‖K(d − x)‖₂² (N, k) for every record of X (N, n) and every d of `candidates` (k, n); y does not matter."""
+        return squared_distances(self.predict(X), self.predict(candidates))
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:  # noqa: ARG002 - no labels
+        """The mean loss on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
+        return float(self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())

@@ -1,0 +1,117 @@
+"""A task with a model: ŷ = f(x̂), judged by any loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import Cost, LossName, as_cost
+
+if TYPE_CHECKING:
+    import torch
+
+    from taskveil.tasks.models.frozen import FrozenModel
+
+_CANDIDATES = 256  # about so many answers are tried as the constant one by a loss without a formula
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTask:
+    """ŷ = f(x̂) for a frozen model f: a torch module, a scikit-learn estimator or the path of an ONNX file.
+
+    `loss` is "mse" (mean over outputs of the squared error), "cross_entropy" (outputs are logits; scikit-learn
+    classifiers and ONNX files that end in a softmax are brought to that form), or a callable on torch tensors,
+    loss(outputs (N, m), labels (N, …)) → (N,).
+
+    Without labels the model itself is the truth: mse against f(x), cross-entropy against f's own probabilities.
+    The model is copied and frozen here; later changes to yours change nothing.
+    """
+
+    model: Any
+    loss: LossName | Callable[[Any, Any], Any] = "mse"
+    frozen: FrozenModel = field(init=False, repr=False)
+    cost: Cost = field(init=False, repr=False)
+    """What `loss` names: the object that others ask."""
+
+    scale: ClassVar[float] = 1.0
+    """The loss is `scale` times `cost`."""
+
+    def __post_init__(self) -> None:
+        cost = as_cost(self.loss)
+        try:
+            from taskveil.tasks.models.freezing import freeze
+        except ImportError as error:
+            raise TaskError("models need torch: pip install 'taskveil[design]'.") from error
+        object.__setattr__(self, "cost", cost)
+        object.__setattr__(self, "frozen", freeze(self.model, cost))
+
+    @property
+    def width(self) -> int | None:
+        """The number of attributes of a record; None until the data shows it (a torch module of one's own)."""
+        return self.frozen.width
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of the model."""
+        return self.frozen.outputs
+
+    @property
+    def torch_module(self) -> torch.nn.Module | None:
+        """The frozen copy in evaluation mode that maps (N, n) to (N, outputs); None for black boxes."""
+        return self.frozen.module
+
+    def parted(self, y: Any = None) -> tuple[tuple[ModelTask, float, Any], ...]:
+        """The tasks whose weighted sum this is, with weights and labels: itself."""
+        return ((self, 1.0, y),)
+
+    def check_width(self, width: int) -> None:
+        """Raise TaskError unless the model takes records with `width` attributes and answers one finite row each."""
+        self.frozen.check_width(width)
+
+    def labels(self, y: Any, count: int) -> Array | None:
+        """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None
+        stays None."""
+        if y is None:
+            if self.cost.needs_labels:
+                raise TaskError(f"labels are missing: {self.cost.name} needs y, only mse and cross_entropy do without.")
+            return None
+        try:
+            values = np.asarray(y)
+        except ValueError as error:
+            raise TaskError(f"labels must form an array: {error}.") from error
+        if values.ndim == 0 or len(values) != count:
+            raise TaskError(f"{np.atleast_1d(values).shape[0]} labels for {count} records.")
+        return self.cost.labels(values, self.frozen)
+
+    def truth(self, X: Floats, y: Any = None) -> Array:
+        """What answers are judged against: values (N, outputs) for mse, class probabilities (N, outputs) for
+        cross_entropy, labels for a loss of one's own. Without labels y, what the model itself answers to X (N, n)."""
+        labels = self.labels(y, len(X))
+        return self.answers(X) if labels is None else self.cost.truth(labels, self.frozen)
+
+    def predict(self, X: Any) -> Floats:
+        """The model's outputs (N, outputs): logits for a classifier judged by cross-entropy."""
+        return self.frozen(np.asarray(X, dtype=np.float64))
+
+    def answers(self, X: Any) -> Floats:
+        """What the model's outputs say (N, outputs): values, or class probabilities for cross-entropy."""
+        return self.cost.answers(self.predict(X))
+
+    def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
+        """The loss (N,) of answering f(x̂) with `estimates` x̂ (N, n) where the truth is that of X (N, n) and y."""
+        return self.cost.losses(self.predict(estimates), self.truth(X, y))
+
+    def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
+        """The loss (N, k) of answering f(d) with every d of `candidates` (k, n) for every record of X (N, n) and y."""
+        return self.cost.pairwise_losses(self.predict(candidates), self.truth(X, y))
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
+        """The mean loss on X_test and y_test of the one answer that is best for the design records X and y."""
+        some = X[:: max(1, len(X) // _CANDIDATES)]
+        best = self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
+        return float(self.cost.pairwise_losses(best[None], self.truth(X_test, y_test)).mean())

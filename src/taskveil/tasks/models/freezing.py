@@ -1,0 +1,33 @@
+"""What can be a model: a torch module, a scikit-learn estimator or an ONNX file, taken exactly or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import Cost
+from taskveil.tasks.models.estimators import from_estimator
+from taskveil.tasks.models.frozen import FrozenModel
+from taskveil.tasks.models.modules import check_module, first_width, from_module
+from taskveil.tasks.models.onnx_reader import read_onnx
+
+
+def freeze(model: Any, cost: Cost) -> FrozenModel:
+    """A frozen copy of a torch module, scikit-learn estimator or ONNX file, with the outputs that `cost` judges;
+    TaskError for anything else."""
+    logits = cost.logits is True
+    if isinstance(model, nn.Module):
+        check_module(model)
+        return from_module(model, first_width(model), must_be_logits=logits)
+    if isinstance(model, str | Path):
+        module, width = read_onnx(Path(model), logits=logits)
+        return from_module(module, width, must_be_logits=logits)
+    if hasattr(model, "predict") and hasattr(model, "get_params"):
+        return from_estimator(model, cost)
+    raise TaskError(
+        "a model must be a torch module, a fitted scikit-learn estimator or the path of an ONNX file, "
+        f"got {type(model).__name__}."
+    )

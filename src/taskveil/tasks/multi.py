@@ -1,0 +1,96 @@
+"""Several tasks that share one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.errors import TaskError
+from taskveil.tasks.linear import LinearTask
+from taskveil.tasks.model import ModelTask
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class MultiTask:
+    """A weighted sum of tasks that share one report: Σ weightᵢ · lossᵢ. Labels come as one entry per task, or None."""
+
+    parts: tuple[tuple[LinearTask | ModelTask, float], ...]
+
+    def __init__(self, parts: Sequence[tuple[LinearTask | ModelTask, float]]) -> None:
+        try:
+            pairs = tuple((task, float(weight)) for task, weight in parts)
+        except (TypeError, ValueError) as error:
+            raise TaskError(f"MultiTask takes pairs (task, weight): {error}.") from error
+        if not pairs or not all(isinstance(task, LinearTask | ModelTask) for task, _ in pairs):
+            raise TaskError("MultiTask needs at least one (task, weight) with a LinearTask or ModelTask.")
+        if not all(np.isfinite(weight) and weight > 0 for _, weight in pairs):
+            raise TaskError("the weights of a MultiTask must be finite and above zero; leave out what does not count.")
+        widths = {task.width for task, _ in pairs if task.width is not None}
+        if len(widths) > 1:
+            raise TaskError(f"all tasks of a MultiTask must take the same records, got widths {sorted(widths)}.")
+        for task, _ in pairs:
+            if widths:
+                task.check_width(max(widths))
+        object.__setattr__(self, "parts", pairs)
+
+    @property
+    def width(self) -> int | None:
+        """The number of attributes of a record."""
+        return self.parts[0][0].width
+
+    @property
+    def outputs(self) -> int:
+        """The outputs of all tasks together."""
+        return sum(task.outputs for task, _ in self.parts)
+
+    @property
+    def torch_module(self) -> torch.nn.Module | None:
+        """All outputs side by side, (N, n) → (N, outputs); None when one of the models is a black box."""
+        from taskveil.tasks.models.modules import side_by_side
+
+        return side_by_side([task.torch_module for task, _ in self.parts])
+
+    def parted(self, y: Any = None) -> tuple[tuple[LinearTask | ModelTask, float, Any], ...]:
+        """The tasks whose weighted sum this is, with weights and labels; TaskError unless y has one entry per task."""
+        entries = (None,) * len(self.parts) if y is None else y
+        if not isinstance(entries, list | tuple) or len(entries) != len(self.parts):
+            raise TaskError(f"labels of a MultiTask come as a list of {len(self.parts)}, one entry per task (or None).")
+        return tuple((task, weight, values) for (task, weight), values in zip(self.parts, entries, strict=True))
+
+    def stacked(self) -> LinearTask | None:
+        """The one LinearTask with the same loss, K = (√weightᵢ Kᵢ) stacked; None when a model is among the tasks."""
+        rows = [np.sqrt(weight) * task.K for task, weight in self.parts if isinstance(task, LinearTask)]
+        return LinearTask(np.vstack(rows)) if len(rows) == len(self.parts) else None
+
+    def check_width(self, width: int) -> None:
+        """Raise TaskError unless all tasks take records with `width` attributes."""
+        for task, _ in self.parts:
+            task.check_width(width)
+
+    def labels(self, y: Any, count: int) -> tuple[Any, ...]:
+        """The entries of y for `count` records, one per task, each as that task wants it."""
+        return tuple(task.labels(values, count) for task, _, values in self.parted(y))
+
+    def predict(self, X: Any) -> Floats:
+        """The outputs of all tasks side by side (N, outputs)."""
+        return np.hstack([task.predict(X) for task, _ in self.parts])
+
+    def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
+        """Σ weightᵢ · lossᵢ (N,) of `estimates` (N, n) in place of the records X (N, n) with labels y."""
+        return np.asarray(sum(w * task.losses(estimates, X, values) for task, w, values in self.parted(y)))
+
+    def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
+        """Σ weightᵢ · lossᵢ (N, k) of every one of `candidates` (k, n) in place of every record of X (N, n), y."""
+        return np.asarray(sum(w * task.pairwise_losses(candidates, X, values) for task, w, values in self.parted(y)))
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
+        """The mean loss on X_test and y_test of the answers that are best for the design records X and y."""
+        terms = zip(self.parted(y), self.parted(y_test), strict=True)
+        return sum(w * task.constant_loss(X, a, X_test, b) for (task, w, a), (_, _, b) in terms)

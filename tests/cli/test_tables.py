@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+import taskveil as tv
+from cli.running import one_line, run
+
+
+def test_options_that_name_no_attribute_are_explained(veil: tv.Veil, tmp_path: Path) -> None:
+    dataclasses.replace(veil, columns=tuple("abcdef")).save(tmp_path / "r")
+    (tmp_path / "people.csv").write_text("a,b,c,d,e,f\n1,2,3,4,5,6\n")
+    files = (tmp_path / "people.csv", tmp_path / "reports.parquet", "--release", tmp_path / "r")
+    assert "--column takes column=column with a column of a, b" in one_line("privatize", *files, "--column", "z=a")
+    assert "1 reports, ε = " in run("privatize", *files)
+    assert "--column takes" in one_line("decode", *files[1:2], tmp_path / "out.parquet", *files[2:], "--column", "z=a")
+
+
+def test_a_missing_file_is_explained(veil: tv.Veil, tmp_path: Path) -> None:
+    veil.save(tmp_path / "r")
+    assert "nowhere.csv" in one_line(
+        "privatize", tmp_path / "nowhere.csv", tmp_path / "o.parquet", "--release", tmp_path / "r"
+    )
+
+
+def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, tmp_path: Path) -> None:
+    """A second run would randomise the same people again, and hide the first."""
+    veil.save(tmp_path / "r")
+    np.savetxt(tmp_path / "p.csv", volunteers[:20], delimiter=",", header="a,b,c,d,e,f", comments="")
+    arguments = ("privatize", tmp_path / "p.csv", tmp_path / "o.parquet", "--release", tmp_path / "r")
+    run(*arguments)
+    before = (tmp_path / "o.parquet").read_bytes()
+    assert "spends ε twice" in one_line(*arguments)
+    assert (tmp_path / "o.parquet").read_bytes() == before
+    run(*arguments, "--overwrite")
+    assert (tmp_path / "o.parquet").read_bytes() != before
+
+
+def test_no_csv_with_the_bytes_of_parquet(veil: tv.Veil, tmp_path: Path) -> None:
+    veil.save(tmp_path / "r")
+    for command in ("privatize", "decode"):
+        said = one_line(command, tmp_path / "p.csv", tmp_path / "o.csv", "--release", tmp_path / "r")
+        assert "o.parquet" in said

@@ -1,0 +1,83 @@
+"""Bits come from the operating system, all of them or none, and are turned into uniform integers exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from taskveil.client import entropy
+from taskveil.errors import EntropyError
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, words: list[int]) -> list[int]:
+    """Replace the operating system's bits by these 64-bit words; returns those that are still to come."""
+    monkeypatch.setattr(
+        entropy, "system_bytes", lambda n: b"".join(words.pop(0).to_bytes(8, "little") for _ in range(n // 8))
+    )
+    return words
+
+
+def test_words_are_the_systems_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, [1, 2**64 - 1, 7])
+    assert entropy.random_words(3).tolist() == [1, 2**64 - 1, 7]
+
+
+def test_nothing_is_kept_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is buffered would be shared by both halves of a fork."""
+    asked = []
+    monkeypatch.setattr(entropy, "system_bytes", lambda n: asked.append(n) or bytes(n))
+    entropy.random_words(3)
+    entropy.uniform_below(4, 5)
+    entropy.wide_uniform_below(2**100)
+    assert asked == [24, 40, 16]
+
+
+@pytest.mark.parametrize("answer", [OSError("no entropy"), b"", b"1234567"])
+def test_less_than_was_asked_for_is_nothing(answer: OSError | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def system(_: int) -> bytes:
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(entropy, "system_bytes", system)
+    for draw in (
+        lambda: entropy.random_words(1),
+        lambda: entropy.uniform_below(5, 1),
+        lambda: entropy.wide_uniform_below(9),
+    ):
+        with pytest.raises(EntropyError, match="no report was made"):
+            draw()
+
+
+def test_uniform_integers_are_uniform() -> None:
+    for bound in (1, 2, 3, 5, 1000):
+        drawn = entropy.uniform_below(bound, 200_000)
+        cells = np.bincount(drawn % 5 if bound == 1000 else drawn, minlength=min(bound, 5))
+        assert drawn.min() >= 0
+        assert drawn.max() < bound
+        if bound > 1:
+            assert chisquare(cells).pvalue > 1e-6
+    assert all(0 <= entropy.wide_uniform_below(10**30) < 10**30 for _ in range(100))
+
+
+@given(st.integers(1, 2**63), st.integers(0, 2**64 - 1))
+def test_a_candidate_is_the_top_bits_and_is_drawn_anew_if_too_large(bound: int, word: int) -> None:
+    bits = max((bound - 1).bit_length(), 1)
+    candidate = word >> (64 - bits)
+    with pytest.MonkeyPatch.context() as patch:
+        left = feed(patch, [word, 0])
+        assert entropy.uniform_below(bound, 1)[0] == (candidate if candidate < bound else 0)
+        assert len(left) == (1 if candidate < bound else 0)
+
+
+@given(st.integers(1, 2**300), st.data())
+def test_wide_integers_use_as_many_words_as_the_bound_has(bound: int, data: st.DataObject) -> None:
+    bits = max((bound - 1).bit_length(), 1)
+    words = data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=-(-bits // 64), max_size=-(-bits // 64)))
+    whole = int.from_bytes(b"".join(word.to_bytes(8, "big") for word in words), "big") >> (64 * len(words) - bits)
+    with pytest.MonkeyPatch.context() as patch:
+        feed(patch, [*words, *([0] * len(words))])
+        assert entropy.wide_uniform_below(bound) == (whole if whole < bound else 0)

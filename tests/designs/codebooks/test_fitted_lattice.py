@@ -1,0 +1,69 @@
+"""Lattices fitted to samples: as many codewords as the rate allows, losses that are exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import taskveil as tv
+from taskveil.client.encoders import LinearEncoder
+from taskveil.decoders import LatticeDecoder
+from taskveil.designs.codebooks.fitted_lattice import LEVELS_PER_DIRECTION, fit_lattice
+from taskveil.designs.moments import Moments
+
+
+def test_exact_lattice_losses_are_the_mean_of_what_really_happens(volunteers: np.ndarray) -> None:
+    """With a budget at which wrong codewords are common enough to be seen (real designs make them one in 10^4)."""
+    task = tv.LinearTask(np.eye(6))
+    moments = Moments.of(volunteers, task)
+    weights = np.sqrt(moments.eigenvalues)[:, None] * moments.principal_map
+    latents = (volunteers - moments.mean) @ weights.T
+    fitted = fit_lattice(latents, nats=6.0, spacing=4.0, epsilon=5.0)
+    encoder = LinearEncoder.of(
+        low=volunteers.min(axis=0), high=volunteers.max(axis=0), weights=weights, offset=-weights @ moments.mean
+    )
+    back = moments.factor @ moments.directions / np.sqrt(moments.eigenvalues)
+    mechanism, decoder = fitted.parts(1.5 * np.abs(latents).max(axis=0), back, moments.mean)
+    veil = tv.Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=task, method="codebook")
+    loss, drawn = veil.loss(volunteers), np.tile(volunteers, (60, 1))
+    realised = task.losses(veil.decode(veil.privatize(drawn)), drawn)
+    assert loss.exact
+    assert abs(realised.mean() - loss.mean) < 6 * realised.std() / np.sqrt(len(realised))
+    assert fitted.losses(latents).mean() == pytest.approx(loss.mean, rel=1e-3)
+
+
+def test_lattice_losses_equal_the_sum_over_all_codewords() -> None:
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(40, 2)) * [2.0, 0.7]
+    fitted = fit_lattice(Z, nats=5.0, spacing=0.8, epsilon=6.0)
+    points = np.array([fitted.lattice.unrank(i) for i in range(fitted.lattice.size)])
+    values = fitted.lattice.points(points) * fitted.step
+    distances = ((Z[:, None] - values) ** 2).sum(axis=2)
+    brute = fitted.response.extra * distances.min(axis=1) + fitted.response.base * distances.sum(axis=1)
+    assert fitted.losses(Z) == pytest.approx(brute, rel=2e-2)
+    assert fitted.losses(Z).mean() == pytest.approx(brute.mean(), rel=1e-4)
+
+
+def test_lattices_in_oblique_directions_are_judged_by_real_reports(volunteers: np.ndarray) -> None:
+    veil = tv.design(volunteers, tv.LinearTask(np.eye(6)), epsilon=30.0, method="codebook")
+    assert isinstance(veil.decoder, LatticeDecoder)
+    oblique = replace(veil, task=tv.LinearTask(np.ones((1, 6)) + np.eye(6)))
+    loss = oblique.loss(volunteers[:20])
+    assert not loss.exact
+    assert loss.mean > 0
+
+
+@pytest.mark.parametrize("nats", [2.0, 5.0, 11.0])
+def test_no_more_codewords_than_the_rate_allows(nats: float) -> None:
+    Z = np.random.default_rng(0).normal(size=(200, 3)) * [3.0, 1.0, 0.2]
+    lattice = fit_lattice(Z, nats=nats, spacing=0.5, epsilon=8.0).lattice
+    assert 2 <= lattice.size <= np.exp(nats)
+    assert lattice.counts.max() <= LEVELS_PER_DIRECTION
+
+
+def test_moving_levels_to_best_estimates_helps() -> None:
+    Z = np.random.default_rng(1).exponential(size=(800, 2)) - 1.0
+    plain, moved = (fit_lattice(Z, nats=4.0, spacing=1.2, epsilon=6.0, rounds=rounds) for rounds in (0, 2))
+    assert moved.losses(Z).mean() < plain.losses(Z).mean()

@@ -1,0 +1,84 @@
+"""The light predictor: predicts records it never saw, in any unit, and runs on a device as it was trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from taskveil.designs.codebooks import predictor
+from taskveil.designs.codebooks.predictor import fit_predictor, magnitudes
+from taskveil.tasks.costs import CrossEntropy, SquaredError
+
+RNG = np.random.default_rng(0)
+X = RNG.random((320, 5))
+VALUE = (X @ [2.0, -1.0, 0.5, 0.0, 0.0] + 0.05 * RNG.normal(size=320))[:, None]
+LABEL = np.eye(2)[(np.median(VALUE) < VALUE[:, 0]).astype(int)]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictor, "STEPS", 300)
+
+
+def test_values_are_predicted_for_records_that_were_not_seen() -> None:
+    found = fit_predictor(X, 100.0 + VALUE, cost=SquaredError(), seed=0)
+    assert np.square(found.held_out - 100.0 - VALUE).mean() < 0.1 * VALUE.var()
+    assert not found.logits
+
+
+def test_classes_are_predicted_with_probabilities() -> None:
+    found = fit_predictor(X, LABEL, cost=CrossEntropy(), seed=0)
+    assert found.held_out.sum(axis=1) == pytest.approx(np.ones(320), abs=1e-5)
+    assert -(LABEL * np.log(found.held_out)).sum(axis=1).mean() < 0.35 < np.log(2)
+    assert found.logits
+
+
+def test_labels_that_mean_nothing_are_not_memorised() -> None:
+    """What codebooks are calibrated on must not have seen its own label: for noise the best prediction is the mean."""
+    noise = RNG.normal(size=(320, 1))
+    found = fit_predictor(X, noise, cost=SquaredError(), seed=0)
+    assert np.square(found.held_out - noise).mean() > 0.95 * noise.var()
+
+
+@pytest.mark.parametrize("kind", ["values", "classes"])
+def test_the_device_computes_what_was_trained(kind: str) -> None:
+    truth, cost = (VALUE, SquaredError()) if kind == "values" else (LABEL, CrossEntropy())
+    found = fit_predictor(X, truth, cost=cost, seed=0)
+    encoder = found.encoder(X.min(axis=0), X.max(axis=0))
+    hidden = np.maximum(X @ found.hidden_weights.T + found.hidden_offset, 0.0)
+    outputs = hidden @ found.weights.T + found.offset
+    expected = outputs if kind == "values" else softmax(outputs, axis=1)
+    assert encoder(X) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_seed_gives_the_same_predictor_twice_and_another_gives_another() -> None:
+    first, second, other = (fit_predictor(X, VALUE, cost=SquaredError(), seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.held_out, second.held_out)
+    assert np.array_equal(first.hidden_weights, second.hidden_weights)
+    assert not np.array_equal(first.held_out, other.held_out)
+
+
+def test_magnitudes_are_powers_of_ten() -> None:
+    spans = np.array([1e-3, 1.0, 1e4, 10.0, 1e-2])
+    assert magnitudes(np.column_stack([X * spans, np.ones(320)])).tolist() == [*spans.tolist(), 1.0]
+
+
+def test_one_thread_while_training_and_the_callers_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    class Watching(SquaredError):
+        def tensor_losses(self, outputs: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+            seen.append(torch.get_num_threads())
+            return super().tensor_losses(outputs, truth)
+
+    monkeypatch.setattr(predictor, "STEPS", 3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        fit_predictor(X, VALUE, cost=Watching(), seed=0)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

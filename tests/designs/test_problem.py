@@ -1,0 +1,56 @@
+"""What designers are given is checked once, at the door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from torch import nn
+
+import taskveil as tv
+from taskveil.designs import Problem
+from taskveil.errors import DataError, DomainError, TaskError
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+LINEAR = tv.LinearTask(np.diag([2.0, 1.0, 0.0]))
+MODEL = tv.ModelTask(nn.Linear(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"X": X[:1]}, DataError, "two volunteers"),
+        ({"X": X[:, :2]}, TaskError, "takes 3 attributes"),
+        ({"X": np.ones((9, 3))}, DataError, "identical"),
+        ({"task": "sum"}, TaskError, "LinearTask"),
+        ({"y": X[:9, 0]}, TaskError, "9 labels for 40"),
+        ({"domain": tv.Box([0, 0], [1, 1])}, DomainError, "2 attributes"),
+        ({"latent_dim": 4}, TaskError, "between 1 and 3"),
+    ],
+)
+def test_problems_that_make_no_sense(options: dict, error: type, says: str) -> None:
+    MODEL.check_width(3)
+    with pytest.raises(error, match=says):
+        Problem.of(**{"X": X, "task": MODEL, **options})
+
+
+def test_some_of_the_volunteers() -> None:
+    """Labels follow their records; the domain stays where users may be."""
+    y = X[:, 0] ** 2
+    several = tv.MultiTask([(MODEL, 1.0), (LINEAR, 2.0)])
+    rows = np.arange(40) % 3 == 0
+    part = Problem.of(X, MODEL, y=y).some(rows)
+    assert np.array_equal(part.X, X[rows])
+    assert np.array_equal(part.y, y[rows])
+    assert np.array_equal(part.domain.records, X)
+    first, second = Problem.of(X, several, y=[y, None]).some(rows).y
+    assert np.array_equal(first, y[rows])
+    assert second is None
+
+
+def test_only_linear_tasks_have_a_linear_theory() -> None:
+    assert Problem.of(X, MODEL).linear is None
+    linear = Problem.of(X, LINEAR, latent_dim=1).linear
+    assert linear is not None
+    assert linear.moments.relevant == 2
+    assert linear.most == 1
+    assert linear.moments is linear.moments  # computed once for all budgets

@@ -1,0 +1,317 @@
+"""Releases that every client must refuse: whole in themselves, digests repaired, and wrong in one place each.
+
+`python tests/vectors.py FOLDER` writes them to `forged.json`, so that the browser client is held against the same list.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import releases
+from taskveil.client.device import Device
+from taskveil.client.reading import canonical, digest
+from taskveil.release.manifest import manifest_of
+from taskveil.release.parts import pack_device
+
+DEVICES = releases.devices()
+Arrays = dict[str, np.ndarray]
+Change = Callable[[dict[str, Any], Arrays], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgery:
+    """The two files of a release that must be refused, and why."""
+
+    why: str
+    manifest: bytes
+    weights: bytes
+
+    def to_json(self) -> dict[str, str]:
+        """What another language reads: the bytes in base64."""
+        files = {"manifest": self.manifest, "weights": self.weights}
+        return {"why": self.why} | {name: base64.b64encode(raw).decode() for name, raw in files.items()}
+
+
+def written(manifest: dict[str, Any], weights: bytes) -> tuple[bytes, bytes]:
+    """Both files, digests repaired: only the parts' own checks can object."""
+    body = {key: value for key, value in manifest.items() if key != "digest"}
+    body["weights_sha256"] = hashlib.sha256(weights).hexdigest()
+    return canonical({**body, "digest": digest(body)}), weights
+
+
+def packed(device: Device) -> tuple[dict[str, Any], Arrays]:
+    """Manifest content and arrays as the publisher would write them."""
+    return pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee)
+
+
+def changed(name: str, change: Change) -> tuple[bytes, bytes]:
+    """A device's release with something else in its manifest or arrays."""
+    content, arrays = packed(DEVICES[name])
+    arrays = {key: np.array(array) for key, array in arrays.items()}
+    change(content, arrays)
+    manifest, weights = manifest_of(content, arrays)
+    return written(manifest, weights)
+
+
+def stored(header: dict[str, Any], data: bytes) -> bytes:
+    """A safetensors file with any header whatsoever."""
+    raw = json.dumps(header).encode()
+    return struct.pack("<Q", len(raw)) + raw + data
+
+
+def reheaded(change: Callable[[dict[str, Any]], object], more: bytes = b"") -> tuple[bytes, bytes]:
+    """A codebook's release with something else in the header of its weights, or more bytes behind them."""
+    manifest, weights = manifest_of(*packed(DEVICES["codebook"]))
+    (length,) = struct.unpack_from("<Q", weights)
+    header = json.loads(weights[8 : 8 + length])
+    change(header)
+    return written(manifest, stored(header, weights[8 + length :] + more))
+
+
+def restated(epsilon: float, change: Change) -> Change:
+    """A change that also states the ε it leads to, so that nothing but a limit can object."""
+
+    def both(content: dict[str, Any], arrays: Arrays) -> None:
+        change(content, arrays)
+        content["guarantee"]["epsilon"] = epsilon
+
+    return both
+
+
+def part(content: dict[str, Any], path: str) -> dict[str, Any]:
+    for key in path.split("."):
+        content = content[int(key) if key.isdecimal() else key]  # type: ignore[index]
+    return content
+
+
+def put(path: str, **values: Any) -> Change:
+    return lambda content, _: part(content, path).update(values)
+
+
+def tensor(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    def apply(_: object, arrays: Arrays) -> None:
+        arrays[name] = change(arrays[name])
+
+    return apply
+
+
+def first(value: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """An array whose first number is another."""
+
+    def apply(array: np.ndarray) -> np.ndarray:
+        array.flat[0] = value
+        return array
+
+    return apply
+
+
+def whole(number: int) -> dict[str, str]:
+    return {"integer": str(number)}
+
+
+def low(_: np.ndarray) -> dict[str, str]:
+    return {"tensor": "encoder.low"}
+
+
+def other_stages(content: dict[str, Any], arrays: Arrays, stages: list[Any]) -> None:
+    content["mechanism"]["stages"] = stages
+    for name in [name for name in arrays if "stages" in name]:
+        del arrays[name]
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+RESPONSE = "mechanism.stages.0.response"
+BIG = whole(2**1990)
+
+CHANGED: list[tuple[str, str, Change]] = [
+    ("stated epsilon of 0", "codebook", put("guarantee", epsilon=0.0)),
+    ("stated epsilon below 0", "codebook", put("guarantee", epsilon=-1.0)),
+    ("stated epsilon of half", "codebook", put("guarantee", epsilon=1.5)),
+    ("stated epsilon of twice", "codebook", put("guarantee", epsilon=6.0)),
+    ("stated epsilon in text", "codebook", put("guarantee", epsilon="3")),
+    ("stated epsilon true", "codebook", put("guarantee", epsilon=True)),
+    ("no stated epsilon", "codebook", lambda m, _: m["guarantee"].pop("epsilon")),
+    ("a release that tells nothing", "codebook", restated(0.0, put(RESPONSE, a=1, b=1))),
+    ("hardly anything told, less stated", "codebook", restated(-1e-13, put(RESPONSE, a=2**40 + 1, b=2**40))),
+    ("stated delta", "codebook", put("guarantee", delta=1e-6)),
+    ("a statement that is no text", "codebook", put("guarantee", statement=["safe"])),
+    ("no guarantee", "codebook", lambda m, _: m.update(guarantee=None)),
+    ("a = 2^1990", "codebook", restated(1990 * math.log(2), put(RESPONSE, a=BIG, b=1))),
+    ("a = 2^1990 in a lattice", "lattice", restated(1990 * math.log(2), put("mechanism.response", a=BIG, b=1))),
+    ("b above 2^64", "codebook", restated(math.log(3), put(RESPONSE, a=whole(3 * 2**65), b=whole(2**65)))),
+    ("a below b", "codebook", put(RESPONSE, a=1, b=2)),
+    ("b of 0", "codebook", put(RESPONSE, b=0)),
+    ("a number in words", "codebook", put(RESPONSE, a={"integer": "many"})),
+    ("nothing favoured", "codebook", put(RESPONSE, favoured=0)),
+    ("everything favoured", "codebook", put(RESPONSE, favoured=64)),
+    ("another size", "codebook", put(RESPONSE, size=63)),
+    ("a step of 2^1023", "laplace_box", put("mechanism.region", step=2.0**1023)),
+    ("a step of 2^901", "laplace_box", put("mechanism.region", step=2.0**901)),
+    ("a step of 2^-1001", "laplace_box", put("mechanism.region", step=2.0**-1001)),
+    ("a step that is no power of two", "laplace_box", put("mechanism.region", step=0.3)),
+    ("a step of 0", "laplace_box", put("mechanism.region", step=0.0)),
+    ("an encoder's step that is no power of two", "laplace_box", tensor("encoder.step", first(0.3))),
+    ("an attribute's range from NaN", "laplace_box", tensor("encoder.low", first(np.nan))),
+    ("weights that do not add up exactly", "laplace_box", tensor("encoder.weights", first(2**40))),
+    ("a box turned inside out", "laplace_box", tensor("mechanism.region.low", first(2**30))),
+    ("a box beyond 2^40", "laplace_box", tensor("mechanism.region.high", first(2**41))),
+    ("bounds in doubles", "laplace_box", tensor("mechanism.region.low", lambda a: a.astype(np.float64))),
+    ("bounds of another shape", "laplace_box", tensor("mechanism.region.low", lambda a: a[:2])),
+    ("half the noise", "laplace_box", lambda m, _: m["mechanism"].update(scale=m["mechanism"]["scale"] / 2)),
+    ("hardly any noise", "laplace_box", restated(2.0**11 * 98307, put("mechanism", scale=2.0**-11))),
+    ("noise in text", "laplace_box", put("mechanism", scale="1")),
+    ("a sign vector missing", "laplace_sign_hidden", tensor("mechanism.region.signs", lambda a: a[:3])),
+    ("a sign vector twice", "laplace_sign_hidden", tensor("mechanism.region.signs", lambda a: a[[0, 1, 2, 2]])),
+    ("a sign of 0", "laplace_sign_hidden", tensor("mechanism.region.signs", first(0))),
+    ("a center outside", "laplace_sign_hidden", tensor("mechanism.region.center", first(2**30))),
+    ("a radius below 0", "laplace_diamond", put("mechanism.region", radius=-1)),
+    ("a radius beyond 2^40", "laplace_diamond", put("mechanism.region", radius=2**41)),
+    ("a shift of 64", "laplace_sign_hidden", tensor("encoder.hidden_shift", first(64))),
+    ("a softmax in words", "laplace_sign_hidden", put("encoder", softmax="yes")),
+    ("scores that are not exact", "codebook", tensor("mechanism.stages.0.vectors", first(2**45))),
+    ("no stages", "codebook", lambda m, arrays: other_stages(m, arrays, [])),
+    ("levels of 2^53", "lattice", tensor("mechanism.lattice.levels", first(2**53))),
+    ("levels beyond 2^24", "lattice", tensor("mechanism.lattice.levels", first(2**24 + 1))),
+    ("a length below 0", "lattice", tensor("mechanism.lattice.lengths", first(-1))),
+    ("a direction without a free level", "lattice", tensor("mechanism.lattice.lengths", lambda a: a + 1)),
+    ("a budget beyond 2^15", "lattice", put("mechanism.lattice", budget=2**15 + 1)),
+    ("another number of codewords", "lattice", put("mechanism.response", size=700)),
+    ("two favoured codewords", "lattice", put("mechanism.response", favoured=2)),
+    ("a lattice's region beyond 2^24", "lattice", tensor("mechanism.region.high", first(2**25))),
+    ("an unknown encoder", "codebook", put("encoder", kind="affine_decoder")),
+    ("an unknown mechanism", "codebook", put("mechanism", kind="identity")),
+    ("an unknown region", "codebook", put("mechanism.region", kind="everything")),
+    ("a name twice", "codebook", lambda m, _: m.update(columns=["a"] * 30)),
+    ("a name that is no text", "codebook", lambda m, _: m.update(columns=list(range(30)))),
+    ("too few names", "codebook", lambda m, _: m.update(columns=["a"])),
+    ("too few units", "codebook", lambda m, _: m.update(units=["kW"])),
+    ("a tensor that is not there", "codebook", put("encoder", offset={"tensor": "nowhere"})),
+    ("a tensor that nothing uses", "codebook", lambda _, arrays: arrays.update(more=np.zeros(3))),
+    ("a tensor used twice", "codebook", lambda m, arrays: m["encoder"].update(high=low(arrays.pop("encoder.high")))),
+    ("parts in lists 900 deep", "codebook", lambda m, arrays: other_stages(m, arrays, nested(900))),
+    ("names in lists 900 deep", "codebook", lambda m, _: m.update(columns=nested(900))),
+]  # fmt: skip
+
+
+def halves_that_do_not_fit(content: dict[str, Any], arrays: Arrays) -> None:
+    """As many columns together as they should have, cut in another place."""
+    both = np.hstack([arrays["encoder.weights"], arrays["encoder.skip"]])
+    arrays["encoder.weights"], arrays["encoder.skip"] = both[:, :7], both[:, 7:]
+
+
+def too_many_signs(content: dict[str, Any], arrays: Arrays) -> None:
+    """A sign region of eleven latents, sound otherwise."""
+    latents = 11
+    bits = (np.arange(2 ** (latents - 1))[:, None] >> np.arange(latents)) & 1
+    arrays["encoder.weights"] = np.ones((latents, 5), dtype=np.int64)
+    arrays["encoder.offset"], arrays["encoder.step"] = np.zeros(latents, dtype=np.int64), np.ones(latents)
+    for name in ("low", "high"):
+        del arrays[f"mechanism.region.{name}"]
+    region = {
+        "signs": (1 - 2 * bits).astype(np.int8),
+        "lower": np.full(len(bits), -100),
+        "upper": np.full(len(bits), 100),
+        "center": np.zeros(latents, dtype=np.int64),
+    }
+    arrays |= {f"mechanism.region.{name}": array for name, array in region.items()}
+    content["mechanism"]["region"] = {
+        "kind": "sign_region",
+        "step": 1.0,
+        **{name: {"tensor": f"mechanism.region.{name}"} for name in region},
+    }
+    content["mechanism"]["scale"], content["guarantee"]["epsilon"] = 200.0, 1.0
+
+
+def long_reports(content: dict[str, Any], arrays: Arrays) -> None:
+    """20,000 latents of four bytes each: more than the wire carries."""
+    latents = 20_000
+    arrays["encoder.weights"] = np.ones((latents, 5), dtype=np.int64)
+    arrays["encoder.offset"], arrays["encoder.step"] = np.zeros(latents, dtype=np.int64), np.ones(latents)
+    arrays["mechanism.region.low"] = np.zeros(latents, dtype=np.int64)
+    arrays["mechanism.region.high"] = np.ones(latents, dtype=np.int64)
+    content["mechanism"]["scale"], content["guarantee"]["epsilon"] = 2.0**20, latents / 2**20
+
+
+def huge_lattice(directions: int, levels: int, budget: int) -> Change:
+    """A lattice whose tables would fill the memory."""
+
+    def change(content: dict[str, Any], arrays: Arrays) -> None:
+        arrays["encoder.weights"] = np.ones((directions, 5), dtype=np.int64)
+        arrays["encoder.offset"], arrays["encoder.step"] = np.zeros(directions, dtype=np.int64), np.ones(directions)
+        arrays["mechanism.region.low"] = np.full(directions, -100)
+        arrays["mechanism.region.high"] = np.full(directions, 100)
+        arrays["mechanism.lattice.levels"] = np.tile(np.arange(levels), directions)
+        arrays["mechanism.lattice.lengths"] = np.tile(np.arange(levels), directions)
+        arrays["mechanism.lattice.counts"] = np.full(directions, levels)
+        content["mechanism"]["lattice"]["budget"] = budget
+
+    return change
+
+
+def overlapping(count: int = 4000, size: int = 1 << 20) -> tuple[bytes, bytes]:
+    """1.4 MB that name the same megabyte 4,000 times."""
+    manifest, _ = manifest_of(*packed(DEVICES["codebook"]))
+    entry = {"dtype": "F64", "shape": [size // 8], "data_offsets": [0, size]}
+    return written(manifest, stored({f"t{i}": entry for i in range(count)}, bytes(size)))
+
+
+def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
+    """What can be wrong with the header of the weights."""
+
+    def offsets(name: str, move: Callable[[int, int], list[int]]) -> Callable[[dict[str, Any]], None]:
+        return lambda header: header[name].update(data_offsets=move(*header[name]["data_offsets"]))
+
+    name = "encoder.low"
+    yield "overlapping tensors, 4,000 of 1 MB", overlapping()
+    yield (
+        "a tensor over its neighbour",
+        reheaded(offsets(name, lambda a, b: [a + 8 - 16 * (a > 0), b + 8 - 16 * (a > 0)])),
+    )
+    yield "bytes that belong to no tensor", reheaded(lambda _: None, bytes(8))
+    yield "a tensor past the end", reheaded(offsets(name, lambda a, b: [a + (1 << 40), b + (1 << 40)]))
+    yield "places below 0", reheaded(offsets(name, lambda a, b: [-8, b]))
+    yield "places in text", reheaded(lambda h: h[name].update(data_offsets=["0", "8"]))
+    yield "a shape that does not fit", reheaded(lambda h: h[name].update(shape=[29]))
+    yield "a shape below 0", reheaded(lambda h: h[name].update(shape=[-30]))
+    yield "single precision", reheaded(lambda h: h[name].update(dtype="F32", shape=[60]))
+    yield "bytes as numbers", reheaded(lambda h: h[name].update(dtype="U8", shape=[240]))
+    manifest, weights = manifest_of(*packed(DEVICES["codebook"]))
+    yield "a header beyond the file", written(manifest, struct.pack("<Q", 1 << 62) + weights[8:])
+    yield "a header that is a list", written(manifest, stored([], b""))  # type: ignore[arg-type]
+    yield "no weights at all", written(manifest, b"")
+    yield "weights of another release", (canonical(manifest), weights + b"\0")
+    yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
+    for schema in (2, 0, "1", None):
+        yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
+    yield "a manifest that is a list", (b"[]\n", weights)
+    yield "a manifest in brackets", (b"[" * 100_000, weights)
+
+
+def forgeries() -> list[Forgery]:
+    """All of them, by what is wrong."""
+    found = [(why, changed(name, change)) for why, name, change in CHANGED]
+    found += [
+        ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
+        ("sign vectors of eleven latents", changed("laplace_box", too_many_signs)),
+        ("reports longer than the wire carries", changed("laplace_box", long_reports)),
+        ("a lattice of 1,000 directions and a budget of 8,000", changed("lattice", huge_lattice(1000, 2, 8000))),
+        ("a lattice of 30,000 levels and a budget of 30,000", changed("lattice", huge_lattice(3, 30_000, 30_000))),
+        ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430))),
+    ]
+    found += list(heads())
+    return [Forgery(why=why, manifest=files[0], weights=files[1]) for why, files in found]

@@ -1,0 +1,185 @@
+"""Every loss object gives one account of itself: pairwise and per record, numpy and torch, in floats and in whole
+numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from taskveil.designs.laplace.build import box_region
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, OwnLoss, SquaredError, as_cost
+
+RNG = np.random.default_rng(4)
+OUTPUTS = 2.0 * RNG.normal(size=(30, 3))
+FEW = 2.0 * RNG.normal(size=(5, 3))
+SOFT = RNG.dirichlet(np.ones(3), size=30)  # in range of both: values, and probabilities
+OWN = OwnLoss(lambda out, y: (out[:, 0] - y[:, 1]).abs() + out[:, 2].square())
+ALL = pytest.mark.parametrize("cost", [SquaredError(), CrossEntropy(), OWN], ids=lambda cost: type(cost).__name__)
+LINEAR = pytest.mark.parametrize("cost", [SquaredError(), CrossEntropy()], ids=lambda cost: type(cost).__name__)
+
+
+def model(outputs: int = 3, classes: np.ndarray | None = None) -> SimpleNamespace:
+    return SimpleNamespace(outputs=outputs, classes=classes)
+
+
+def nothing() -> np.ndarray:
+    raise AssertionError("a formula needs no candidates")
+
+
+def test_names_and_callables_lead_to_their_objects() -> None:
+    assert as_cost("mse") == SquaredError()
+    assert as_cost("cross_entropy") == CrossEntropy()
+    assert as_cost(min) == OwnLoss(min)
+    with pytest.raises(TaskError, match='"mse", "cross_entropy" or a callable'):
+        as_cost("l1")
+
+
+def test_the_textbook_formulas() -> None:
+    assert SquaredError().losses(OUTPUTS, SOFT) == pytest.approx(np.square(OUTPUTS - SOFT).sum(axis=1) / 3)
+    assert CrossEntropy().losses(OUTPUTS, SOFT) == pytest.approx(-(SOFT * log_softmax(OUTPUTS, axis=1)).sum(axis=1))
+    assert CrossEntropy().answers(OUTPUTS) == pytest.approx(softmax(OUTPUTS, axis=1))
+
+
+@ALL
+def test_pairs_cost_what_each_costs(cost: Cost) -> None:
+    pairs = cost.pairwise_losses(FEW, SOFT)
+    assert pairs.shape == (30, 5)
+    for place, outputs in enumerate(FEW):
+        assert pairs[:, place] == pytest.approx(cost.losses(np.tile(outputs, (30, 1)), SOFT))
+
+
+@ALL
+def test_every_replica_costs_what_numpy_says(cost: Cost) -> None:
+    outputs = RNG.normal(size=(4, 30, 3))
+    found = cost.replica_losses(torch.tensor(outputs), torch.tensor(SOFT)).numpy()
+    assert found == pytest.approx(np.stack([cost.losses(replica, SOFT) for replica in outputs]))
+
+
+@LINEAR
+def test_tensors_cost_and_say_what_arrays_do(cost: LinearInTruth) -> None:
+    outputs, truth = torch.tensor(OUTPUTS), torch.tensor(SOFT)
+    assert cost.tensor_losses(outputs, truth).numpy() == pytest.approx(cost.losses(OUTPUTS, SOFT))
+    assert cost.tensor_answers(outputs).numpy() == pytest.approx(cost.answers(OUTPUTS))
+    shift, scale = cost.standard(truth)
+    assert shift.shape == scale.shape == (3,)
+    assert (scale > 0).all()
+
+
+@LINEAR
+def test_scores_are_losses_up_to_a_term_of_the_truth(cost: LinearInTruth) -> None:
+    scores = cost.scores(cost.answers(FEW), SOFT)
+    assert scores + cost.left_out(SOFT)[:, None] == pytest.approx(cost.pairwise_losses(FEW, SOFT))
+    # Linear: the expected score is the score at the expected truth.
+    assert scores.mean(axis=0) == pytest.approx(cost.scores(cost.answers(FEW), SOFT.mean(axis=0, keepdims=True))[0])
+
+
+@LINEAR
+def test_no_answer_scores_less_than_the_truth(cost: LinearInTruth) -> None:
+    least = cost.least_scores(SOFT)
+    assert np.diag(cost.scores(SOFT, SOFT)) == pytest.approx(least)
+    assert (cost.scores(RNG.dirichlet(np.ones(3), size=200), SOFT) >= least[:, None] - 1e-12).all()
+    certain = np.eye(3)
+    assert np.isfinite(cost.scores(certain, certain)).all()
+    assert np.isfinite(cost.least_scores(certain)).all()
+
+
+@LINEAR
+def test_softened_answers_rule_nothing_out(cost: LinearInTruth) -> None:
+    answers = np.eye(3)[RNG.integers(3, size=20)]
+    soft = cost.softened(answers)
+    assert soft.sum(axis=1) == pytest.approx(np.ones(20))
+    assert cost.scores(soft, np.eye(3)).max() < 5.0
+    assert np.array_equal(soft.argmax(axis=1), answers.argmax(axis=1))
+
+
+@ALL
+def test_the_best_constant_is_best(cost: Cost) -> None:
+    candidates = RNG.normal(size=(40, 3))
+    found = cost.best_constant(SOFT, nothing if isinstance(cost, LinearInTruth) else lambda: candidates)
+    value = cost.losses(np.tile(found, (30, 1)), SOFT).mean()
+    if isinstance(cost, OwnLoss):
+        assert value == cost.pairwise_losses(candidates, SOFT).mean(axis=0).min()
+        return
+    # Cross-entropy counts one more record of each class, so it is best for those.
+    more = np.concatenate([SOFT, np.eye(3)]) if isinstance(cost, CrossEntropy) else SOFT
+
+    def mean_loss(outputs: np.ndarray) -> float:
+        return float(cost.losses(np.tile(outputs, (len(more), 1)), more).mean())
+
+    least = minimize(mean_loss, np.zeros(3), method="BFGS").fun
+    assert mean_loss(found) == pytest.approx(least, rel=1e-6)
+
+
+@LINEAR
+def test_devices_rank_answers_by_whole_numbers_as_by_scores(cost: LinearInTruth) -> None:
+    predicted = RNG.dirichlet(np.ones(3), size=300)
+    answers = RNG.dirichlet(np.ones(3), size=6)
+    low, high = cost.latent_range(predicted)
+    assert (low <= predicted).all()
+    assert (predicted <= high).all()
+    region = box_region(low, high)
+    vectors, offsets = cost.whole_scores(answers, region.step)
+    assert vectors.dtype == offsets.dtype == np.int64
+    ranked = region.enforce(predicted) @ vectors.T + offsets
+    assert np.array_equal(ranked.argmax(axis=1), cost.scores(answers, predicted).argmin(axis=1))
+
+
+@ALL
+def test_mismatch_is_what_is_lost_above_the_best(cost: Cost) -> None:
+    wanted, given, spread = torch.tensor(OUTPUTS), torch.tensor(OUTPUTS[::-1].copy()), torch.tensor([1.0, 2.0, 3.0])
+    assert float(cost.mismatch(wanted, wanted, spread)) == pytest.approx(0.0, abs=1e-12)
+    found = float(cost.mismatch(given, wanted, spread))
+    if isinstance(cost, OwnLoss):
+        assert found == pytest.approx(np.square((OUTPUTS - OUTPUTS[::-1]) / [1.0, 2.0, 3.0]).mean())
+        return
+    truth = cost.answers(OUTPUTS)
+    lost = cost.losses(OUTPUTS[::-1], truth) - cost.losses(OUTPUTS, truth)
+    assert found == pytest.approx(lost.mean())
+
+
+@ALL
+def test_learned_outputs_start_in_their_frame(cost: Cost) -> None:
+    values = RNG.normal(size=(50, 3)) * [1.0, 0.0, 2.0]
+    centre, spread, centring = cost.frame(SOFT, nothing if isinstance(cost, LinearInTruth) else lambda: values)
+    assert (centre.shape, spread.shape, centring.shape) == ((3,), (3,), (3, 3))
+    assert (spread > 0).all()
+    assert cost.losses(OUTPUTS @ centring, SOFT) == pytest.approx(cost.losses(OUTPUTS, SOFT))
+    if isinstance(cost, LinearInTruth):
+        assert np.array_equal(centre, cost.best_constant(SOFT, nothing))
+    else:
+        assert centre == pytest.approx(values.mean(axis=0))
+        assert spread[1] == 1.0
+
+
+def test_labels_become_truth() -> None:
+    entropy, squares = CrossEntropy(), SquaredError()
+    named = model(3, np.array(["low", "mid", "high"]))
+    numbers = entropy.labels(np.array(["high", "low"]), named)
+    assert numbers.tolist() == [2, 0]
+    assert entropy.truth(numbers, named).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert entropy.labels(np.array([[2.0], [1.0]]), model()).tolist() == [2, 1]
+    assert squares.labels(np.array([1, 2]), model(1)).tolist() == [[1.0], [2.0]]
+    anything = np.array([["a"], ["b"]])
+    assert np.array_equal(OWN.truth(OWN.labels(anything, model()), model()), anything)
+    with pytest.raises(TaskError, match="must be numbers"):
+        OWN.losses(OUTPUTS[:2], anything)
+
+
+def test_a_loss_that_gives_no_number_per_record_is_refused() -> None:
+    for function in (lambda out, y: out.mean(), lambda out, y: out[:, 0] / 0.0, lambda out, y: out):
+        with pytest.raises(TaskError, match="one finite number per record"):
+            OwnLoss(function).losses(OUTPUTS, SOFT)
+
+
+def test_losses_need_no_torch() -> None:
+    code = "import sys, taskveil.tasks.costs; print([m for m in ('torch', 'scipy') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,205 @@
+"""The house: who may import whom, no cycles, no file too long to read. Imports are read, not run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import taskveil
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "taskveil"
+MOST_LINES = 400
+
+FLOOR = ["errors", "arrays", "wire", "client"]
+"""What ships to devices, in the order in which each may build on those before."""
+
+BETWEEN = [*FLOOR, "records", "guarantee", "tasks", "decoders", "losses", "release", "veil", "account", "plots"]
+"""What the rooms hand to each other."""
+
+MAY_IMPORT = {
+    **{room: set(BETWEEN[: place + 1]) for place, room in enumerate(BETWEEN)},
+    "designs": {*BETWEEN, "designs"},
+    "server": {*BETWEEN, "server"},
+    "auditing": {*BETWEEN, "auditing"},
+    "engines": {*BETWEEN, "engines", "designs", "server"},
+    "experiments": {*BETWEEN, "designs", "auditing", "experiments"},
+    "cli": {*BETWEEN, "designs", "server", "auditing", "engines", "experiments", "cli"},
+    "__init__": {*BETWEEN, "designs", "server", "auditing"},
+}
+
+HEAVY = {
+    *("scipy", "sklearn", "torch", "onnx", "onnxruntime", "matplotlib", "pooch", "safetensors", "pyarrow", "pandas"),
+    *("polars", "typer", "rich", "cryptography", "dp_accounting", "threadpoolctl", "fastapi", "pydantic", "uvicorn"),
+    *("psycopg", "ray", "xgboost", "lightgbm"),
+}
+"""Optional packages: what an import inside a function may be for."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """`name` as imported by a module; `local`: inside a function; `typing`: for type checkers only."""
+
+    name: str
+    local: bool
+    typing: bool
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name."""
+    found = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        parts = path.relative_to(SOURCES.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports_of(source: str) -> Iterator[Import]:
+    """Every import statement of a module, wherever it stands."""
+
+    def walk(node: ast.AST, local: bool, typing: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from (Import(alias.name, local, typing) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, "imports are absolute"
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    yield Import(whole if whole in MODULES else str(child.module), local, typing)
+            inside = local or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            typed = typing or (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING")
+            yield from walk(child, inside, typed)
+
+    yield from walk(ast.parse(source), False, False)
+
+
+IMPORTS = {name: list(imports_of(path.read_text(encoding="utf-8"))) for name, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def ours(name: str) -> bool:
+    return name.split(".")[0] == "taskveil"
+
+
+def test_every_room_is_entered_from_the_right_side() -> None:
+    wrong = [
+        f"{module} imports {found.name}"
+        for module, entries in IMPORTS.items()
+        for found in entries
+        if ours(found.name) and room(found.name) not in MAY_IMPORT[room(module)]
+        if found.name != "taskveil"  # for its version
+    ]
+    assert wrong == []
+    assert {room(module) for module in MODULES} <= set(MAY_IMPORT), "a new room needs a rule"
+
+
+def test_devices_get_numpy_and_the_standard_library() -> None:
+    import sys
+
+    allowed = {*sys.stdlib_module_names, "numpy", "taskveil"}
+    wrong = [
+        f"{module} imports {found.name}"
+        for module, entries in IMPORTS.items()
+        if room(module) in FLOOR
+        for found in entries
+        # Signatures are checked by `cryptography`, if a device was told to check them and has it.
+        if found.name.split(".")[0] not in allowed and not (found.local and found.name.startswith("cryptography"))
+    ]
+    assert wrong == []
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """The members of some cycle, or []."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_there_is_no_cycle() -> None:
+    """Imports inside functions and for type checkers are counted too."""
+    graph = {
+        module: {found.name for found in entries if found.name in MODULES and found.name != module}
+        for module, entries in IMPORTS.items()
+        if module != "taskveil"  # the front door loads its rooms when they are asked for
+    }
+    for targets in graph.values():
+        targets.discard("taskveil")
+    assert cycle(graph) == []
+
+
+def heavy_packages(module: str, seen: set[str] | None = None) -> set[str]:
+    """The optional packages that importing a module loads."""
+    seen = set() if seen is None else seen
+    if module in seen:
+        return set()
+    seen.add(module)
+    found = set()
+    for entry in IMPORTS.get(module, ()):
+        if not (entry.local or entry.typing):
+            top = entry.name.split(".")[0]
+            found |= {top} & HEAVY if top != "taskveil" else heavy_packages(entry.name, seen)
+    return found
+
+
+def test_imports_inside_functions_are_for_heavy_packages() -> None:
+    wrong = []
+    for module, entries in IMPORTS.items():
+        if room(module) == "cli":  # a command loads what it needs when it is called
+            continue
+        for found in entries:
+            if found.local and ours(found.name) and not heavy_packages(found.name) - heavy_packages(module):
+                wrong.append(f"{module} imports {found.name}, which loads nothing heavy that is not loaded already")
+            if found.local and not ours(found.name) and found.name.split(".")[0] not in HEAVY:
+                wrong.append(f"{module} imports {found.name} inside a function")
+    assert wrong == []
+
+
+def test_no_module_bears_the_name_of_a_public_function() -> None:
+    public = set(taskveil.__all__) | {"estimate"}
+    assert [name for name in MODULES if name.count(".") == 1 and name.split(".")[1] in public] == []
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in listed.stdout.split()] or [p for q in patterns for p in ROOT.rglob(q)]
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked("*.py", "*.ts", "*.mjs", "*.js")
+        if path.exists() and (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("from taskveil.designs import moments", ["designs"]),
+        ("def f():\n    from taskveil.auditing.bound import at_least", ["auditing"]),
+        ("if TYPE_CHECKING:\n    import taskveil.engines.parquet", ["engines"]),
+        ("import numpy as np\nfrom taskveil.arrays import Floats", ["arrays"]),
+    ],
+)
+def test_the_reader_sees_imports_wherever_they_stand(source: str, caught: list[str]) -> None:
+    assert [room(found.name) for found in imports_of(source) if ours(found.name)] == caught
+
+
+def test_cycles_are_seen() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+    assert not cycle({"a": {"b", "c"}, "b": {"c"}})

@@ -1,0 +1,109 @@
+"""Every script in examples/ runs as a newcomer would run it, and what it prints is what it says one learns."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+
+
+def numbers(pattern: str, printed: str) -> list[float]:
+    """The numbers that `pattern` captures in the output; the pattern must be there."""
+    found = re.search(pattern, printed)
+    assert found, f"{pattern!r} is not in the output:\n{printed}"
+    return [float(group) for group in found.groups()]
+
+
+def linear(printed: str) -> None:
+    aware, agnostic, nothing = numbers(r"expected loss: (\S+) task-aware, (\S+) task-agnostic, (\S+) without", printed)
+    assert aware < 0.6 * agnostic
+    assert aware < 0.6 * nothing
+    from_reports, from_records = numbers(r"mean bp: (\S+) from reports, (\S+) from", printed)
+    assert abs(from_reports - from_records) < 3.0  # people differ by 14; the mean of reports by 0.35
+
+
+def classifier(printed: str) -> None:
+    (enough,) = numbers(r"ε = (\d+) is the smallest", printed)
+    assert enough in (1, 2, 4)
+    private, clear = numbers(r"(\d+)% right from private reports, ε = \d+\n\s+(\d+)% right from the records", printed)
+    (forest,) = numbers(r"random forest:\s+(\d+)% right", printed)
+    assert min(private, clear, forest) > 80  # one class for everybody is right 63% of the time
+
+
+def own_network(printed: str) -> None:
+    (alone,) = numbers(r"the network alone: (\d+)%", printed)
+    (private,) = numbers(r"from private reports at ε = 6: (\d+)% right", printed)
+    assert 60 < private < alone  # guessing is right 10% of the time
+    assert "report of 1 byte(s): the server reads it as a" in printed
+
+
+def device_and_server(printed: str) -> None:
+    assert "a retry repeats the bytes: True" in printed
+    assert re.search(r"refused: this report costs ε = 2 and 6 of 6 are spent", printed)
+    sent, received, refused = numbers(r"(\d+) reports sent, \d+ bytes\n(\d+) reports received, (\d+) refused", printed)
+    assert sent == received == 200
+    assert refused == 0
+    from_reports, among_volunteers = numbers(r"mean power (\S+) from reports, (\S+) among", printed)
+    assert abs(from_reports - among_volunteers) < 0.2  # people differ by 0.8; the mean of reports by 0.02
+    assert re.search(r"refused: .* reports of release 000000000000…, not of [0-9a-f]{12}…", printed)
+
+
+def audit_a_release(printed: str) -> None:
+    sound, broken = printed.split("\n\n")
+    claimed, shown = numbers(r"release claims ε = (\S+); attacks show ε ≥ (\S+)", sound)
+    assert 0.5 * claimed < shown <= claimed
+    assert "HOLDS." in sound
+    claimed, shown = numbers(r"function claims ε = (\S+); attacks show ε ≥ (\S+)", broken)
+    assert shown > 2 * claimed
+    assert "BROKEN." in broken
+    assert "no np.random" in broken
+
+
+def own_method(printed: str) -> None:
+    """The table of a sweep, in which the method of one's own stands beside at least one of ours."""
+    clear, constant = numbers(r"no privacy: (\S+)\s+constant answer: (\S+)", printed)
+    assert clear < constant
+    rows = re.findall(r"^(\w+)  +(\S+) \(", printed, flags=re.MULTILINE)
+    assert len(rows) >= 2
+    assert all(float(loss) > clear for _, loss in rows)
+
+
+CHECKS: dict[str, Callable[[str], None]] = {
+    check.__name__: check for check in (linear, classifier, own_network, own_method, device_and_server, audit_a_release)
+}
+
+
+def test_there_are_enough_and_each_is_short_and_says_what_it_is_for() -> None:
+    assert {script.stem for script in SCRIPTS} == set(CHECKS)
+    for script in SCRIPTS:
+        text = script.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 100, f"{script.name} is too long for an example"
+        assert len((ast.get_docstring(ast.parse(text)) or "").splitlines()) >= 3, script.name
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_it_runs_and_shows_what_it_promises(script: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    environment.pop("TASKVEIL_DATA", None)  # examples run on what ships with scikit-learn
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,  # an example leaves nothing in the folder it was started from
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,  # twenty seconds on a quiet machine
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    CHECKS[script.stem](done.stdout)
+    assert list(tmp_path.iterdir()) == []

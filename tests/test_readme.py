@@ -1,0 +1,230 @@
+"""Every code block of README.md does what it says.
+
+Python blocks run one after the other in one namespace and one folder, as a reader would type them. What a reader
+brings (records, labels, a network, files, keys) is made by `brought`; the collector's address is replaced by one on
+this machine, so that uploads really arrive. `# taskveil …` lines in a block are run after it, as commands.
+
+The JavaScript block runs in Node with the built bundle, a simulated IndexedDB and the same collector; it needs
+`npm ci && npm run build` in js/, which `make test` does first. Real browsers are tested in js/browser.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskveil as tv
+from conftest import needs
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BUNDLE, INDEXED_DB = ROOT / "js/dist/taskveil.js", ROOT / "js/node_modules/fake-indexeddb/auto/index.mjs"
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced code blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
+
+
+class Collector(HTTPServer):
+    """Keeps what is posted to it, and serves the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.folder = folder
+        self.bodies: list[bytes] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Answer(SimpleHTTPRequestHandler):
+    server: Collector
+
+    def __init__(self, request: Any, client_address: Any, server: Collector) -> None:
+        super().__init__(request, client_address, server, directory=str(server.folder))
+
+    def do_POST(self) -> None:
+        assert self.path == "/v1/reports"
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(202)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Collector]:
+    with Collector(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def household(rng: np.random.Generator, count: int) -> pd.DataFrame:
+    return pd.DataFrame({"power": rng.gamma(2.0, 0.6, count), "gas": rng.gamma(3.0, 0.3, count)})
+
+
+def brought(folder: Path) -> dict[str, Any]:
+    """What the README's reader has: names for the blocks, files in the folder."""
+    import onnx
+    import torch
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(3)
+    labels = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 4)) + 4.0 * np.eye(3, 4)[labels]
+    weights = 4.0 * np.eye(3, 4)
+    network = torch.nn.Linear(4, 3).double()
+    with torch.no_grad():
+        network.weight.copy_(torch.from_numpy(weights))
+        network.bias.fill_(0.0)
+    tensors = [numpy_helper.from_array(weights.T.astype(np.float32), "w")]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["logits"])],
+        "model",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["N", 3])],
+        tensors,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(folder / "model.onnx"))
+    pd.DataFrame(X, columns=list("abcd")).assign(y=labels).to_csv(folder / "data.csv", index=False)
+    household(rng, 300).to_csv(folder / "volunteers.csv", index=False)
+    people = household(rng, 1000)
+    people.rename(columns={"power": "power [kW]", "gas": "gas [m3]"}).to_parquet(folder / "people.parquet")
+    _write_keys(folder)
+    return {
+        "X": X, "X_test": X[:50], "records": X[:20], "labels": labels, "weights": [4.0, 2.0, 1.0, 1.0],
+        "network": network.eval(),
+    }  # fmt: skip
+
+
+def _write_keys(folder: Path) -> None:
+    """What `openssl genpkey` and `openssl pkey -pubout` write."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    public = key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    (folder / "key.pem").write_bytes(private)
+    (folder / "public.pem").write_bytes(public)
+
+
+def taskveil(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """The installed command, from these sources."""
+    module, _, name = PROJECT["scripts"]["taskveil"].partition(":")
+    code = f"import sys; from {module} import {name}; sys.argv[0] = 'taskveil'; sys.exit({name}())"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def commands(block: str) -> list[list[str]]:
+    """The arguments of every `# taskveil …` line; what follows in brackets is said to the reader."""
+    lines = re.findall(r"^# taskveil (.*?)(?:\s+\(.*\))?$", block, flags=re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+def test_the_python_blocks_run_as_a_reader_types_them(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace = brought(tmp_path)
+    run: list[list[str]] = []
+    for place, block in enumerate(blocks("python")):
+        code = block.replace("https://collector.example", collector.address)
+        if collector.bodies:
+            namespace["body"] = collector.bodies[0]
+        exec(compile(code, f"README.md, Python block {place + 1}", "exec"), namespace)
+        for arguments in commands(block):
+            done = taskveil(arguments, tmp_path)
+            assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+            run.append(arguments)
+    assert [arguments[0] for arguments in run] == ["sweep", "sign", "privatize", "decode"]
+    printed = capsys.readouterr().out
+    assert "HOLDS." in printed
+    assert namespace["same"] == namespace["report"]
+    assert len(namespace["received"]) == 1
+    assert namespace["estimates"].shape == (1, 2)
+    assert (tmp_path / "frontier.html").stat().st_size > 10_000
+    estimates = pd.read_parquet(tmp_path / "estimates.parquet")
+    truth = pd.read_parquet(tmp_path / "people.parquet")["power [kW]"]
+    power = next(column for column in estimates if str(column).startswith("power"))
+    assert len(estimates) == len(truth)
+    assert abs(estimates[power].mean() - truth.mean()) < 0.2  # people differ by 0.85
+
+
+@needs(BUNDLE.exists() and INDEXED_DB.exists() and shutil.which("node") is not None, "Node and the built js/dist")
+def test_the_javascript_block_runs(tmp_path: Path, collector: Collector) -> None:
+    from taskveil.release.folder import sign
+
+    veil = tv.design(household(np.random.default_rng(4), 300), tv.LinearTask(np.diag([3.0, 1.0])), epsilon=2.0)
+    veil.save(tmp_path / "household")
+    _write_keys(tmp_path)
+    sign(tmp_path / "household", (tmp_path / "key.pem").read_bytes())
+    (block,) = blocks("js")
+    key = list(_raw_public_key(tmp_path / "public.pem"))
+    block = block.replace("./taskveil.js", BUNDLE.as_uri()).replace('"/household', f'"{collector.address}/household')
+    block = block.replace("https://collector.example", collector.address)
+    script = f'import "{INDEXED_DB.as_uri()}";\nconst verifyKey = new Uint8Array({key});\n{block}'
+    (tmp_path / "block.mjs").write_text(script, encoding="utf-8")
+    done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{veil.guarantee.statement} {veil.guarantee.epsilon}"
+    assert len(veil.receive(collector.bodies[0])) == 1
+
+
+def _raw_public_key(file: Path) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return serialization.load_pem_public_key(file.read_bytes()).public_bytes_raw()  # type: ignore[union-attr]
+
+
+def test_what_it_tells_to_install_exists() -> None:
+    asked = re.findall(r"^pip install '?taskveil(?:\[(\w+)\])?'?\s", "".join(blocks("sh")), flags=re.MULTILINE)
+    assert {"", "design"} <= set(asked)
+    assert {extra for extra in asked if extra} <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_make_targets_and_commands_it_names_exist(tmp_path: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    named = re.findall(r"(?:^    |`)make (\w+)", TEXT, flags=re.MULTILINE)
+    assert {"demo", "test"} <= set(named) <= set(targets)
+    for command in {line.split()[0] for line in re.findall(r"`taskveil ([^`]+)`", TEXT)}:
+        assert taskveil([command, "--help"], tmp_path).returncode == 0, command
+
+
+def test_the_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        if not target.startswith("http"):
+            assert (ROOT / target).exists(), target
+
+
+def test_no_block_is_left_out() -> None:
+    """Blocks are of the languages that are run here; every fence of the page belongs to one of them."""
+    fences = re.findall(r"^```(\w*)$", TEXT, flags=re.MULTILINE)
+    assert set(fences) == {"python", "js", "sh", ""}
+    assert len(fences) == 2 * sum(len(blocks(language)) for language in ("python", "js", "sh"))
+    for line in "".join(blocks("sh")).splitlines():
+        assert line.startswith("pip install "), f"nobody runs this line: {line}"
