@@ -164,10 +164,9 @@ def _by_client(veil: Veil, record: Floats, count: int) -> Array:
         for person in range(-(-count // _ROUNDS)):
             ledger = Ledger(Path(folder) / f"{person}.sqlite")
             cap = 2 * _ROUNDS * veil.mechanism.epsilon
-            client = Client(device=veil.device, release=bytes(32), statement="", ledger=ledger, cap=cap)
-            for turn in range(min(_ROUNDS, count - len(rows))):
-                report = client.report(record, round=turn)
-                numbers = veil.mechanism.layout.unpack(report.payload)
-                rows.append(np.array([*numbers, *np.frombuffer(report.id, dtype="<i8")], dtype=np.int64))
-            ledger.close()
+            with Client(device=veil.device, release=bytes(32), statement="", ledger=ledger, cap=cap) as client:
+                for turn in range(min(_ROUNDS, count - len(rows))):
+                    report = client.report(record, round=turn)
+                    numbers = veil.mechanism.layout.unpack(report.payload)
+                    rows.append(np.array([*numbers, *np.frombuffer(report.id, dtype="<i8")], dtype=np.int64))
     return np.stack(rows)

@@ -105,9 +105,9 @@ def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
     Replaced are `os.urandom` under every name a loaded module knows it by (`random.SystemRandom` and so `secrets` have
     their own) and taskveil's own door, by `door` where it differs. Code outside Python asks the system itself.
     """
-    entropy.system_bytes = door or source
     for module, name in _names_of_urandom(len(sys.modules)):
         setattr(module, name, source)
+    entropy.system_bytes = door or source
 
 
 @lru_cache(maxsize=1)
