@@ -18,7 +18,7 @@ MESSAGE, WHERE = b"a manifest", Path("release")
 SIGNATURE = KEY.sign(CONTEXT + MESSAGE)
 
 
-@pytest.mark.parametrize("key", [RAW, PEM])
+@pytest.mark.parametrize("key", [RAW, PEM], ids=["raw", "PEM"])
 def test_the_keys_own_signature_passes_and_no_other(key: bytes) -> None:
     verify(MESSAGE, SIGNATURE, key, WHERE)
     for message, signature in (

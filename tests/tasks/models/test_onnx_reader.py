@@ -106,6 +106,7 @@ def test_unknown_operators_are_named(tmp_path: Path) -> None:
         ([node("Reshape", ["x", "s"], ["a"]), node("Gemm", ["a", "W"], ["y"])], [2, 2]),
         # The records' axis goes and those after it move up: what follows counts from there.
         ([node("Squeeze", ["x"], ["a"]), node("Softmax", ["a"], ["y"], axis=0)], [2, 2]),
+        ([node("Squeeze", ["x"], ["a"]), node("Softmax", ["a"], ["y"], axis=1)], [2, 2]),
         ([node("Squeeze", ["x"], ["a"]), node("ReduceMax", ["a"], ["y"], axes=[0])], [2, 2]),
         ([node("Squeeze", ["x", "z"], ["a"]), node("Softmax", ["a"], ["y"], axis=0)], [4]),
         ([node("Flatten", ["x"], ["a"], axis=0), node("Transpose", ["a"], ["b"]),

@@ -1,1 +1,1 @@
-"""Other people's models as frozen functions, taken exactly or refused."""
+"""Models as tasks: torch modules, scikit-learn estimators and ONNX files, taken exactly or refused."""

@@ -33,7 +33,7 @@ class Node:
     """Texts as str, numbers of a file's own as tensors."""
     opset: int
     constants: dict[int, Tensor]
-    """The inputs that the file itself states, by their place."""
+    """The inputs that the file itself states, by their place; known while reading, for refusals."""
 
     def takes(self, place: int) -> bool:
         """Whether this input is there at all."""

@@ -7,6 +7,7 @@ computes from its own numbers alone is computed while reading.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def _folded(
             except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as error:
                 raise TaskError(f"{path} holds a {node.kind} that cannot be computed: {error}") from error
         else:
-            nodes.append(node)
+            nodes.append(dataclasses.replace(node, constants={}))  # or copies of the module would hold them twice
             later |= set(node.outputs) if node.kind == "Split" else {node.outputs[0]}
     return nodes, known
 
