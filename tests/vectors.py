@@ -73,7 +73,7 @@ def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
         home.mkdir(parents=True, exist_ok=True)
         promise = releases.veil(device.encoder, device.mechanism).guarantee
         release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
-        client = Client(device=device, release=release, statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+        client = Client(device=device, release=release, ledger=None, cap=None)  # type: ignore[arg-type]
         rng = np.random.default_rng(5)
         with (home / "vectors.bin").open("wb") as file:
             for number, row in enumerate(records(device, count)):

@@ -4,6 +4,7 @@ import { fail, TaskveilError } from "./errors.js";
 import { type Files, type Json, need, readFiles } from "./files.js";
 import { epsilonOf, type Mechanism } from "./mechanisms.js";
 import { Parts } from "./parts.js";
+import { statement } from "./promise.js";
 import { dim } from "./regions.js";
 import { type Layout, layoutOf, MOST_PAYLOAD, unhex } from "./wire.js";
 
@@ -17,6 +18,7 @@ export interface Device {
   layout: Layout;
   /** What one report costs: the larger of what the release states and what its mechanism keeps. */
   epsilon: number;
+  /** The promise in words, made from what the mechanism keeps. */
   statement: string;
 }
 
@@ -40,11 +42,11 @@ function device(manifest: Json, parts: Parts): Device {
   need(encoder.step.length === dim(mechanism.region), "encoder and mechanism must agree on the latents");
   const columns = names(manifest.columns, "column names", encoder.low.length);
   need(columns === null || new Set(columns).size === columns.length, "column names must differ");
-  const { epsilon, delta, statement } = manifest.guarantee;
+  const { epsilon, delta, statement: text } = manifest.guarantee;
   const kept = epsilonOf(mechanism);
   const honest = typeof epsilon === "number" && kept > 0 && epsilon >= kept && epsilon <= kept * (1 + OVERSTATED);
   need(delta === 0 && honest && Number.isFinite(kept), "the stated epsilon is not the one the mechanism keeps");
-  need(typeof statement === "string", "statement");
+  need(typeof text === "string", "statement");
   const layout = layoutOf(mechanism);
   need(layout.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_PAYLOAD, "reports are longer than the wire format allows");
   return {
@@ -55,7 +57,7 @@ function device(manifest: Json, parts: Parts): Device {
     release: unhex(manifest.digest),
     layout,
     epsilon: Math.max(epsilon, kept),
-    statement,
+    statement: statement(mechanism, Math.max(epsilon, kept)),
   };
 }
 

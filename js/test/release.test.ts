@@ -3,15 +3,15 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
 import { readDevice } from "../src/release.js";
-import { files } from "./files.js";
+import { devices, files } from "./files.js";
 import { forge, forgeWeights, type Json } from "./forge.js";
 
 const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer>): Promise<void> =>
   expect(readDevice(given, key)).rejects.toMatchObject({ name: "TaskveilError", code });
 
 test("the forger of these tests can repair digests", async () => {
-  const device = await readDevice(forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "forged"')));
-  expect(device.statement).toBe("forged");
+  const device = await readDevice(forge("codebook", (text) => text.replace('"kW"', '"MW"')));
+  expect(device.units?.[0]).toBe("MW");
   expect((await readDevice(forgeWeights("laplace_sign_hidden", () => {}))).epsilon).toBeCloseTo(2.5, 9);
 });
 
@@ -111,4 +111,14 @@ test("signatures are checked when a key is given", async () => {
   const bad = signature.slice();
   bad[10]! ^= 1;
   await refused({ ...good, signature: bad }, "signature", raw(pair));
+});
+
+test("the promise is made from what the mechanism keeps, in Python's words", async () => {
+  for (const name of devices()) {
+    const given = files(name);
+    const written = JSON.parse(new TextDecoder().decode(given.manifest)).guarantee.statement;
+    expect((await readDevice(given)).statement).toBe(written);
+  }
+  const lying = forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "Nobody learns anything (ε = 0.001)."'));
+  expect((await readDevice(lying)).statement).toContain("20.1 times as likely");
 });

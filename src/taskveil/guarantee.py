@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from taskveil.client.rounding import rounded_up
+from taskveil.client.promise import statement
 from taskveil.errors import BudgetError
 
 
@@ -25,22 +25,7 @@ class Guarantee:
     @property
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
-        exception = f", except with probability {self.delta:g}" if self.delta else ""
-        return (
-            f"Whatever a person's record contains, no report becomes more than {_times(self.epsilon)} times as "
-            f"likely as it would be for any other record{exception} (ε = {rounded_up(self.epsilon)}). "
-            f"{self.enforced_by} This holds for one report per person, for every input including malformed ones, and "
-            "whatever anyone else knows or computes from the report."
-        )
-
-
-def _times(epsilon: float) -> str:
-    """e^ε, rounded up so that the sentence never promises more than the mathematics."""
-    if epsilon > 30:
-        return f"e^{rounded_up(epsilon)}"
-    factor = math.exp(epsilon)
-    digits = max(0, 2 - math.floor(math.log10(factor)))
-    return f"{math.ceil(factor * 10**digits) / 10**digits:,.{digits}f}"
+        return statement(self.epsilon, self.delta, self.enforced_by)
 
 
 def as_epsilon(epsilon: Any) -> float:

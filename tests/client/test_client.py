@@ -20,6 +20,8 @@ import releases
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client, Report, entropy
+from taskveil.client.reading import MANIFEST, canonical, digest
+from taskveil.client.rounding import rounded_up
 from taskveil.errors import (
     BudgetError,
     BudgetSpentError,
@@ -157,7 +159,7 @@ def test_what_is_missing_is_reported_like_anything_else(client: Client, nothing:
 def test_no_value_raises_whatever_numpy_was_told(name: str) -> None:
     """np.seterr(all="raise") made some values raise in 0.1."""
     device = releases.devices()[name]
-    client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+    client = Client(device=device, release=bytes(32), ledger=None, cap=None)  # type: ignore[arg-type]
     odd = [*hostile_records(device.encoder.width)[::4], np.full(device.encoder.width, 1e-320)]
     with np.errstate(all="raise"):
         for row in odd:
@@ -221,7 +223,7 @@ def test_an_altered_report_is_not_sent(client: Client, tmp_path: Path) -> None:
 def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
     """Refusing a record for its values would say something about them."""
     device = releases.devices()[name]
-    client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+    client = Client(device=device, release=bytes(32), ledger=None, cap=None)  # type: ignore[arg-type]
     layout = device.mechanism.layout
     for row in hostile_records(device.encoder.width)[::5]:
         layout.unpack(client._make(client._record(row)).payload)
@@ -276,3 +278,24 @@ def test_the_default_ledger_is_one_per_user(folder: Path, tmp_path: Path, monkey
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(LedgerError, match="ledger=path"):
         Client.load(folder)
+
+
+def test_the_promise_is_made_from_the_mechanism_not_from_the_files(folder: Path, tmp_path: Path) -> None:
+    """A release whose text promises more than its mechanism keeps: people read the mechanism's own sentence."""
+    path = folder / "client" / MANIFEST
+    manifest = json.loads(path.read_bytes())
+    del manifest["digest"]
+    manifest["guarantee"]["statement"] = "Nobody learns anything (ε = 0.001)."
+    path.write_bytes(canonical({**manifest, "digest": digest(manifest)}))
+    with Client.load(folder / "client", ledger=tmp_path / "l") as client:
+        assert "0.001" not in client.statement
+        assert f"ε = {rounded_up(client.epsilon)}" in client.statement
+
+
+def test_a_recorded_report_can_be_had_again_without_a_record(folder: Path, tmp_path: Path) -> None:
+    with Client.load(folder, ledger=tmp_path / "l", cap=1e6) as client:
+        assert client.recorded("first") is None
+        made = client.report(np.zeros(client.device.encoder.width), round="first")
+        assert client.recorded("first") == made
+        assert client.recorded("second") is None
+        assert client.ledger.spent == pytest.approx(client.epsilon)

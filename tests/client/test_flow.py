@@ -33,7 +33,7 @@ def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: 
 @pytest.mark.parametrize("name", list(releases.devices()))
 def test_what_arrives_is_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = releases.devices()[name]
-    client = Client(device=device, release=bytes(32), statement="", ledger=None, cap=None)  # type: ignore[arg-type]
+    client = Client(device=device, release=bytes(32), ledger=None, cap=None)  # type: ignore[arg-type]
     mechanism, drawn = type(device.mechanism), []
     original = mechanism.__call__
 

@@ -183,3 +183,15 @@ def test_the_functions_name_stays_the_functions() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True", "True"]
+
+
+def test_reports_of_several_releases_are_sent_in_their_order(collector: Collector) -> None:
+    ones = [Report(release=b"a" * 32, id=bytes([i]) * 16, payload=b"x") for i in range(3)]
+    others = [Report(release=b"b" * 32, id=bytes([9]) * 16, payload=b"yy")]
+    assert upload([*ones, *others, ones[0]], collector.url, batch=2, sleep=lambda _: None) == 5
+    assert [len(unpack_batch(body)) for body in collector.bodies] == [2, 1, 1, 1]
+
+
+def test_a_request_that_took_too_long_is_tried_again(collector: Collector) -> None:
+    collector.script = [408]
+    assert upload([Report(release=b"a" * 32, id=b"i" * 16, payload=b"x")], collector.url, sleep=lambda _: None) == 1

@@ -164,7 +164,7 @@ def _by_client(veil: Veil, record: Floats, count: int) -> Array:
         for person in range(-(-count // _ROUNDS)):
             ledger = Ledger(Path(folder) / f"{person}.sqlite")
             cap = 2 * _ROUNDS * veil.mechanism.epsilon
-            with Client(device=veil.device, release=bytes(32), statement="", ledger=ledger, cap=cap) as client:
+            with Client(device=veil.device, release=bytes(32), ledger=ledger, cap=cap) as client:
                 for turn in range(min(_ROUNDS, count - len(rows))):
                     report = client.report(record, round=turn)
                     numbers = veil.mechanism.layout.unpack(report.payload)

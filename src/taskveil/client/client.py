@@ -12,6 +12,7 @@ from taskveil.arrays import Floats, as_floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.ledger import Ledger, default_path
+from taskveil.client.promise import statement
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.verifying import read_key
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
@@ -30,19 +31,17 @@ class Client:
     Close it, or use it as `with Client.load(...) as client:`; its ledger is closed with it.
     """
 
-    def __init__(self, *, device: Device, release: bytes, statement: str, ledger: Ledger, cap: float | None) -> None:
+    def __init__(self, *, device: Device, release: bytes, ledger: Ledger, cap: float | None) -> None:
         """From parts that were read already; `Client.load` reads them.
 
         Args:
             device: encoder and mechanism.
             release: the 32 bytes that identify them.
-            statement: the promise in words, for the person.
             ledger: what remembers the reports; closed with the client.
             cap: what all reports in the ledger may cost together; by default what one costs.
         """
         self.device = device
         self.release = release
-        self.statement = statement
         self.ledger = ledger
         self.epsilon = device.mechanism.epsilon
         self.cap = self.epsilon if cap is None else _as_cap(cap)
@@ -80,13 +79,18 @@ class Client:
             return cls(
                 device=device,
                 release=bytes.fromhex(manifest["digest"]),
-                statement=manifest["guarantee"]["statement"],
                 ledger=opened,
                 cap=cap,
             )
         except BaseException:
             opened.close()
             raise
+
+    @property
+    def statement(self) -> str:
+        """The promise in words, for the person to read: what the mechanism keeps, whatever the release's files say."""
+        mechanism = self.device.mechanism
+        return statement(mechanism.epsilon, mechanism.delta, mechanism.enforced_by)
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: made now from the record x, or the one that was made before, byte for byte.
@@ -102,6 +106,20 @@ class Client:
         """
         record, name = self._record(x), _as_round(round)
         raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(record).to_bytes())
+        return self._checked(raw, name)
+
+    def recorded(self, round: str | int = "0") -> Report | None:
+        """The report that was made in this round, to be sent again without a record at hand; None if none was.
+
+        Args:
+            round: as in `report`.
+        """
+        name = _as_round(round)
+        raw = self.ledger.recorded(self.release, name)
+        return None if raw is None else self._checked(raw, name)
+
+    def _checked(self, raw: bytes, name: str) -> Report:
+        """A report of the ledger, or a LedgerError if somebody altered it."""
         try:
             report = Report.from_bytes(raw)
             if report.release != self.release:

@@ -104,6 +104,15 @@ class Ledger:
 
         return undisturbed(transact)
 
+    def recorded(self, release: bytes, round: str) -> bytes | None:
+        """The bytes of the report that a `release` made in a `round`; None if there is none. Nothing is spent."""
+
+        def look() -> bytes | None:
+            with self._transaction() as connection, self._explained():
+                return self._find(connection, release, round)
+
+        return undisturbed(look)
+
     @property
     def spent(self) -> float:
         """The budgets of all recorded reports together."""

@@ -17,5 +17,5 @@ def round_up(exact: Fraction) -> float:
 
 
 def rounded_up(epsilon: float) -> str:
-    """Six digits for people, never fewer than there are: a promise is not made smaller by printing it."""
+    """Six digits for people, rounded up from the shortest decimal that names the double: 2.0000004 is no 2."""
     return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"

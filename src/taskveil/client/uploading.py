@@ -1,7 +1,7 @@
 """Sending reports: in batches, again and again if the network fails, always the same bytes.
 
 A report is never made anew for a retry: that would spend the person's budget again. What arrives twice carries the same
-id, and the collector counts it once. Network errors, 429 and 5xx are retried with growing pauses; any other answer
+id, and the collector counts it once. Network errors, 408, 429 and 5xx are retried with growing pauses; any other answer
 stops the upload with the server's own reason (an RFC 9457 problem document). Standard library only.
 """
 
@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from urllib.parse import urlsplit
 
 from taskveil.errors import UploadError
@@ -20,6 +21,7 @@ from taskveil.wire import BINARY, PROBLEM, Problem, Report, pack_batch
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
+_RETRIED = (408, 429)  # too slow, too many: like a server's own failures, a matter of time
 _READ_AT_MOST = 1 << 16  # bytes of an answer
 
 
@@ -48,16 +50,19 @@ def upload(
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
         raise UploadError(f"reports are sent over https only, got {url!r}.")
     sent = 0
-    for start in range(0, len(reports), batch):
-        chunk = reports[start : start + batch]
-        _send(pack_batch(chunk), url, attempts, timeout, pause, sleep, sent)
-        sent += len(chunk)
+    for _, same in groupby(reports, key=lambda report: (report.release, len(report.payload))):
+        waiting = list(same)  # a batch carries reports of one release; all are sent in their order
+        for start in range(0, len(waiting), batch):
+            chunk = waiting[start : start + batch]
+            _send(pack_batch(chunk), url, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep, sent=sent)
+            sent += len(chunk)
     return sent
 
 
 def _send(
     body: bytes,
     url: str,
+    *,
     attempts: int,
     timeout: float,
     pause: float,
@@ -79,7 +84,7 @@ def _send(
             with error:
                 problem = Problem.from_json(_rest(error), status=error.code)
             reason, status = str(problem), error.code
-            if error.code != 429 and error.code < 500:
+            if error.code not in _RETRIED and error.code < 500:
                 raise UploadError(
                     f"the collector refused the reports ({error.code}): {problem}", sent=sent, status=error.code
                 ) from error

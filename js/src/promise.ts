@@ -1,0 +1,36 @@
+/**
+ * The promise in words that need no mathematics, as `promise.py` makes it: from what the mechanism keeps, never from the
+ * release's own text, which may say what it likes.
+ */
+import type { Mechanism } from "./mechanisms.js";
+
+const NOISE =
+  "Every latent is forced into a fixed region in integer arithmetic, then receives exact discrete Laplace noise from the " +
+  "operating system's entropy.";
+const CODE =
+  "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; the record only " +
+  "decides which numbers are favoured.";
+
+export function statement(mechanism: Mechanism, epsilon: number): string {
+  return (
+    `Whatever a person's record contains, no report becomes more than ${times(epsilon)} times as likely as it would be for ` +
+    `any other record (ε = ${roundedUp(epsilon)}). ${mechanism.kind === "laplace" ? NOISE : CODE} This holds for one report ` +
+    "per person, for every input including malformed ones, and whatever anyone else knows or computes from the report."
+  );
+}
+
+/** e^ε in three digits, rounded up. */
+function times(epsilon: number): string {
+  if (epsilon > 30) return `e^${roundedUp(epsilon)}`;
+  const factor = Math.exp(epsilon) * (1 + 2 ** -40); // more than the machine's exp errs
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(factor)));
+  const shown = Math.ceil(factor * 10 ** digits) / 10 ** digits;
+  return shown.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** Six digits, rounded up. */
+export function roundedUp(epsilon: number): string {
+  const shown = Number(epsilon.toPrecision(6));
+  if (shown >= epsilon) return String(shown);
+  return String(Number((shown + 10 ** (Math.floor(Math.log10(epsilon)) - 5)).toPrecision(6)));
+}
