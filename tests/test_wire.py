@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import releases
 from taskveil.errors import WireError
-from taskveil.wire import Layout, Problem, Report, from_json, pack_batch, to_json, unpack_batch
+from taskveil.wire import Layout, ProblemDocument, Report, from_json, pack_batch, to_json, unpack_batch
 
 
 def report(payload: bytes = b"\x07", id: bytes = b"i" * 16, release: bytes = b"r" * 32) -> Report:
@@ -120,11 +120,11 @@ def test_payloads_no_device_could_have_made_are_refused() -> None:
 
 
 def test_problem_documents_say_what_they_can() -> None:
-    problem = Problem(status=403, title="Forbidden", detail="release withdrawn")
-    assert Problem.from_json(problem.to_json(), status=403) == problem
+    problem = ProblemDocument(status=403, title="Forbidden", detail="release withdrawn")
+    assert ProblemDocument.from_json(problem.to_json(), status=403) == problem
     assert str(problem) == "Forbidden: release withdrawn"
     for useless in (b"", b"<html>", b"[1]", b'{"title": 5}'):
-        assert str(Problem.from_json(useless, status=418)) == "status 418"
+        assert str(ProblemDocument.from_json(useless, status=418)) == "status 418"
 
 
 def test_a_number_that_no_device_makes_is_refused_by_itself() -> None:

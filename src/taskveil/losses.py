@@ -99,8 +99,8 @@ def _codewords(mechanism: Codebook, decoder: CodewordDecoder, latents: Floats, t
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         losses = task.pairwise_losses(decoder.codewords, X[part], take_labels(task, y, part))
-        told = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
-        parts.append(stage.response.extra * told + stage.response.base * losses.sum(axis=1))
+        favoured_losses = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
+        parts.append(stage.response.extra * favoured_losses + stage.response.base * losses.sum(axis=1))
     return np.concatenate(parts)
 
 
@@ -118,8 +118,8 @@ def _lattice(
     mean and variance of each direction's level in a uniformly drawn codeword, which counting gives."""
     response = mechanism.response
     numbers = mechanism.lattice.nearest(mechanism.region.enforce(latents))
-    told = task.losses(decoder.estimates(numbers), X)
+    favoured_losses = task.losses(decoder.estimates(numbers), X)
     mean, square = decoder.lattice.level_moments()
     spread = ((task.K @ decoder.weights) ** 2).sum(axis=0) @ (square - mean**2) * decoder.step**2
     anywhere = task.losses((decoder.weights @ mean * decoder.step + decoder.offset)[None, :], X) + float(spread)
-    return response.extra * told + response.base * float(response.size) * anywhere
+    return response.extra * favoured_losses + response.base * float(response.size) * anywhere

@@ -131,7 +131,7 @@ class Veil:
 
         Args:
             folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
-            overwrite: replace the release that is there, in one step.
+            overwrite: replace the release that is there (a reader may find none for a moment, never half of one).
         """
         release.save(self, Path(folder), overwrite=overwrite)
 

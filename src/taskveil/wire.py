@@ -222,7 +222,7 @@ def from_json(raw: bytes) -> list[Report]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ProblemDocument:
     """An RFC 9457 problem document: why the collector said no."""
 
     status: int
@@ -237,7 +237,7 @@ class Problem:
         ).encode()
 
     @classmethod
-    def from_json(cls, raw: bytes, *, status: int) -> Problem:
+    def from_json(cls, raw: bytes, *, status: int) -> ProblemDocument:
         """What a body says, however little that is; `status` is the one of the response."""
         body: Any = None
         with contextlib.suppress(ValueError, RecursionError):

@@ -15,7 +15,7 @@ import pytest
 from taskveil.client import upload as simple_upload
 from taskveil.client.uploading import upload
 from taskveil.errors import UploadError
-from taskveil.wire import BINARY, PROBLEM, Problem, Report, unpack_batch
+from taskveil.wire import BINARY, PROBLEM, ProblemDocument, Report, unpack_batch
 
 REPORTS = [Report(release=b"r" * 32, id=bytes([i]) * 16, payload=bytes([i])) for i in range(10)]
 
@@ -74,7 +74,7 @@ class Answer(BaseHTTPRequestHandler):
             self._problem(step, {})  # type: ignore[arg-type]
 
     def _problem(self, status: int, headers: dict[str, str]) -> None:
-        body = Problem(status=status, title="No", detail="this release was withdrawn").to_json()
+        body = ProblemDocument(status=status, title="No", detail="this release was withdrawn").to_json()
         self.send_response(status)
         for name, value in {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from taskveil import plots
+from taskveil import style
 from taskveil.experiments.curves import curve
 from taskveil.experiments.report import Row
 
@@ -18,7 +18,7 @@ def rows(design: str) -> list[Row]:
 
 
 def test_own_designs_are_drawn_under_their_own_name(tmp_path: Path) -> None:
-    fig, (ax,) = plots.figure()
+    fig, (ax,) = style.figure()
     for design in ("codebook", "mine"):
         for as_published in (True, False):
             curve(ax, rows(design), design, as_published=as_published, band=True)
@@ -27,4 +27,4 @@ def test_own_designs_are_drawn_under_their_own_name(tmp_path: Path) -> None:
     assert labels == ["codebook, as published", "codebook (ours)", "mine, as published", "mine"]
     assert list(ax.lines[0].get_xdata()) == [1.0, 4.0]
     assert len(ax.collections) == 2  # bands of what is not as published
-    assert plots.save(fig, tmp_path / "a" / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert style.save(fig, tmp_path / "a" / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -17,7 +17,7 @@ from itertools import groupby
 from urllib.parse import urlsplit
 
 from taskveil.errors import UploadError
-from taskveil.wire import BINARY, PROBLEM, Problem, Report, pack_batch
+from taskveil.wire import BINARY, PROBLEM, ProblemDocument, Report, pack_batch
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
@@ -82,7 +82,7 @@ def _send(
                 return
         except urllib.error.HTTPError as error:
             with error:
-                problem = Problem.from_json(_rest(error), status=error.code)
+                problem = ProblemDocument.from_json(_rest(error), status=error.code)
             reason, status = str(problem), error.code
             if error.code not in _RETRIED and error.code < 500:
                 raise UploadError(

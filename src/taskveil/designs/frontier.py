@@ -140,18 +140,18 @@ class Frontier:
         return target
 
     def _png(self) -> bytes:
-        from taskveil import plots
+        from taskveil import style
 
-        fig, (ax,) = plots.figure(width=7.0)
+        fig, (ax,) = style.figure(width=7.0)
         for method in self.methods:
             found = [row for row in self.rows() if row["method"] == method]
             x = [row["epsilon"] for row in found]
             (line,) = ax.plot(
                 x,
                 [row["loss"] for row in found],
-                color=plots.COLORS.get(method),
-                marker=plots.MARKERS.get(method, "d"),
-                label=plots.LABELS.get(method, method),
+                color=style.COLORS.get(method),
+                marker=style.MARKERS.get(method, "d"),
+                label=style.LABELS.get(method, method),
             )
             least, greatest = [row["least"] for row in found], [row["greatest"] for row in found]
             ax.fill_between(x, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -169,7 +169,7 @@ class Frontier:
         ax.minorticks_off()
         ax.legend(fontsize=8)
         buffer = BytesIO()
-        plots.save_to(fig, buffer)
+        style.save_to(fig, buffer)
         return buffer.getvalue()
 
     def to_json(self, path: str | Path) -> Path:

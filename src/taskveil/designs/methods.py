@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from taskveil.designs.choosing import Best
+from taskveil.designs.auto import Best
 from taskveil.designs.codebooks.linear import codebook
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.moments import LinearProblem

@@ -24,7 +24,7 @@ from taskveil.tasks import as_linear, take_labels
 _TRIED = 64  # records on which two tasks must agree to be taken for the same
 
 
-class Finished:
+class FinishedPoints:
     """Points by (method, ε, seed). With a path, each is written before the next is designed.
 
     A file of another problem, or of another designer of the same name, is refused.

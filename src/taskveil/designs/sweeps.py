@@ -13,7 +13,7 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.problem import Designer, Problem
-from taskveil.designs.resuming import Finished, fingerprint
+from taskveil.designs.resuming import FinishedPoints, fingerprint
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import as_records, as_volunteers, column_names
@@ -70,7 +70,7 @@ def sweep(
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
     if reasons:  # now, and not after hours with the methods before
         raise TaskError(" ".join(reasons))
-    done = Finished(resume, fingerprint(problem, held, y_test), designers)
+    done = FinishedPoints(resume, fingerprint(problem, held, y_test), designers)
     for designer in designers:
         missing = [(e, s) for d, e, s in wanted if d is designer and (d.name, e, s) not in done.points]
         if missing:

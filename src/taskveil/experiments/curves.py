@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 
-from taskveil import plots
+from taskveil import style
 from taskveil.experiments.report import Row
 
 
@@ -26,16 +26,16 @@ def curve(
     if not points:
         return
     x = [1 / r.epsilon if inverse else r.epsilon for r in points]
-    color = color or plots.COLORS.get(design)
+    color = color or style.COLORS.get(design)
     (line,) = ax.plot(
         x,
         [r.loss for r in points],
         color=color,
-        marker=None if as_published else plots.MARKERS.get(design, "d"),
+        marker=None if as_published else style.MARKERS.get(design, "d"),
         # auto usually lies on the curve of what it chose: dots on top keep both visible.
         linestyle="--" if as_published else ":" if design == "auto" else "-",
         zorder=3 if design == "auto" else 2,
-        label=label or (as_published_label(design) if as_published else plots.LABELS.get(design, design)),
+        label=label or (as_published_label(design) if as_published else style.LABELS.get(design, design)),
     )
     if band and not as_published:
         ax.fill_between(
@@ -45,4 +45,4 @@ def curve(
 
 def as_published_label(design: str) -> str:
     """The name of a design computed the paper's way, which is not ours to claim."""
-    return plots.LABELS.get(design, design).removesuffix(" (ours)") + ", as published"
+    return style.LABELS.get(design, design).removesuffix(" (ours)") + ", as published"

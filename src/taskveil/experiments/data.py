@@ -24,7 +24,6 @@ from taskveil.errors import DataError
 
 HOUSEHOLD_URL = "https://archive.ics.uci.edu/static/public/235/individual+household+electric+power+consumption.zip"
 HOUSEHOLD_DIGEST = "dfe896c8efa078e58e38ea016b6be70f0d3073de03871c9c17ed65e2824cfdc9"
-HOUSEHOLD_DAYS = 1417
 
 REAL_ESTATE_URL = "https://archive.ics.uci.edu/static/public/477/real+estate+valuation+data+set.zip"
 REAL_ESTATE_DIGEST = "a9359909bf610dbd82f6ebef83eace6a469fa98380bd0505afaa59621f4900e0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from taskveil import plots
+from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs import design
 from taskveil.designs.methods import MethodName
@@ -55,7 +55,7 @@ def run(picture: Path) -> tuple[list[Row], Veil, float]:
 
 
 def _plot(rows: list[Row], nothing: float, path: Path) -> None:
-    fig, (ax,) = plots.figure(width=7.0, height=4.4)
+    fig, (ax,) = style.figure(width=7.0, height=4.4)
     for method in METHODS:
         curve(ax, rows, method, as_published=False)
     hidden = [row for row in rows if row.design == "matrix_factorization"]
@@ -71,4 +71,4 @@ def _plot(rows: list[Row], nothing: float, path: Path) -> None:
     ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="lower left")
-    plots.save(fig, path)
+    style.save(fig, path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from taskveil import plots
+from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.decoders import least_squares_decoder
 from taskveil.designs import design
@@ -138,15 +138,15 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
 
 def plot(rows: list[Row], path: Path) -> None:
     """Loss against 1/ε, and the error of each hour at one budget."""
-    fig, (left, right) = plots.figure(2, height=5.0)
+    fig, (left, right) = style.figure(2, height=5.0)
     train, test, task = problem()
     budgets = np.geomspace(min(EPSILONS), max(EPSILONS), 80)
     bound = [_limit(train, test, task, epsilon).mean for epsilon in budgets]
     left.fill_between(1 / budgets, bound, color="grey", alpha=0.2, label="beyond the information limit")
     for method in SEEDED:
         curve(left, rows, method, as_published=False, inverse=True)
-    right.plot(np.arange(1, 25), _hourly("codebook"), color=plots.COLORS["codebook"], marker=plots.MARKERS["codebook"],
-               label=plots.LABELS["codebook"])  # fmt: skip
+    right.plot(np.arange(1, 25), _hourly("codebook"), color=style.COLORS["codebook"], marker=style.MARKERS["codebook"],
+               label=style.LABELS["codebook"])  # fmt: skip
     for method, series in SERIES.items():
         curve(left, rows, method, as_published=True, inverse=True)
         curve(left, rows, method, as_published=False, inverse=True)
@@ -156,18 +156,18 @@ def plot(rows: list[Row], path: Path) -> None:
             [loss for loss, _ in points.values()],
             [ci for _, ci in points.values()],
             fmt="*",
-            color=plots.COLORS[method],
+            color=style.COLORS[method],
             alpha=0.55,
-            label=plots.LABELS[method].removesuffix(" (ours)") + ", published points",
+            label=style.LABELS[method].removesuffix(" (ours)") + ", published points",
         )
         hours = np.arange(1, 25)
-        right.plot(hours, _hourly(method), color=plots.COLORS[method], marker=plots.MARKERS[method],
-                   label=plots.LABELS[method])  # fmt: skip
+        right.plot(hours, _hourly(method), color=style.COLORS[method], marker=style.MARKERS[method],
+                   label=style.LABELS[method])  # fmt: skip
         known = published("household")["hourly_mse_epsilon5"][series]
-        right.plot(hours, [point["mse"] for point in known], "*", color=plots.COLORS[method], alpha=0.45)
+        right.plot(hours, [point["mse"] for point in known], "*", color=style.COLORS[method], alpha=0.45)
     left.set(xlabel="1/ε", ylabel="task loss", title="Household power: loss against 1/ε")
     right.set(xlabel="hour", ylabel="expected squared error", title=f"Error per hour at ε = {HOURLY_EPSILON:g}")
     left.set_ylim(0, 0.037)
     left.legend(fontsize=6, ncols=2, loc="lower right")
     right.legend(fontsize=7, title="lines: ours, honest; stars: published", title_fontsize=7)
-    plots.save(fig, path)
+    style.save(fig, path)

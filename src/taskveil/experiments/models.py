@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from taskveil import plots
+from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
@@ -201,7 +201,7 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
     name = rows[0].experiment
     key, budgets = name.replace("-", "_"), sorted({row.epsilon for row in rows})
     line = {row.design: row.loss for row in rows if row.design in ("constant", "no_privacy")}
-    fig, axes = plots.figure(2 if latent_dims else 1)
+    fig, axes = style.figure(2 if latent_dims else 1)
     top = 1.6 * line["constant"]
     for method in HONEST:
         for as_published in (True, False):
@@ -213,14 +213,14 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
             )
             curve(axes[0], rows, method, as_published=as_published, band=method in BANDS, label=hidden)
         if method in PUBLISHED:
-            _stars(axes[0], key, _series(method), plots.COLORS[method])
+            _stars(axes[0], key, _series(method), style.COLORS[method])
     axes[0].axhline(line["no_privacy"], color="grey", linestyle="-.", linewidth=1, label="no privacy")
     axes[0].axhline(line["constant"], color="grey", linestyle=":", label="constant answer")
     axes[0].set(
         xscale="log", xlabel="ε", ylabel="task loss", ylim=(0, top),
         title=f"{name}: lines ours (dashed: as published), stars published",
     )  # fmt: skip
-    for z, color in zip(latent_dims, ("#7fb3d5", plots.COLORS["task_aware"], "#154360"), strict=False):
+    for z, color in zip(latent_dims, ("#7fb3d5", style.COLORS["task_aware"], "#154360"), strict=False):
         design = "task_aware" if z == PUBLISHED_DIM else f"task_aware_Z{z}"
         curve(axes[1], rows, design, as_published=True, color=color, label=f"Z = {z}, as published")
         _stars(axes[1], key, f"task_aware_Z{z}", color)
@@ -231,7 +231,7 @@ def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> Non
         ax.set_xticks(shown, [f"{e:g}" for e in shown])
         ax.minorticks_off()
         ax.legend(fontsize=6, ncols=2, loc="upper right", framealpha=0.85)
-    plots.save(fig, path)
+    style.save(fig, path)
 
 
 def _stars(ax: Any, key: str, series: str, color: str) -> None:

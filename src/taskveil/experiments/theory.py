@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from taskveil import plots
+from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs.domain import Ball
 from taskveil.designs.laplace import baselines
@@ -86,14 +86,14 @@ def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:
 
 def plot(rows: list[Row], path: Path) -> None:
     """Lines: closed forms; marks: simulations."""
-    fig, axes = plots.figure(3, width=4.6)
+    fig, axes = style.figure(3, width=4.6)
     for ax, label in zip(axes, dict.fromkeys(row.experiment for row in rows), strict=True):
         for name in DESIGNS:
             mine = [row for row in rows if row.experiment == label and row.design == name]
             closed = sorted((RADIUS / r.epsilon, r.loss) for r in mine if r.as_published)
             drawn = [(RADIUS / r.epsilon, r.loss) for r in mine if not r.as_published]
-            ax.plot(*zip(*closed, strict=True), color=plots.COLORS[name], label=plots.LABELS[name])
-            ax.plot(*zip(*drawn, strict=True), plots.MARKERS[name], color=plots.COLORS[name], linestyle="none")
+            ax.plot(*zip(*closed, strict=True), color=style.COLORS[name], label=style.LABELS[name])
+            ax.plot(*zip(*drawn, strict=True), style.MARKERS[name], color=style.COLORS[name], linestyle="none")
         ax.set(xscale="log", xlabel="r/ε", ylabel="task loss", title=label)
     axes[0].legend(title="lines: closed form, marks: simulated", fontsize=8, title_fontsize=8)
-    plots.save(fig, path)
+    style.save(fig, path)

@@ -70,7 +70,10 @@ def release_id(veil: Designed) -> str:
 
 
 def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
-    """Write the release next to its place and move it there in one step, so that nobody ever sees half of it."""
+    """Write the release next to its place and move it there, so that nobody ever sees half of it.
+
+    A release that is overwritten is moved aside first: between the two moves there is none.
+    """
     if folder.exists() and not overwrite:
         raise ReleaseError(f"{folder} exists already. Choose another folder, or pass overwrite=True.")
     if folder.exists() and not (folder / CLIENT / MANIFEST).exists():

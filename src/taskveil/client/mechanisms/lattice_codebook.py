@@ -100,8 +100,8 @@ class LatticeCodebook:
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln(a/T) where the report is the nearest codeword's number, else ln(b/T)."""
         nearest = self.lattice.digits(self._places(latents))
-        told = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
-        return np.where(told, self.response.log_favoured, self.response.log_other)
+        is_nearest = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
+        return np.where(is_nearest, self.response.log_favoured, self.response.log_other)
 
     def contrast(self, latents: Floats) -> Floats:
         """The bounded latents: what lies far apart is coded by different codewords."""

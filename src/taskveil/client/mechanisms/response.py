@@ -105,19 +105,19 @@ class Response:
     def __call__(self, favoured: Integers) -> Integers:
         """Favoured sets (N, m) → outputs (N,). Rows must hold m distinct integers below `size`."""
         surplus = self.a - self.b
-        told = self.favoured * surplus
+        favoured_draws = self.favoured * surplus
         if self.total > 2**63:
             return np.array([self.respond(row) for row in favoured.tolist()], dtype=np.int64)
         u = entropy.uniform_below(self.total, len(favoured))
-        which = np.minimum(u, max(told - 1, 0)) // max(surplus, 1)
+        which = np.minimum(u, max(favoured_draws - 1, 0)) // max(surplus, 1)
         chosen = favoured[np.arange(len(favoured)), which]
-        return np.where(u < told, chosen, (u - told) // self.b)
+        return np.where(u < favoured_draws, chosen, (u - favoured_draws) // self.b)
 
     def respond(self, favoured: list[int]) -> int:
         """One output for one favoured set; integers of any size."""
         u, surplus = entropy.wide_uniform_below(self.total), self.a - self.b
-        told = self.favoured * surplus
-        return favoured[u // surplus] if u < told else (u - told) // self.b
+        favoured_draws = self.favoured * surplus
+        return favoured[u // surplus] if u < favoured_draws else (u - favoured_draws) // self.b
 
 
 def top(scores: NDArray[np.float64], count: int) -> Integers:

@@ -14,7 +14,7 @@ from torch import nn
 import taskveil as tv
 from designers import Noisy
 from taskveil.designs import Problem
-from taskveil.designs.choosing import FOLDS, MANY, Best, held_out_losses
+from taskveil.designs.auto import FOLDS, MANY, Best, held_out_losses
 from taskveil.designs.codebooks import predictor
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
