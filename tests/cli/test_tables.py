@@ -32,7 +32,7 @@ def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, t
     arguments = ("privatize", tmp_path / "p.csv", tmp_path / "o.parquet", "--release", tmp_path / "r")
     run(*arguments)
     before = (tmp_path / "o.parquet").read_bytes()
-    assert "spends ε twice" in one_line(*arguments)
+    assert "once more" in one_line(*arguments)
     assert (tmp_path / "o.parquet").read_bytes() == before
     run(*arguments, "--overwrite")
     assert (tmp_path / "o.parquet").read_bytes() != before

@@ -235,7 +235,7 @@ def test_releases_without_names_take_columns_in_order(
     run("decode", tmp_path / "o.parquet", tmp_path / "x.parquet", "--release", tmp_path / "r")
     assert pq.read_table(tmp_path / "x.parquet").column_names == [f"x{i}" for i in range(6)]
     narrow = parquet(tmp_path / "narrow.parquet", {f"c{i}": volunteers[:, i] for i in range(5)})
-    assert "names no columns" in run("privatize", narrow, tmp_path / "p", "--release", tmp_path / "r", code=2)
+    assert "names no columns" in run("privatize", narrow, tmp_path / "p.parquet", "--release", tmp_path / "r", code=2)
 
 
 def test_reports_are_decoded_with_their_own_release(release: Path, records: np.ndarray, tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_reports_are_decoded_with_their_own_release(release: Path, records: np.n
     run("privatize", source, tmp_path / "o.parquet", "--release", release)
     other = releases.veil(releases.linear(), Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 39.0),)))
     other.save(tmp_path / "other")
-    said = run("decode", tmp_path / "o.parquet", tmp_path / "x", "--release", tmp_path / "other", code=2)
+    said = run("decode", tmp_path / "o.parquet", tmp_path / "y.parquet", "--release", tmp_path / "other", code=2)
     assert "the release they were made with" in said
-    assert "no known release" in run("decode", source, tmp_path / "x", "--release", release, code=2)
+    assert "no known release" in run("decode", source, tmp_path / "x.parquet", "--release", release, code=2)
 
 
 def test_signed_releases_only(release: Path, records: np.ndarray, tmp_path: Path) -> None:
@@ -305,3 +305,29 @@ def test_refusals_do_not_quote_rows(release: Path, tmp_path: Path) -> None:
 def test_a_name_and_the_same_name_with_a_unit_are_two_columns(release: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b,c,d,e,a (kW)\n1,2,3,4,5,6\n")
     assert "two columns" in run("privatize", tmp_path / "t.csv", tmp_path / "o.parquet", "--release", release, code=2)
+
+
+def test_tables_say_their_release_under_the_name_they_always_had(
+    release: Path, records: np.ndarray, tmp_path: Path
+) -> None:
+    run("privatize", parquet(tmp_path / "in.parquet", good(records)), tmp_path / "o.parquet", "--release", release)
+    stated = pq.read_schema(tmp_path / "o.parquet").metadata[b"taskveil.release"].decode()
+    assert stated == tv.Veil.load(release).release_id
+
+
+def test_fractions_are_no_reports(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    """0.1 wrote Laplace reports in the latents' units: whole ones among them would decode wrongly, without a word."""
+    run("privatize", parquet(tmp_path / "in.parquet", good(records)), tmp_path / "o.parquet", "--release", release)
+    table = pq.read_table(tmp_path / "o.parquet")
+    old = pa.table([column.cast(pa.float64()) for column in table.columns], names=table.column_names)
+    pq.write_table(old.replace_schema_metadata(table.schema.metadata), tmp_path / "old.parquet")
+    said = run("decode", tmp_path / "old.parquet", tmp_path / "x.parquet", "--release", release, code=2)
+    assert "no reports" in said
+
+
+def test_a_first_record_is_no_header(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
+    """A release without names takes columns by their place: the first person must not become the header."""
+    tv.design(volunteers, task, epsilon=1.0, method="task_aware").save(tmp_path / "r")
+    np.savetxt(tmp_path / "bare.csv", volunteers, delimiter=",")
+    said = run("privatize", tmp_path / "bare.csv", tmp_path / "o.parquet", "--release", tmp_path / "r", code=2)
+    assert "no header" in said

@@ -53,10 +53,10 @@ def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]
         raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
 
 
-def refuse_existing(target: Path, overwrite: bool, costs: str = "") -> None:
-    """A TaskveilError if something is there and is not to be overwritten; `costs` says what that would mean."""
+def refuse_existing(target: Path, overwrite: bool) -> None:
+    """A TaskveilError if something is there and is not to be overwritten."""
     if target.exists() and not overwrite:
-        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.{costs}")
+        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.")
 
 
 @contextlib.contextmanager

@@ -26,14 +26,14 @@ def privatize(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
-    from taskveil.engines.parquet import TableFile, privatize_table
+    from taskveil.engines.parquet import TableFile, privatize_table, refuse_second_reports
 
     _check_target(target)
-    refuse_existing(target, overwrite, " A second run randomises the same people again: each of them spends ε twice.")
     home = release / CLIENT if (release / CLIENT).is_dir() else release
     device, manifest = read_device(home, read_key(verify_key))
     names = device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
+    refuse_second_reports(target, device.mechanism.epsilon, overwrite=overwrite)
     with row_bar(TableFile.open(source).rows) as advance:
         count = privatize_table(
             device,

@@ -76,6 +76,8 @@ class TableFile:
                     schema, rows = file.schema_arrow, file.metadata.num_rows
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{path} has two columns of the same name.")
+        if path.suffix.lower() == ".csv" and all(_is_number(name) for name in schema.names):
+            raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")
         columns, units = {}, {}
         for field in schema:
             named = _NAMED_UNIT.fullmatch(field.name)
@@ -131,7 +133,7 @@ def privatize_table(
         overwrite: replace `target` all the same.
         progress: called with the number of rows done since the last call.
     """
-    _refuse_second_reports(target, device.mechanism.epsilon, overwrite)
+    refuse_second_reports(target, device.mechanism.epsilon, overwrite=overwrite)
     table = TableFile.open(source)
     names = _match(device, table, dict(columns or {}))
     _check_units(device, table, names, dict(units or {}))
@@ -171,6 +173,9 @@ def decode_table(
     lost = [name for name in names if name not in table.columns]
     if lost:
         raise DataError(f"{source} lacks the columns {', '.join(lost)}: it was not written by taskveil privatize.")
+    if not all(pa.types.is_integer(table.schema.field(name).type) for name in names):
+        # 0.1 wrote Laplace reports in the latents' units, which would decode without a word, and wrongly.
+        raise DataError(f"{source} holds fractions, no reports: decode it with the taskveil that wrote it.")
     if predict:
         outputs = veil.predict(veil.privatize(np.zeros((1, veil.encoder.width))))
         out_names, units = [f"y{i}" for i in range(outputs.shape[1])], None
@@ -235,7 +240,8 @@ def _check_units(device: Device, table: TableFile, names: list[str], given: dict
                 )
 
 
-def _refuse_second_reports(target: Path, epsilon: float, overwrite: bool) -> None:
+def refuse_second_reports(target: Path, epsilon: float, *, overwrite: bool) -> None:
+    """A DataError that says what drawing again would cost, if `target` is there and is not to be overwritten."""
     if os.path.lexists(target) and not overwrite:
         raise DataError(
             f"{target} exists already. Running again draws a second report for the same people, which costs each of "
@@ -326,3 +332,11 @@ def _csv_options(broken: list[pa.csv.InvalidRow]) -> dict[str, Any]:
         "read_options": pa.csv.ReadOptions(block_size=_BLOCK),
         "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember),
     }
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
