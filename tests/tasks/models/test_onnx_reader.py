@@ -145,11 +145,12 @@ def test_one_record_of_a_file_for_any_number_keeps_its_axis(tmp_path: Path) -> N
         ([node("Gather", ["x", "i"], ["y"], axis=1)], {"i": ints(0, 2)}),
         ([node("Cast", ["k"], ["f"], to=TensorProto.DOUBLE), node("Div", ["x", "f"], ["y"])], {"k": np.float32(3.0)}),
         ([node("HardSigmoid", ["x"], ["y"])], {}),  # its slope is the single-precision 0.2
+        ([node("HardSwish", ["x"], ["y"])], {}),  # and this one's 1/6
         ([node("Softplus", ["x"], ["y"])], {}),
     ],
 )
 def test_double_precision_stays_double(nodes: list, weights: dict, tmp_path: Path) -> None:
-    path = onnx_file(tmp_path / "m.onnx", nodes, weights, [4], kind=TensorProto.DOUBLE)
+    path = onnx_file(tmp_path / "m.onnx", nodes, weights, [4], kind=TensorProto.DOUBLE, opset=18)
     assert tv.ModelTask(path).predict(3 * X) == pytest.approx(_double(path, 3 * X), rel=1e-14, abs=1e-15)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -77,8 +78,8 @@ def hard_sigmoid(call: Call) -> Tensor:
 
 
 def hard_swish(a: Tensor) -> Tensor:
-    """HardSwish: x times a HardSigmoid of slope 1/6."""
-    return a * (a / 6 + 0.5).clamp(0, 1)
+    """HardSwish: x times a HardSigmoid of slope 1/6, which as an option is a number in single precision."""
+    return a * (float(np.float32(1 / 6)) * a + 0.5).clamp(0, 1)
 
 
 def swish(call: Call) -> Tensor:
