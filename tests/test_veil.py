@@ -184,3 +184,15 @@ def test_a_veil_is_shown_in_one_line(veil: tv.Veil) -> None:
     assert "\n" not in shown
     for word in ("task_aware", "ε = 2", "6 attributes", f"{veil.mechanism.layout.length} bytes"):
         assert word in shown
+
+
+def test_one_record_may_be_a_series_or_a_mapping(volunteers: np.ndarray, task: tv.LinearTask) -> None:
+    names = list("abcdef")
+    veil = tv.design(pd.DataFrame(volunteers, columns=names), task, epsilon=2.0, method="task_aware")
+    record = dict(zip(names, volunteers[0].tolist(), strict=True))
+    backwards = {name: record[name] for name in reversed(names)}
+    expected = veil.encode(volunteers[:1])
+    assert np.array_equal(veil.encode(backwards), expected)
+    assert np.array_equal(veil.encode(pd.Series(backwards)), expected)
+    with pytest.raises(DataError, match="lacks a"):
+        veil.privatize(dict.fromkeys("bcdef", 0.0))

@@ -118,6 +118,12 @@ class Veil:
         return Loss.of(per_record, exact=exact)
 
     def _records(self, X: Any) -> Floats:
+        """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""
+        if self.columns is not None and hasattr(X, "keys") and np.ndim(X) < 2:
+            missing = [name for name in self.columns if name not in X.keys()]  # noqa: SIM118 - a Series holds values
+            if missing:
+                raise DataError(f"the record lacks {', '.join(missing)}; this design takes {', '.join(self.columns)}.")
+            X = [[X[name] for name in self.columns]]
         return as_records(X, width=self.encoder.width, columns=self.columns)
 
     @property

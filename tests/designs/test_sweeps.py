@@ -102,3 +102,10 @@ def test_designs_that_hardly_depend_on_a_seed_have_the_first() -> None:
     assert {(p.method, p.seed) for p in frontier.points} == {("codebook", 4), ("task_agnostic", 4)}
     alone = tv.sweep(X, LINEAR, epsilons=[1.0], methods=["codebook"], seeds=[4])
     assert alone.loss("codebook", 1.0) == frontier.loss("codebook", 1.0)
+
+
+@pytest.mark.parametrize("wrong", [{"epsilons": 2.0}, {"methods": "codebook"}, {"methods": None}])
+def test_lists_are_lists(wrong: dict) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(TaskError, match="come as lists"):
+        tv.sweep(X, tv.LinearTask(np.eye(3)), **{"epsilons": [1.0], "methods": ["task_aware"], **wrong})

@@ -17,7 +17,7 @@ from taskveil.arrays import Floats
 from taskveil.designs.domain import Domain, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import DataError, TaskError
-from taskveil.records import as_volunteers
+from taskveil.records import as_volunteers, column_names
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
 from taskveil.veil import Veil
 
@@ -67,6 +67,7 @@ class Problem:
         """
         records = as_volunteers(X)
         check_task(task).check_width(records.shape[1])
+        task.check_columns(column_names(X))
         task.labels(y, len(records))
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")

@@ -56,6 +56,7 @@ def sweep(
     designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
     records, held = as_volunteers(X), None
     check_task(task).check_width(records.shape[1])
+    task.check_columns(column_names(X))
     task.labels(y, len(records))
     if X_test is None:
         train, test = _split(len(records))
@@ -90,6 +91,8 @@ def _asked_for(
     methods: Sequence[Method], epsilons: Iterable[float], seeds: int | Sequence[int]
 ) -> tuple[list[Designer], list[float], list[int]]:
     """Designers, budgets and seeds, at least one of each and none twice."""
+    if isinstance(methods, str) or not isinstance(methods, Iterable) or not isinstance(epsilons, Iterable):
+        raise TaskError('methods and epsilons come as lists: methods=["codebook"], epsilons=[1.0, 2.0].')
     designers = [designer_of(method) for method in methods]
     budgets = sorted({as_epsilon(epsilon) for epsilon in epsilons})
     chosen = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))

@@ -74,6 +74,10 @@ class LinearTask:
         if self.width != width:
             raise TaskError(f"K has {self.width} columns, but the data has {width} attributes.")
 
+    def check_columns(self, names: tuple[str, ...] | None) -> None:  # noqa: ARG002 - K has no names
+        """A matrix says nothing about the `names` of its columns."""
+        return
+
     def labels(self, y: Any, count: int) -> None:  # noqa: ARG002 - the truth is Kx itself
         """Labels y of `count` records are not needed and not looked at: the truth is Kx."""
         return

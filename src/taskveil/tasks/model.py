@@ -73,6 +73,15 @@ class ModelTask:
         """Raise TaskError unless the model takes records with `width` attributes and answers one finite row each."""
         self.frozen.check_width(width)
 
+    def check_columns(self, names: tuple[str, ...] | None) -> None:
+        """Raise TaskError unless a table with these column `names` is what the model was fitted to, as far as known."""
+        expected = self.frozen.columns
+        if names is not None and expected is not None and names != expected:
+            raise TaskError(
+                f"the model was fitted to the columns {', '.join(expected)}, in this order; the table has "
+                f"{', '.join(names)}. Select them: X[list(model.feature_names_in_)]."
+            )
+
     def labels(self, y: Any, count: int) -> Array | None:
         """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None
         stays None."""

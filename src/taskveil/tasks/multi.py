@@ -74,6 +74,11 @@ class MultiTask:
         for task, _ in self.parts:
             task.check_width(width)
 
+    def check_columns(self, names: tuple[str, ...] | None) -> None:
+        """Raise TaskError unless a table with these column `names` is what all models were fitted to."""
+        for task, _ in self.parts:
+            task.check_columns(names)
+
     def labels(self, y: Any, count: int) -> tuple[Any, ...]:
         """The entries of y for `count` records, one per task, each as that task wants it."""
         return tuple(task.labels(values, count) for task, _, values in self.parted(y))

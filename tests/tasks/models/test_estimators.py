@@ -180,3 +180,18 @@ def test_classes_need_not_be_sorted() -> None:
     model.classes_ = np.array(["yes", "no", "maybe"])
     task = tv.ModelTask(model, loss="cross_entropy")
     assert task.labels(["maybe", "yes", "no"], 3).tolist() == [2, 0, 1]
+
+
+def test_columns_in_another_order_than_the_model_was_fitted_to_are_refused() -> None:
+    """scikit-learn refuses them itself; a design on the wrong columns would say nothing."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 3)), columns=["a", "b", "c"])
+    y = (X["a"] > 0).astype(int).to_numpy()
+    for model in (LogisticRegression().fit(X, y), RandomForestClassifier(5, random_state=0).fit(X, y)):
+        task = tv.ModelTask(model, loss="cross_entropy")
+        for table in (X[["c", "b", "a"]], X.rename(columns={"a": "z"})):
+            with pytest.raises(TaskError, match="fitted to the columns a, b, c"):
+                tv.design(table, task, y=y, epsilon=2.0)
+            with pytest.raises(TaskError, match="fitted to the columns a, b, c"):
+                tv.sweep(table, tv.MultiTask([(task, 1.0)]), y=[y], epsilons=[2.0], methods=["task_aware"])
+        task.check_columns(None)
+        task.check_columns(("a", "b", "c"))

@@ -62,8 +62,11 @@ def from_estimator(model: Any, cost: Cost) -> FrozenModel:
     if module is not None and _agrees(own, module, function, classifier):
         frozen = from_module(module, width)
         frozen.classes = classes
-        return frozen
-    return FrozenModel(function, width=width, classes=classes)
+    else:
+        frozen = FrozenModel(function, width=width, classes=classes)
+    named = getattr(own, "feature_names_in_", None)
+    frozen.columns = None if named is None else tuple(map(str, named))
+    return frozen
 
 
 def _features(model: Any) -> int | None:

@@ -49,6 +49,8 @@ class FrozenModel:
         self.module = module
         self.classes = classes
         self.must_be_logits = must_be_logits
+        self.columns: tuple[str, ...] | None = None
+        """The columns' names in the order the model takes them, for models that were fitted to a table."""
         self._outputs: int | None = None
         self.width: int | None = None
         if width is not None:
