@@ -82,11 +82,6 @@ class Operator:
     refuse: Callable[[Node], str | None] = lambda node: None  # noqa: ARG005 - nothing is wrong
 
 
-def without(option: str, what: str) -> Callable[[Node], str | None]:
-    """Refuses `what`, unless the option is absent or 0."""
-    return lambda node: f"{what}, which is not supported" if node.options.get(option) else None
-
-
 def first_output_only(node: Node) -> str | None:
     """Refuses a node of whose outputs more than the first is asked for."""
     return f"a second output of {node.kind}, which is not supported" if node.gives_more() else None
