@@ -17,7 +17,7 @@ from taskveil.wire import Report, pack_batch, receive
 
 def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
     X = pd.DataFrame(volunteers, columns=list("abcdef"))
-    veil = dataclasses.replace(tv.design(X, task, epsilon=60.0), units=("kW",) * 6)
+    veil = dataclasses.replace(tv.design(X, task, epsilon=60.0, method="codebook"), units=("kW",) * 6)
     veil.save(tmp_path / "release")
     with Client.load(tmp_path / "release", ledger=tmp_path / "l", cap=1e6) as client:
         reports = [client.report(dict(X.iloc[i]), round=i) for i in range(50)]

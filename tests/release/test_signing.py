@@ -70,7 +70,7 @@ def test_a_forger_who_repairs_digests_is_still_refused(folder: Path, volunteers,
     """Another release in the same folder is consistent in itself, but the signature is not its own."""
     sign(folder, pem(KEY))
     old = {part: (folder / part / SIGNATURE).read_bytes() for part in ("client", "server")}
-    tv.design(volunteers, task, epsilon=50.0).save(folder, overwrite=True)
+    tv.design(volunteers, task, epsilon=50.0, method="task_aware").save(folder, overwrite=True)
     with pytest.raises(SignatureError, match="not signed\\."):
         tv.Veil.load(folder, verify_key=public(KEY))
     for part, signature in old.items():
