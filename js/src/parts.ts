@@ -9,6 +9,8 @@ import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region,
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
+/** Each may take ten milliseconds to certify. */
+const MOST_STAGES = 64;
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
 export class Parts {
@@ -71,7 +73,7 @@ export class Parts {
     const region = this.region(m.region);
     need(region.kind === "box_region", "codebook region");
     if (m.kind === "codebook") {
-      need(Array.isArray(m.stages) && m.stages.length > 0, "stages");
+      need(Array.isArray(m.stages) && m.stages.length > 0 && m.stages.length <= MOST_STAGES, `1 to ${MOST_STAGES} stages`);
       const stages: Stage[] = m.stages.map((s: Json) => this.stage(s, dim(region)));
       exactScores(region, stages);
       return { kind: m.kind, region, stages };

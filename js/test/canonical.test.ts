@@ -10,18 +10,25 @@ test("whole numbers and others are told apart by their spelling", () => {
 });
 
 // Python's repr of these floats.
-test.each(["0.0", "-0.0", "0.1", "-2.5", "0.0001", "1e-05", "1.5e-07", "1234567890123456.0", "1e+16", "1.5e+22", "5e-324", "9.332636185032189e-302", "1.7976931348623157e+308"])(
+test.each([
+  "0.0", "-0.0", "0.1", "-2.5", "0.0001", "1e-05", "1.5e-07", "1234567890123456.0", "1e+16", "1.5e+22", "5e-324",
+  "9.332636185032189e-302", "1.7976931348623157e+308",
+])(
   "%s is a float as Python spells it",
   (text) => expect(parseCanonical(`${text}\n`)).toBe(Number(text)),
 );
 
-test.each(["00", "-0", "01", "1.", ".5", "1.50", "1E5", "1e5", "1e-5", "0.00001", "1e16", "1e+016", "10000000000000000.0", "1e999", "-1e999", "NaN", "Infinity", "+1", "0x1", "5".repeat(4301)])(
+test.each([
+  "00", "-0", "01", "1.", ".5", "1.50", "1E5", "1e5", "1e-5", "0.00001", "1e16", "1e+016", "10000000000000000.0",
+  "1e999", "-1e999", "NaN", "Infinity", "+1", "0x1", "5".repeat(4301),
+])(
   "%s is no number that Python writes",
   (text) => refused(`${text}\n`),
 );
 
-test.each(['""', '"\\u03b5 \\ud83d\\ude00"', '"\\u007f\\u0000\\n\\t\\"\\\\/"', '"\\ud800"'])("%s is a text as Python escapes it", (text) =>
-  expect(parseCanonical(`${text}\n`)).toBe(JSON.parse(text)),
+test.each(['""', '"\\u03b5 \\ud83d\\ude00"', '"\\u007f\\u0000\\n\\t\\"\\\\/"', '"\\ud800"'])(
+  "%s is a text as Python escapes it",
+  (text) => expect(parseCanonical(`${text}\n`)).toBe(JSON.parse(text)),
 );
 
 test.each(['"\u03b5"', '"\\u03B5"', '"\\u0041"', '"\\/"', '"\x7f"', '"\t"', '"\\u000a"', '"', '"\\x"', "'a'"])(

@@ -9,6 +9,8 @@ import { forge, forgeBulk, forgeHeader, forgeWeights, type Json } from "./forge.
 const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer>): Promise<void> =>
   expect(readDevice(given, key)).rejects.toMatchObject({ name: "TaskveilError", code });
 
+const LONG = "  0,\n".repeat(150_000);
+
 test("the forger of these tests can repair digests", async () => {
   const device = await readDevice(forge("codebook", (text) => text.replace('"kW"', '"MW"')));
   expect(device.units?.[0]).toBe("MW");
@@ -103,7 +105,7 @@ test.each<[string, string, [string | RegExp, string]]>([
   ["a schema of true", "codebook", ['"schema": 1', '"schema": true']],
   ["a tensor beside something else", "codebook", ['"tensor": "encoder.low"', '"tensor": "encoder.low",\n   "x": 1']],
   ["an unknown key", "codebook", [' "units": ', ' "unheard": 1,\n "units": ']],
-  ["a long list under an unknown key", "codebook", [' "units": ', ` "unheard": [\n${"  0,\n".repeat(150_000)}  0\n ],\n "units": `]],
+  ["a long list under an unknown key", "codebook", [' "units": ', ` "unheard": [\n${LONG}  0\n ],\n "units": `]],
   ["an unknown promise", "codebook", ['  "statement": ', '  "nothing": 0,\n  "statement": ']],
   ["a blank too many", "codebook", ['"units": [', '"units":  [']],
   ["a key that repeats", "codebook", [' "schema": 1,', ' "schema": 1,\n "schema": 1,']],
