@@ -10,11 +10,14 @@ import { enforce } from "./regions.js";
 import { type Device, readDevice } from "./release.js";
 import { hex, packPayload, Report } from "./wire.js";
 
-/** Numbers by column name: any object or interface whose properties are numbers. */
-export type Named<T extends object> = { readonly [K in keyof T]: number };
+/** What a sensor gave: a number, or one of the ways to say that it gave nothing (NaN is another). */
+export type Value = number | null | undefined;
 
-/** A record: numbers by column name, or in the release's order. */
-export type Values<T extends object = Record<string, number>> = ArrayLike<number> | Named<T>;
+/** Values by column name: any object or interface whose properties are numbers or missing. */
+export type Named<T extends object> = { readonly [K in keyof T]: Value };
+
+/** A record: values by column name, or in the release's order. */
+export type Values<T extends object = Record<string, Value>> = ArrayLike<Value> | Named<T>;
 
 /** What a round of collection is called; 1 and "1" are the same round. */
 export type Round = string | number;
@@ -138,7 +141,10 @@ export function draw(device: Device, x: ArrayLike<number>, source: Source): Repo
   return new Report(device.release, id, packPayload(device.layout, numbers));
 }
 
-/** The numbers of a record in the release's order; its form is checked, never its values. */
+/**
+ * The numbers of a record in the release's order; its form is checked, never its values: whether a report exists must not
+ * tell that a value is missing, so null and undefined are NaN.
+ */
 export function record({ columns, encoder }: Device, values: Values<object>): number[] {
   const width = encoder.low.length;
   let list: unknown[];
@@ -156,11 +162,10 @@ export function record({ columns, encoder }: Device, values: Values<object>): nu
     list = columns.map((name) => (values as Record<string, unknown>)[name]);
   }
   if (list.length !== width) fail("data", `a record of this release is ${width} numbers, got ${list.length}.`);
-  for (const value of list) {
-    if (value == null) fail("data", "a value is missing. Pass NaN where a sensor gave nothing.");
-    if (typeof value !== "number") fail("data", `a record holds numbers only, got a ${typeof value}.`);
-  }
-  return list as number[];
+  return list.map((value) => {
+    if (value === null || value === undefined) return NaN;
+    return typeof value === "number" ? value : fail("data", `a record holds numbers only, got a ${typeof value}.`);
+  });
 }
 
 async function fetchFiles(folder: string | URL, { verifyKey, ...options }: Options): Promise<Files> {

@@ -1,4 +1,5 @@
 /** Release files, each checked before anything is believed: signature, digests, schema, and every number in the weights. */
+import { type Json, parseCanonical } from "./canonical.js";
 import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
@@ -7,6 +8,9 @@ const SCHEMA = 1;
 const MOST_MANIFEST = 2 ** 20;
 /** Bytes of the weights. */
 const MOST_WEIGHTS = 2 ** 25;
+/** All there may be, since a key that this client does not know may change what the others mean. */
+const KEYS = ["columns", "digest", "encoder", "guarantee", "mechanism", "schema", "units", "weights_sha256"];
+const PROMISED = ["delta", "epsilon", "statement"];
 
 /** What a release's `client/` folder holds, in bytes (Node's Buffers too). */
 export interface Files {
@@ -17,8 +21,8 @@ export interface Files {
 }
 
 type Bytes = Uint8Array<ArrayBuffer>;
-export type Json = any; // eslint-disable-line -- what a manifest holds is checked field by field in `parts.ts`
-export type Tensor = { shape: number[]; dtype: string; data: Float64Array };
+/** Its numbers still in bytes: they are read when a part has agreed to the shape. */
+export type Tensor = { name: string; shape: number[]; dtype: string; raw: Bytes };
 
 /** Manifest and numbers of a release. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
 export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{ manifest: Json; tensors: Map<string, Tensor> }> {
@@ -29,18 +33,7 @@ export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{
   // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
   const text = Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
   const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
-  let manifest: Json;
-  try {
-    manifest = JSON.parse(text);
-  } catch {
-    fail("release", "manifest.json is not a taskveil manifest. Is this the client folder of a release?");
-  }
-  if (!(Number.isInteger(manifest?.schema) && manifest.schema >= 1)) {
-    fail("release", "manifest.json is not a taskveil manifest: it has no schema. Is this the client folder of a release?");
-  }
-  if (manifest.schema > SCHEMA) {
-    fail("version", `the release has schema ${manifest.schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
-  }
+  const manifest = parse(text);
   const body = line && join(raw.slice(0, line.index), raw.slice(line.index + line[0].length));
   if (!body || (await sha256(body)) !== line[1] || manifest.digest !== line[1]) {
     fail("release", "manifest.json was altered: its digest does not match. Fetch the release again.");
@@ -48,14 +41,29 @@ export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{
   if ((await sha256(weights)) !== manifest.weights_sha256) {
     fail("release", "weights.safetensors was altered or cut short. Fetch the release again.");
   }
-  // Python takes no 1 for 1.0, which JSON.parse cannot tell apart.
-  need(
-    /^  "epsilon": [0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?,$/m.exec(text)?.slice(1).join(""),
-    "epsilon is not written as a fraction of at least 0",
-  );
+  const known = (part: Json, keys: string[]): boolean => Object.keys(part).every((key) => keys.includes(key));
+  need(known(manifest, KEYS) && known(manifest.guarantee, PROMISED), "unknown keys of the manifest");
   const tensors = safetensors(weights);
   need(tensorsOf(manifest).sort().join() === [...tensors.keys()].sort().join(), "every tensor must be used by one part, and only one");
   return { manifest, tensors };
+}
+
+/** The content of a manifest of a schema that this client reads. */
+function parse(text: string): Json {
+  const none = "manifest.json is not a taskveil manifest";
+  let schema: unknown;
+  let canonical: Json;
+  try {
+    schema = JSON.parse(text).schema; // newer schemas may be written in other ways
+    canonical = schema === SCHEMA && parseCanonical(text);
+  } catch (error) {
+    fail("release", `${none} (${error}). Is this the client folder of a release?`);
+  }
+  if (Number.isInteger(schema) && (schema as number) > SCHEMA) {
+    fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
+  }
+  if (canonical?.schema !== BigInt(SCHEMA)) fail("release", `${none}: it has no schema. Is this the client folder of a release?`);
+  return canonical;
 }
 
 /** The names of tensors a manifest refers to, as often as it does. */
@@ -65,7 +73,7 @@ function tensorsOf(manifest: Json): string[] {
     const item: Json = waiting.pop();
     if (item === null || typeof item !== "object") continue;
     if (Object.keys(item).join() === "tensor" && typeof item.tensor === "string") found.push(item.tensor);
-    else waiting.push(...Object.values(item));
+    else for (const inner of Object.values(item)) waiting.push(inner);
   }
   return found;
 }
@@ -101,33 +109,45 @@ const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await c
 function safetensors(raw: Bytes): Map<string, Tensor> {
   const length = Number(new DataView(raw.buffer).getBigUint64(0, true));
   need(length <= MOST_MANIFEST, "weights header");
-  const header: Json = JSON.parse(new TextDecoder().decode(raw.subarray(8, 8 + length)));
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(raw.subarray(8, 8 + length));
+  const header: Json = JSON.parse(text);
+  // Python takes no 3.0 for 3, which JSON.parse cannot tell apart.
+  need(!/\d[.eE]/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, "")), "weights header: whole numbers only");
   const tensors = new Map<string, Tensor>();
   const entries = Object.entries<Json>(header).filter(([name]) => name !== "__metadata__");
   for (const [name, entry] of entries) {
     // Whole numbers only: a length given as "3" would turn sums of places into joined strings.
-    need(sizes(entry.shape) && sizes(entry.data_offsets) && entry.data_offsets.length === 2, `tensor ${name}`);
+    // A length of 0 is refused, since the lengths beside it would promise memory that no byte pays for.
+    need(sizes(entry.shape) && !entry.shape.includes(0), `shape of tensor ${name}`);
+    need(sizes(entry.data_offsets) && entry.data_offsets.length === 2, `places of tensor ${name}`);
   }
   entries.sort(([, one], [, other]) => one.data_offsets[0] - other.data_offsets[0] || one.data_offsets[1] - other.data_offsets[1]);
   let end = 0;
-  for (const [name, entry] of entries) {
-    const [start, stop] = entry.data_offsets;
+  for (const [name, { dtype, shape, data_offsets }] of entries) {
+    const [start, stop] = data_offsets;
     need(start === end && stop >= start, `places of tensor ${name}`);
     end = stop;
-    const part = raw.slice(8 + length + start, 8 + length + stop).buffer;
-    const data =
-      entry.dtype === "F64"
-        ? new Float64Array(part)
-        : Float64Array.from(entry.dtype === "I64" ? new BigInt64Array(part) : new Int8Array(part), Number);
-    need(["F64", "I64", "I8"].includes(entry.dtype) && data.length === product(entry.shape), `tensor ${name}`);
-    need(
-      data.every((v) => (entry.dtype === "F64" ? Number.isFinite(v) : Number.isSafeInteger(v))),
-      `numbers in ${name}`,
-    );
-    tensors.set(name, { shape: entry.shape, dtype: entry.dtype, data });
+    const bytes = dtype === "I8" ? 1 : 8;
+    need(["F64", "I64", "I8"].includes(dtype) && stop - start === bytes * product(shape), `tensor ${name}`);
+    tensors.set(name, { name, shape, dtype, raw: raw.subarray(8 + length + start, 8 + length + stop) });
   }
   need(8 + length + end === raw.length, "bytes that belong to no tensor");
   return tensors;
+}
+
+/** The numbers of a tensor, all of them finite and, if whole, exact in a double. */
+export function numbers({ name, dtype, raw }: Tensor): Float64Array {
+  const { buffer } = raw.slice();
+  if (dtype === "I8") return new Float64Array(new Int8Array(buffer));
+  let data: Float64Array;
+  if (dtype === "F64") data = new Float64Array(buffer);
+  else {
+    const whole = new BigInt64Array(buffer);
+    data = new Float64Array(whole.length);
+    for (let i = 0; i < whole.length; i++) data[i] = Number(whole[i]!);
+  }
+  need(data.every(dtype === "F64" ? Number.isFinite : Number.isSafeInteger), `numbers in ${name}`);
+  return data;
 }
 
 const sizes = (list: unknown): list is number[] => Array.isArray(list) && list.every((n) => Number.isSafeInteger(n) && n >= 0);

@@ -5,7 +5,7 @@
  *     const report = await client.report({ power: 1.2, gas: 0.4 });
  *     await upload([report], "https://collector.example/v1/reports");
  */
-export { Client, type Named, type Options, type ReportOptions, type Round, type Values } from "./client.js";
+export { Client, type Named, type Options, type ReportOptions, type Round, type Value, type Values } from "./client.js";
 export { type Code, TaskveilError } from "./errors.js";
 export type { Files } from "./files.js";
 export { upload, type UploadOptions } from "./upload.js";

@@ -30,10 +30,19 @@ export function abortSignal(value: unknown): AbortSignal | undefined {
   return good ? (value as AbortSignal | undefined) : fail("data", "signal must be an AbortSignal.");
 }
 
-/** The name of a round. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN none. */
+/** Bytes of a round's name. */
+const LONGEST_ROUND = 1000;
+
+/**
+ * The name of a round, as Python takes it. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN
+ * none; halves of characters have no bytes.
+ */
 export function roundName(round: unknown): string {
-  if (typeof round === "string" || Number.isSafeInteger(round)) return String(round);
-  return fail("data", "a round is named by a text or a whole number.");
+  const name = Number.isSafeInteger(round) ? String(round) : round;
+  const length = typeof name === "string" && !/\p{Surrogate}/u.test(name) ? new TextEncoder().encode(name).length : 0;
+  return length > 0 && length <= LONGEST_ROUND
+    ? (name as string)
+    : fail("data", `a round is text or a whole number of 1 to ${LONGEST_ROUND} characters. No report was made.`);
 }
 
 /** An address, relative to the page where there is one; null where it is none. */

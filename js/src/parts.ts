@@ -1,13 +1,16 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
+import type { Json } from "./canonical.js";
 import { type Encoder, LEVELS } from "./encoders.js";
 import { bitLength, isStep } from "./exact.js";
-import { type Json, need, type Tensor } from "./files.js";
+import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
+/** Each may take ten milliseconds to certify. */
+const MOST_STAGES = 64;
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
 export class Parts {
@@ -61,15 +64,16 @@ export class Parts {
   mechanism(m: Json): Mechanism {
     if (m.kind === "laplace") {
       fields(m, "region scale");
-      need(typeof m.scale === "number" && m.scale >= 2 ** -10 && m.scale <= LARGEST, "noise scale");
-      return { kind: m.kind, region: this.region(m.region), scale: m.scale };
+      const scale = real(m.scale);
+      need(scale >= 2 ** -10 && scale <= LARGEST, "noise scale");
+      return { kind: m.kind, region: this.region(m.region), scale };
     }
     need(m.kind === "codebook" || m.kind === "lattice_codebook", `mechanism ${m.kind}`);
     fields(m, m.kind === "codebook" ? "region stages" : "region lattice response");
     const region = this.region(m.region);
     need(region.kind === "box_region", "codebook region");
     if (m.kind === "codebook") {
-      need(Array.isArray(m.stages) && m.stages.length > 0, "stages");
+      need(Array.isArray(m.stages) && m.stages.length > 0 && m.stages.length <= MOST_STAGES, `1 to ${MOST_STAGES} stages`);
       const stages: Stage[] = m.stages.map((s: Json) => this.stage(s, dim(region)));
       exactScores(region, stages);
       return { kind: m.kind, region, stages };
@@ -81,11 +85,12 @@ export class Parts {
   }
 
   private region(r: Json): Region {
-    need(isStep(r.step), "the grid step must be a power of two from 2^-1000 to 2^900");
+    const step = real(r.step);
+    need(isStep(step), "the grid step must be a power of two from 2^-1000 to 2^900");
     const bound = (packed: Json, count: number): Float64Array => {
-      const numbers = this.get(packed, "I64", count);
-      need(count > 0 && numbers.every((v) => Math.abs(v) <= LARGEST), "region bounds must lie within ±2^40 steps");
-      return numbers;
+      const steps = this.get(packed, "I64", count);
+      need(count > 0 && steps.every((v) => Math.abs(v) <= LARGEST), "region bounds must lie within ±2^40 steps");
+      return steps;
     };
     const [d] = this.shape(r.kind === "box_region" ? r.low : r.center, 1) as [number];
     need(d <= MOST_LATENTS, `a region has at most ${MOST_LATENTS} latents`);
@@ -96,18 +101,17 @@ export class Parts {
         low.every((v, i) => v <= high[i]!),
         "box region",
       );
-      return { kind: r.kind, step: r.step, low, high };
+      return { kind: r.kind, step, low, high };
     }
     const center = bound(r.center, d);
     if (r.kind === "diamond_region") {
       fields(r, "step center radius");
-      need(Number.isSafeInteger(r.radius) && r.radius >= 0 && r.radius <= LARGEST, "diamond region");
-      return { kind: r.kind, step: r.step, center, radius: r.radius };
+      return { kind: r.kind, step, center, radius: whole(r.radius, 0, LARGEST, "radius of a diamond region") };
     }
     need(r.kind === "sign_region" && d <= MOST_SIGNED_LATENTS, `region ${r.kind}`);
     fields(r, "step signs lower upper center");
     const count = 2 ** (d - 1);
-    const region = signRegion(r.step, center, this.get(r.signs, "I8", count, d), bound(r.lower, count), bound(r.upper, count));
+    const region = signRegion(step, center, this.get(r.signs, "I8", count, d), bound(r.lower, count), bound(r.upper, count));
     need(region, "a sign region needs bounds around its center for every sign vector");
     return region;
   }
@@ -133,8 +137,7 @@ export class Parts {
     need(d < MOST_DIRECTIONS && counts.every((n) => n >= 1 && n <= MOST_LEVELS), "lattice directions");
     const all = counts.reduce((sum, n) => sum + n, 0);
     const [levels, lengths] = [this.get(l.levels, "I64", all), this.get(l.lengths, "I64", all)];
-    const { budget } = l;
-    need(Number.isSafeInteger(budget) && budget >= 0 && budget <= MOST_LEVELS, "lattice budget");
+    const budget = whole(l.budget, 0, MOST_LEVELS, "lattice budget");
     need((budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES, "a lattice too large to count");
     const near = (numbers: Float64Array): boolean => numbers.every((v) => Math.abs(v) <= FARTHEST);
     need(near(levels) && near(region.low) && near(region.high), "lattice levels must lie within ±2^24 steps");
@@ -152,26 +155,33 @@ export class Parts {
   }
 
   private response(r: Json): Response {
-    need(r.kind === "response" && Number.isSafeInteger(r.favoured), "response");
+    need(r.kind === "response", "response");
     fields(r, "size favoured a b");
-    const [count, a, b, m] = [integer(r.size), integer(r.a), integer(r.b), BigInt(r.favoured)];
-    need(1n <= m && m < count, "response size");
+    const favoured = whole(r.favoured, 1, EXACT - 1, "favoured outputs");
+    const [count, a, b, m] = [integer(r.size), integer(r.a), integer(r.b), BigInt(favoured)];
+    need(m < count, "response size");
     need(1n <= b && b <= a, "response weights");
     need(b <= 1n << 64n && a <= b << 1500n, "a response needs b ≤ 2^64 and a/b ≤ 2^1500");
-    return { size: count, favoured: r.favoured, a, b, total: m * a + (count - m) * b };
+    return { size: count, favoured, a, b, total: m * a + (count - m) * b };
   }
 
   private get(packed: Json, dtype: string, ...shape: number[]): Float64Array {
-    const tensor = this.tensors.get(packed.tensor);
-    const fits = tensor?.dtype === dtype && tensor.shape.length === shape.length && tensor.shape.every((n, i) => n === shape[i]);
-    need(tensor && fits, `shape of ${packed.tensor}`);
-    return tensor.data;
+    const tensor = this.tensor(packed);
+    need(tensor.dtype === dtype && tensor.shape.join() === shape.join(), `shape of ${tensor.name}`);
+    return numbers(tensor);
   }
 
   private shape(packed: Json, dimensions: number): number[] {
-    const shape = this.tensors.get(packed.tensor)?.shape;
-    need(shape?.length === dimensions, `shape of ${packed.tensor}`);
+    const { name, shape } = this.tensor(packed);
+    need(shape.length === dimensions, `shape of ${name}`);
     return shape;
+  }
+
+  /** What {"tensor": name} stands for; beside the name there is nothing. */
+  private tensor(packed: Json): Tensor {
+    const tensor = Object.keys(packed).join() === "tensor" ? this.tensors.get(packed.tensor) : undefined;
+    need(tensor, "a tensor that is not there");
+    return tensor;
   }
 }
 
@@ -206,10 +216,26 @@ function exactScores(region: Box, stages: Stage[]): void {
   }
 }
 
-/** A whole number: plain where a double holds it, in decimal digits otherwise. */
+/** A number of any spelling. */
+function real(packed: Json): number {
+  const exact = typeof packed === "bigint" && Number.isSafeInteger(Number(packed));
+  need(typeof packed === "number" || exact, "number");
+  return Number(packed);
+}
+
+/** A number spelled as a whole one: 4, never 4.0. */
+function whole(packed: Json, least: number, most: number, what: string): number {
+  need(typeof packed === "bigint" && packed >= least && packed <= most, what);
+  return Number(packed);
+}
+
+/** A whole number of any size: plain where a double holds it, in decimal digits otherwise. */
 function integer(packed: Json): bigint {
-  const written = typeof packed === "object" && packed !== null && Object.keys(packed).join() === "integer";
-  const text = written ? packed.integer : packed;
-  need(written ? typeof text === "string" && /^\d{1,600}$/.test(text) : Number.isSafeInteger(text), "whole number");
-  return BigInt(text);
+  if (typeof packed === "bigint") {
+    need(Number.isSafeInteger(Number(packed)), "whole number");
+    return packed;
+  }
+  const digits = Object.keys(packed).join() === "integer" && packed.integer;
+  need(typeof digits === "string" && /^\d{1,600}$/.test(digits), "whole number");
+  return BigInt(digits);
 }

@@ -1,7 +1,8 @@
 /** A release's `client/` as the device it describes. Everything wrong with it is said here, before any report. */
+import type { Json } from "./canonical.js";
 import type { Encoder } from "./encoders.js";
 import { fail, TaskveilError } from "./errors.js";
-import { type Files, type Json, need, readFiles } from "./files.js";
+import { type Files, need, readFiles } from "./files.js";
 import { epsilonOf, type Mechanism } from "./mechanisms.js";
 import { Parts } from "./parts.js";
 import { statement } from "./promise.js";
@@ -22,7 +23,11 @@ export interface Device {
   statement: string;
 }
 
-/** Python walks up from its machine's logarithm to the value it certifies, and may start this much above the least one. */
+/**
+ * How much more than the least double may be stated. The least is found by bisection here; Python walks up from its
+ * machine's logarithm, which may start above the least, so honest releases of such a machine state a few units more. What
+ * is charged is what is stated: never less than what is kept.
+ */
 const OVERSTATED = 2 ** -44;
 
 /** Device of a release's files. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */

@@ -2,10 +2,12 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Client, packBatch, Report, TaskveilError } from "../src/index.js";
+import { draw, record } from "../src/client.js";
+import { Client, packBatch, Report, TaskveilError, type Values } from "../src/index.js";
+import { readDevice } from "../src/release.js";
 import { hex } from "../src/wire.js";
 import { fresh, load, RECORD } from "./clients.js";
-import { devices, files } from "./files.js";
+import { devices, files, replay } from "./files.js";
 
 describe("reports", () => {
   test("have one length and fresh ids", async () => {
@@ -30,8 +32,6 @@ describe("reports", () => {
     [7, "numbers"],
     [["1", 2, 3, 4, 5], "numbers only"],
     [[1, 2, 3, 4, 5n], "numbers only"],
-    [[1, 2, 3, 4, null], "missing"],
-    [[1, 2, 3, 4, undefined], "missing"],
     [{ ...RECORD, f: 1 }, "extra [f]"],
     [{ a: 1 }, "missing [b,c,d,e]"],
     [{ ...RECORD, e: "high" }, "numbers only"],
@@ -41,6 +41,24 @@ describe("reports", () => {
     await expect(client.report(record as never)).rejects.toThrow(says as string);
     await expect(client.report(record as never)).rejects.toMatchObject({ code: "data" });
     expect(await client.spent()).toBe(0);
+  });
+
+  test.each<[string, Values]>([
+    ["null in a list", [1, 2, 3, 4, null]],
+    ["undefined in a list", [1, 2, 3, 4, undefined]],
+    ["a hole in a list", [1, 2, 3, 4, ,]], // eslint-disable-line no-sparse-arrays
+    ["null by name", { ...RECORD, e: null }],
+    ["undefined by name", { ...RECORD, e: undefined }],
+  ])("are made of records with missing values, which are NaN: %s", async (_, values) => {
+    const device = await readDevice(files("lattice"));
+    const numbers = record(device, values);
+    expect(numbers.map(Number.isNaN)).toEqual([false, false, false, false, true]);
+    const bits = new Uint8Array(256).fill(7);
+    const withNaN = draw(device, [...numbers.slice(0, 4), NaN], replay(bits));
+    expect(draw(device, numbers, replay(bits))).toEqual(withNaN);
+    const client = await load();
+    await client.report(values);
+    expect(await client.spent()).toBe(client.epsilon);
   });
 
   test.each(devices())("are never refused for their values: %s", async (name) => {
@@ -84,7 +102,9 @@ test("a misspelt option is refused, not forgotten", () =>
   expect(load("lattice", { verify_key: new Uint8Array(32) } as never)).rejects.toThrow("unknown options [verify_key]"));
 
 describe("rounds", () => {
-  test.each([NaN, null, {}, [], 1.5, Infinity, 2 ** 53, true, 3n, Symbol("s")])(
+  const names = [NaN, null, {}, [], 1.5, Infinity, 2 ** 53, true, 3n, Symbol("s")];
+  const texts = ["", "x".repeat(1001), "\u03b5".repeat(501), "half a character: \ud83d"];
+  test.each([...names, ...texts])(
     "that are no names are refused: %o",
     async (round) => {
       const client = await load();
@@ -110,7 +130,10 @@ describe("rounds", () => {
     expect(await client.report(RECORD, { round: -0 })).toEqual(await client.report(RECORD));
     await client.report(RECORD, { round: "2025, week 7" });
     await client.report(RECORD, { round: -3 });
-    expect(await client.spent()).toBeCloseTo(4 * client.epsilon, 9);
+    for (const round of ["x".repeat(1000), "\u03b5".repeat(500), "\ufeff\ud83d\ude00"]) {
+      expect(await client.report(RECORD, { round })).toEqual(await client.recorded(round));
+    }
+    expect(await client.spent()).toBeCloseTo(7 * client.epsilon, 9);
   });
 
   test("that were recorded can be fetched without the record", async () => {

@@ -20,22 +20,44 @@ export function forge(name: string, edit: (text: string) => string): Files {
 }
 
 /** The same for the header of the weights. */
-export function forgeWeights(name: string, edit: (header: Json) => void): Files {
-  const { weights } = files(name);
-  const length = Number(new DataView(weights.buffer).getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(weights.slice(8, 8 + length)));
-  edit(header);
-  const forged = safetensors(header, weights.slice(8 + length));
-  return {
-    ...forge(name, (text) => text.replace(/"weights_sha256": "[0-9a-f]{64}"/, `"weights_sha256": "${sha256(forged)}"`)),
-    weights: forged,
-  };
+export const forgeWeights = (name: string, edit: (header: Json) => void): Files =>
+  forgeHeader(name, (text) => {
+    const header = JSON.parse(text);
+    edit(header);
+    return JSON.stringify(header);
+  });
+
+/** The same for the text of that header; its characters are bytes. */
+export function forgeHeader(name: string, edit: (text: string) => string): Files {
+  const [text, data] = split(files(name).weights);
+  return reweighed(name, safetensors(edit(text), data));
 }
 
-function safetensors(header: Json, data: Uint8Array): Uint8Array {
-  const text = new TextEncoder().encode(JSON.stringify(header));
-  const size = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
-  return new Uint8Array([...size, ...text, ...data]);
+/** A release with a tensor of so many bytes beside its own, under a name that the manifest uses where no part looks. */
+export function forgeBulk(name: string, bytes: number): Files {
+  const [text, data] = split(files(name).weights);
+  const bulk = { dtype: "I8", shape: [bytes], data_offsets: [data.length, data.length + bytes] };
+  const header = JSON.stringify({ ...JSON.parse(text), bulk });
+  const padded = new Uint8Array(data.length + bytes);
+  padded.set(data);
+  return reweighed(name, safetensors(header, padded), (manifest) =>
+    manifest.replace(/^  "statement"/m, '  "more": {\n   "tensor": "bulk"\n  },\n  "statement"'),
+  );
+}
+
+function split(weights: Uint8Array): [header: string, data: Uint8Array] {
+  const length = Number(new DataView(weights.buffer).getBigUint64(0, true));
+  return [Buffer.from(weights.subarray(8, 8 + length)).toString("latin1"), weights.slice(8 + length)];
+}
+
+function reweighed(name: string, weights: Uint8Array, edit = (text: string): string => text): Files {
+  const digest = `"weights_sha256": "${sha256(weights)}"`;
+  return { ...forge(name, (text) => edit(text).replace(/"weights_sha256": "[0-9a-f]{64}"/, digest)), weights };
+}
+
+function safetensors(header: string, data: Uint8Array): Uint8Array {
+  const size = new BigUint64Array([BigInt(header.length)]);
+  return new Uint8Array(Buffer.concat([new Uint8Array(size.buffer), Buffer.from(header, "latin1"), data]));
 }
 
 /** Numbers that go to the weights file. */
@@ -76,7 +98,7 @@ export function release(content: { encoder: Json; mechanism: Json; epsilon: stri
     );
   };
   const [encoder, mechanism] = [pack(content.encoder, "encoder"), pack(content.mechanism, "mechanism")];
-  const weights = safetensors(header, new Uint8Array(Buffer.concat(parts)));
+  const weights = safetensors(JSON.stringify(header), new Uint8Array(Buffer.concat(parts)));
   const guarantee = { delta: 0, epsilon: "EPSILON", statement: "for tests" };
   const manifest = {
     columns: content.columns ?? null,

@@ -48,6 +48,11 @@ const made = { laplace, codebook, lattice, hidden };
 type Edit = (content: Content) => void;
 
 const stage = (c: Content): Json => c.mechanism.stages[0];
+/** So many stages like the first. */
+function repeat(c: Content, count: number): void {
+  c.mechanism.stages = Array.from({ length: count }, () => stage(codebook()));
+  c.epsilon = String(nextUp(exactSum(Array(count).fill(Number(LN2)))));
+}
 const budgetOf = (a: bigint, b: bigint): string => String(logRatio(a, b));
 
 async function read(kind: keyof typeof made, edit: Edit): Promise<number> {
@@ -69,6 +74,7 @@ test.each<[string, keyof typeof made, Edit]>([
     (c) =>
       Object.assign(c.mechanism, { region: { ...c.mechanism.region, low: I64(-(2 ** 40)), high: I64(2 ** 40) }, scale: 2 ** 40 }),
   ],
+  ["a codebook of 64 stages", "codebook", (c) => repeat(c, 64)],
   ["a step of 2^-1000", "laplace", (c) => (c.mechanism.region.step = 2 ** -1000)],
   ["a step of 2^900", "laplace", (c) => (c.mechanism.region.step = 2 ** 900)],
   ["levels of ±2^24", "lattice", (c) => (c.mechanism.lattice.levels = I64(-(2 ** 24), 0, 2 ** 24))],
@@ -175,6 +181,8 @@ test.each<[string, keyof typeof made, Edit]>([
       c.epsilon = String(nextUp(2 * Number(LN2)));
     },
   ],
+  ["a codebook of 65 stages", "codebook", (c) => repeat(c, 65)],
+  ["a codebook of no stages", "codebook", (c) => repeat(c, 0)],
   ["levels of 2^53", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 53 - 1))],
   ["levels beyond 2^24", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 24 + 1))],
   ["a lattice's region beyond 2^24", "lattice", (c) => (c.mechanism.region.high = I64(2 ** 24 + 1))],

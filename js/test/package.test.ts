@@ -16,15 +16,19 @@ import { Client, packBatch, Report, TaskveilError, upload, type Options, type Up
 import { Client as Bundled } from "taskveil/taskveil.js";
 
 interface Household { power: number; gas: number }
+interface Sensors { power: number | null; gas?: number }
 type Readings = { readonly power: number; readonly gas: number };
 
-export async function page(household: Household, readings: Readings, key: Uint8Array, signal: AbortSignal): Promise<number> {
+export async function page(household: Household, readings: Readings, sensors: Sensors, key: Uint8Array, signal: AbortSignal): Promise<number> {
   const options: Options = { cap: 8, verifyKey: key, timeout: 5000, signal };
   const client: Client = await Client.load("/release/client/", options);
   await client.report(household, { round: 7 });
   await client.report(readings);
   await client.report({ power: 1.2, gas: 0.4 }, { round: "2026-W46" });
   await client.report([1.2, 0.4]);
+  await client.report(sensors);
+  await client.report({ power: null, gas: undefined });
+  await client.report([null, undefined]);
   await client.report(new Float32Array(2));
   const odds: number[] | null = client.odds(household);
   const again: Report | null = await client.recorded("2026-W46");

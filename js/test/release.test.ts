@@ -4,10 +4,12 @@ import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
 import { readDevice } from "../src/release.js";
 import { devices, files } from "./files.js";
-import { forge, forgeWeights, type Json } from "./forge.js";
+import { forge, forgeBulk, forgeHeader, forgeWeights, type Json } from "./forge.js";
 
 const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer>): Promise<void> =>
   expect(readDevice(given, key)).rejects.toMatchObject({ name: "TaskveilError", code });
+
+const LONG = "  0,\n".repeat(150_000);
 
 test("the forger of these tests can repair digests", async () => {
   const device = await readDevice(forge("codebook", (text) => text.replace('"kW"', '"MW"')));
@@ -25,7 +27,19 @@ test.each<[string, (header: Json) => void]>([
   ["places in words", (h) => (h["encoder.step"].data_offsets = h["encoder.step"].data_offsets.map(String))],
   ["places before the start", (h) => (h["encoder.step"].data_offsets = [-24, 0])],
   ["a place too many", (h) => h["encoder.step"].data_offsets.push(0)],
+  ["a length of 0", (h) => (h["mechanism.region.nothing"] = { dtype: "I64", shape: [2 ** 28, 0], data_offsets: [0, 0] })],
 ])("weights with %s are refused even with repaired digests", (_, edit) => refused(forgeWeights("laplace_sign_hidden", edit), "release"));
+
+test.each([
+  ["a length spelled as a fraction", /"shape":\[3\]/, '"shape":[3.0]'],
+  ["a length with an exponent", /"shape":\[3\]/, '"shape":[3e0]'],
+  ["places spelled as fractions", /"data_offsets":\[0,/, '"data_offsets":[0.0,'],
+  ["bytes that are no text", /"__metadata__":"x"/, '"__metadata__":"\xff"'],
+])("weights with %s are refused even with repaired digests", async (_, from, to) => {
+  const edit = (text: string): string => text.replace("{", '{"__metadata__":"x",').replace(from, to);
+  await readDevice(forgeHeader("laplace_sign_hidden", (text) => text.replace("{", '{"__metadata__":"x",')));
+  await refused(forgeHeader("laplace_sign_hidden", edit), "release");
+});
 
 test("a release is read as it was written", async () => {
   const device = await readDevice(files("codebook"));
@@ -82,6 +96,24 @@ test.each<[string, string, [string | RegExp, string]]>([
   ["a codebook on another region", "codebook", ['"kind": "box_region"', '"kind": "diamond_region"']],
   ["a lattice of another size", "lattice", [/"budget": \d+/, '"budget": 11']],
   ["a lattice of no budget", "lattice", [/"budget": \d+/, '"budget": -1']],
+  ["a favoured number spelled as a fraction", "codebook", ['"favoured": 4', '"favoured": 4.0']],
+  ["a radius spelled as a fraction", "laplace_diamond", [/"radius": (\d+)/, '"radius": $1.0']],
+  ["a budget spelled as a fraction", "lattice", [/"budget": (\d+)/, '"budget": $1.0']],
+  ["a size spelled as a fraction", "codebook", ['"size": 64', '"size": 64.0']],
+  ["a delta spelled as a whole number", "codebook", ['"delta": 0.0', '"delta": 0']],
+  ["a schema spelled as a fraction", "codebook", ['"schema": 1', '"schema": 1.0']],
+  ["a schema of true", "codebook", ['"schema": 1', '"schema": true']],
+  ["a tensor beside something else", "codebook", ['"tensor": "encoder.low"', '"tensor": "encoder.low",\n   "x": 1']],
+  ["an unknown key", "codebook", [' "units": ', ' "unheard": 1,\n "units": ']],
+  ["a long list under an unknown key", "codebook", [' "units": ', ` "unheard": [\n${LONG}  0\n ],\n "units": `]],
+  ["an unknown promise", "codebook", ['  "statement": ', '  "nothing": 0,\n  "statement": ']],
+  ["a blank too many", "codebook", ['"units": [', '"units":  [']],
+  ["a key that repeats", "codebook", [' "schema": 1,', ' "schema": 1,\n "schema": 1,']],
+  ["no newline at the end", "codebook", [/\n$/, ""]],
+  ["a newline too many", "codebook", [/\n$/, "\n\n"]],
+  ["characters beyond ASCII", "codebook", ['"statement": "', '"statement": "\u03b5']],
+  ["an escape that is not needed", "codebook", ['"statement": "W', '"statement": "\\u0057']],
+  ["digits that are not needed", "codebook", ['"delta": 0.0', '"delta": 0.00']],
   ["too few names", "codebook", [' "columns": [\n  "a",', ' "columns": [']],
   ["names that repeat", "codebook", ['  "a",', '  "b",']],
 ])("%s is refused even with repaired digests", (_, name, [from, to]) =>
@@ -94,6 +126,16 @@ test.each<[string, string, [string | RegExp, string]]>([
     "release",
   ),
 );
+
+test("a tensor that no part asks for is refused before its numbers are read", async () => {
+  const given = forgeBulk("codebook", 2 ** 25 - 2 ** 20);
+  const started = performance.now();
+  await refused(given, "release");
+  expect(performance.now() - started).toBeLessThan(2000);
+});
+
+test("a newer schema may be written in any way", () =>
+  refused(forge("codebook", (text) => `${text.replace('"schema": 1', '"schema":   2')}\n`), "version"));
 
 test("signatures are checked when a key is given", async () => {
   const good = files("codebook");
@@ -119,6 +161,6 @@ test("the promise is made from what the mechanism keeps, in Python's words", asy
     const written = JSON.parse(new TextDecoder().decode(given.manifest)).guarantee.statement;
     expect((await readDevice(given)).statement).toBe(written);
   }
-  const lying = forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "Nobody learns anything (ε = 0.001)."'));
+  const lying = forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "Nobody learns anything (\\u03b5 = 0.001)."'));
   expect((await readDevice(lying)).statement).toContain("20.1 times as likely");
 });
