@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -64,35 +65,41 @@ class Bits:
 
 
 def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
-    """Everything, into `folder`."""
+    """Everything, into `folder`; devices are independent, so both cores write some."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
-    real = entropy.system_bytes
-    for name, device in releases.devices().items():
-        home = folder / name
-        home.mkdir(parents=True, exist_ok=True)
-        promise = releases.veil(device.encoder, device.mechanism).guarantee
-        release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
-        client = Client(device=device, release=release, ledger=None, cap=None)  # type: ignore[arg-type]
-        rng = np.random.default_rng(5)
-        with (home / "vectors.bin").open("wb") as file:
-            for number, row in enumerate(records(device, count)):
-                entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
-                report = client._make(row[None, :]).to_bytes()
-                file.write(row.astype("<f8").tobytes())
-                file.write(struct.pack("<HH", len(bits.taken), len(report)) + bits.taken + report)
-        entropy.system_bytes = real
-        (home / "counts.json").unlink(missing_ok=True)
-        if name in COUNTED:
-            record = device.encoder.low + 0.3 * (device.encoder.high - device.encoder.low)
-            bucket = int(device.mechanism.scale / 4) if isinstance(device.mechanism, Laplace) else 1
-            tally: dict[int, int] = {}
-            for _ in range(10):
-                drawn = device.privatize(np.tile(record, (reports // 10, 1)))[:, 0]
-                for key, times in zip(*np.unique(drawn // bucket, return_counts=True), strict=True):
-                    tally[int(key)] = tally.get(int(key), 0) + int(times)
-            described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
-            (home / "counts.json").write_text(json.dumps(described))
+    with ProcessPoolExecutor(2) as pool:
+        for done in [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
+            done.result()
+
+
+def write_device(folder: Path, name: str, count: int, reports: int) -> None:
+    """Release, vectors and, for some, the distribution of reports of one device."""
+    real, device = entropy.system_bytes, releases.devices()[name]
+    home = folder / name
+    home.mkdir(parents=True, exist_ok=True)
+    promise = releases.veil(device.encoder, device.mechanism).guarantee
+    release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
+    client = Client(device=device, release=release, ledger=None, cap=None)  # type: ignore[arg-type]
+    rng = np.random.default_rng(5)
+    with (home / "vectors.bin").open("wb") as file:
+        for number, row in enumerate(records(device, count)):
+            entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
+            report = client._make(row[None, :]).to_bytes()
+            file.write(row.astype("<f8").tobytes())
+            file.write(struct.pack("<HH", len(bits.taken), len(report)) + bits.taken + report)
+    entropy.system_bytes = real
+    (home / "counts.json").unlink(missing_ok=True)
+    if name in COUNTED:
+        record = device.encoder.low + 0.3 * (device.encoder.high - device.encoder.low)
+        bucket = int(device.mechanism.scale / 4) if isinstance(device.mechanism, Laplace) else 1
+        tally: dict[int, int] = {}
+        for _ in range(10):
+            drawn = device.privatize(np.tile(record, (reports // 10, 1)))[:, 0]
+            for key, times in zip(*np.unique(drawn // bucket, return_counts=True), strict=True):
+                tally[int(key)] = tally.get(int(key), 0) + int(times)
+        described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
+        (home / "counts.json").write_text(json.dumps(described))
 
 
 if __name__ == "__main__":
