@@ -38,7 +38,7 @@ def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("--epsilon", "-1"), "above zero"),
-        (("--epsilon", "1", "--weight", "zzz=2"), "column=weight"),
+        (("--epsilon", "1", "--weight", "zzz=2"), "name=weight"),
         (("--epsilon", "1", "--weight", "a=abc"), "--weight takes numbers, got 'abc'"),
         (("--epsilon", "1", "--method", "magic"), "method must be one of"),
     ],

@@ -13,7 +13,7 @@ def test_options_that_name_no_attribute_are_explained(veil: tv.Veil, tmp_path: P
     dataclasses.replace(veil, columns=tuple("abcdef")).save(tmp_path / "r")
     (tmp_path / "people.csv").write_text("a,b,c,d,e,f\n1,2,3,4,5,6\n")
     files = (tmp_path / "people.csv", tmp_path / "reports.parquet", "--release", tmp_path / "r")
-    assert "--column takes column=column with a column of a, b" in one_line("privatize", *files, "--column", "z=a")
+    assert "--column takes name=column, with a name of a, b" in one_line("privatize", *files, "--column", "z=a")
     assert "1 reports, ε = " in run("privatize", *files)
     assert "--column takes" in one_line("decode", *files[1:2], tmp_path / "out.parquet", *files[2:], "--column", "z=a")
 

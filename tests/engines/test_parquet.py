@@ -107,8 +107,8 @@ def good(records: np.ndarray) -> dict[str, object]:
         ({}, {"a": "W"}, (), "'a' is in W, but the release expects 'a' in kW"),
         ({"a [W]": np.zeros(N), "a": None}, {}, (), "'a [W]' is in W"),
         ({}, {}, ("--unit", "a=W"), "'a' is in W"),
-        ({}, {}, ("--unit", "z=W"), "--unit takes column=unit"),
-        ({}, {}, ("--column", "z=a"), "--column takes column=column"),
+        ({}, {}, ("--unit", "z=W"), "--unit takes name=unit"),
+        ({}, {}, ("--column", "z=a"), "--column takes name=column"),
         ({}, {}, ("--column", "a=zz"), "lacks the columns zz"),
     ],
 )

@@ -38,9 +38,7 @@ def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[
     for item in items or []:
         column, _, value = item.partition("=")
         if column not in names or not value:
-            raise TaskveilError(
-                f"{option} takes column={option[2:]} with a column of {', '.join(names)}; got {item!r}."
-            )
+            raise TaskveilError(f"{option} takes name={option[2:]}, with a name of {', '.join(names)}; got {item!r}.")
         found[column] = value
     return found
 
@@ -53,10 +51,10 @@ def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]
         raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
 
 
-def refuse_existing(target: Path, overwrite: bool) -> None:
-    """A TaskveilError if something is there and is not to be overwritten."""
+def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
+    """A TaskveilError if something is there and is not to be overwritten; `lost` says what would be."""
     if target.exists() and not overwrite:
-        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.")
+        raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.{lost}")
 
 
 @contextlib.contextmanager

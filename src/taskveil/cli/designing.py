@@ -22,14 +22,17 @@ def design(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records, one column per attribute.")],
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
-    method: Annotated[str, typer.Option(help="auto, task_aware, task_agnostic, …")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto, codebook, task_aware, task_agnostic, privacy_agnostic or matrix_factorization.")
+    ] = "auto",
     weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release in that folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Design a veil for weighted means of a table's columns and write the release."""
-    refuse_existing(folder, overwrite)  # now, and not after the design
+    # Now, and not after the design.
+    refuse_existing(folder, overwrite, " Reports of the release that is there could then not be decoded any more.")
     names, X = read_volunteers(data)
     weights = np.ones(len(names))
     weighted = pairs("--weight", weight, names)
