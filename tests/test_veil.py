@@ -184,3 +184,18 @@ def test_a_veil_is_shown_in_one_line(veil: tv.Veil) -> None:
     assert "\n" not in shown
     for word in ("task_aware", "ε = 2", "6 attributes", f"{veil.mechanism.layout.length} bytes"):
         assert word in shown
+
+
+def test_received_reports_are_decoded_with_their_own_release_only(veil: tv.Veil) -> None:
+    """Both releases have the same layout: the numbers alone would pass for the other's."""
+    other = dataclasses.replace(veil, columns=tuple("uvwxyz"))
+    made = veil.privatize(np.zeros((2, 6)))
+    layout, release = veil.mechanism.layout, bytes.fromhex(veil.release_id)
+    reports = [
+        Report(release=release, id=bytes([place]) * 16, payload=layout.pack(row))
+        for place, row in enumerate(made.tolist())
+    ]
+    received = veil.receive(pack_batch(reports))
+    assert np.array_equal(veil.decode(received), veil.decode(made))
+    with pytest.raises(DataError, match="release"):
+        other.decode(received)
