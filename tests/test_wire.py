@@ -114,7 +114,7 @@ def test_payloads_keep_every_number(name: str) -> None:
 def test_payloads_no_device_could_have_made_are_refused() -> None:
     layout = Layout(low=(0, -3), high=(6, 300))
     assert layout.sizes == (1, 2)
-    with pytest.raises(WireError, match="beyond what this release):
+    with pytest.raises(WireError, match="beyond what this release"):
         layout.unpack(b"\x07\x00\x00")
     with pytest.raises(WireError, match="3 bytes"):
         layout.unpack(b"\x06\x00")
