@@ -168,7 +168,9 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
     if size != layout.length:
         why = f"a payload of this release has {layout.length} bytes, got {size}."
         refused = tuple(Refusal(place=place, id=report.id, reason=why) for place, report in enumerate(reports))
-        return Received(release=release, reports=owned(np.empty((0, len(layout.low)), dtype=np.int64)), ids=(), refused=refused)
+        return Received(
+            release=release, reports=owned(np.empty((0, len(layout.low)), dtype=np.int64)), ids=(), refused=refused
+        )
     firsts: dict[bytes, bytes] = {}
     places: list[int] = []
     reasons: dict[int, str] = {}
@@ -180,9 +182,7 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
             reasons[place] = "another report in this body has the same id."
     numbers, held = layout.unpack_all([reports[place].payload for place in places])
     held[held] = possible(numbers[held])
-    reasons |= {
-        place: "no device can have made this number." for place, ok in zip(places, held, strict=True) if not ok
-    }
+    reasons |= {place: "no device can have made this number." for place, ok in zip(places, held, strict=True) if not ok}
     return Received(
         release=release,
         reports=owned(numbers[held]),

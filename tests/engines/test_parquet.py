@@ -338,7 +338,9 @@ def test_a_blank_line_is_a_person_whose_only_value_is_missing(tmp_path: Path) ->
     """Arrow skips blank lines: whether such a person reported would have told that the value is missing."""
     encoder = releases.linear(1, 3)
     device = Device(
-        encoder=encoder, mechanism=Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),)), columns=("a",)
+        encoder=encoder,
+        mechanism=Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),)),
+        columns=("a",),
     )
     (tmp_path / "t.csv").write_text("a\n1\n\n3\n\n\n6\n")
     assert privatize_table(device, "0" * 64, tmp_path / "t.csv", tmp_path / "out.parquet") == 6
