@@ -64,7 +64,7 @@ class Endless(Fraction):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    "values, expected",
+    ("values", "expected"),
     [
         ([1.0, Loud(1)], [1.0, np.nan]),
         ([1.0, Endless(1)], [1.0, np.nan]),

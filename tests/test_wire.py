@@ -155,7 +155,7 @@ def test_bodies_of_another_length_cost_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "low, high", [((-5, 0, -(2**62)), (2**40, 3, 2**62)), ((7,), (7,)), ((-(2**63),), (2**63 - 1,))]
+    ("low", "high"), [((-5, 0, -(2**62)), (2**40, 3, 2**62)), ((7,), (7,)), ((-(2**63),), (2**63 - 1,))]
 )
 def test_many_payloads_are_read_as_one_is_written(low: tuple[int, ...], high: tuple[int, ...]) -> None:
     layout = Layout(low=low, high=high)

@@ -90,8 +90,7 @@ class Veil:
         """The reports in the body of a POST to /v1/reports, ready for `decode`.
 
         Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
-        made is refused by itself (`.refused` says why) and costs its neighbours nothing. A report that came twice counts
-        once.
+        made is refused by itself (`.refused` says why) and costs its neighbours nothing. What came twice counts once.
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 

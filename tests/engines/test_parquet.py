@@ -336,12 +336,8 @@ def test_a_first_record_is_no_header(volunteers: np.ndarray, task: tv.LinearTask
 
 def test_a_blank_line_is_a_person_whose_only_value_is_missing(tmp_path: Path) -> None:
     """Arrow skips blank lines: whether such a person reported would have told that the value is missing."""
-    encoder = releases.linear(1, 3)
-    device = Device(
-        encoder=encoder,
-        mechanism=Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),)),
-        columns=("a",),
-    )
+    mechanism = Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),))
+    device = Device(encoder=releases.linear(1, 3), mechanism=mechanism, columns=("a",))
     (tmp_path / "t.csv").write_text("a\n1\n\n3\n\n\n6\n")
     assert privatize_table(device, "0" * 64, tmp_path / "t.csv", tmp_path / "out.parquet") == 6
     expected = device.privatize(np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [6.0]]))

@@ -61,9 +61,8 @@ class Ledger:
             raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.") from error
         if odd:
             raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.")
-        self._lock = (
-            threading.RLock()
-        )  # which knows its thread: a fork's hooks can let go of what they hold, and only that
+        # A lock that knows its thread: a fork's hooks let go of what they hold, and only that.
+        self._lock = threading.RLock()
         self._at_work: int | None = None  # the thread that is in the middle of a transaction
         self._connection: sqlite3.Connection | None = None
         self._inode = (0, 0)  # of the file the connection has open
