@@ -277,19 +277,21 @@ def test_odd_paths_are_ledger_errors(path: str, tmp_path: Path, monkeypatch: pyt
         Ledger(path)
 
 
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+
 def run(code: str, path: Path) -> list[str]:
     command = [sys.executable, "-c", code, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@FORKS
 def test_a_fork_interrupted_anywhere_leaves_every_ledger_free(tmp_path: Path) -> None:
     """An exception of a signal handler is raised at the first, the second, … step that the hooks take."""
     code = """
 import os, sys, threading
 from taskveil.client import Ledger, ledger as module
-sys.unraisablehook = lambda _: None
-threading.excepthook = lambda _: None
+sys.unraisablehook = threading.excepthook = lambda _: None
 ledgers = [Ledger(sys.argv[1] + name) for name in "ab"]
 free = []
 for step in range(60):
@@ -301,10 +303,8 @@ for step in range(60):
             if left < 0:
                 raise KeyboardInterrupt
     sys.setprofile(interrupt)
-    try:
-        child = os.fork()
-    finally:
-        sys.setprofile(None)
+    child = os.fork()
+    sys.setprofile(None)
     def look():
         free.extend(ledger.spent for ledger in ledgers)
     thread = threading.Thread(target=look, daemon=True)
@@ -320,14 +320,13 @@ print("free")
     assert run(code, tmp_path / "l") == ["free"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@FORKS
 def test_a_signal_handler_may_report_in_the_middle_of_a_fork(tmp_path: Path) -> None:
     """Hooks before a fork run last to first: this one runs while the ledger's hook has done its work."""
     code = """
-import os, sys
+import faulthandler, os, sys
 seen = []
 os.register_at_fork(before=lambda: seen.append(ledger.once(b"1" * 32, "0", 1.0, 1.0, lambda: b"x")))
-import faulthandler
 from taskveil.client import Ledger
 ledger = Ledger(sys.argv[1])
 faulthandler.dump_traceback_later(20, exit=True)
@@ -339,7 +338,7 @@ print(seen == [b"x"], os.waitpid(child, 0)[1], ledger.spent)
     assert run(code, tmp_path / "l") == ["True", "0", "1.0"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@FORKS
 def test_a_fork_while_a_report_is_made_records_one(tmp_path: Path) -> None:
     code = """
 import faulthandler, os, sys

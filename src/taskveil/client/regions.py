@@ -255,7 +255,8 @@ def _first_inside(offset: Integers, center: Integers, contains: Callable[[Intege
     ways = np.concatenate([gentle, halves])
     inside = contains((center + ways).reshape(-1, len(center))).reshape(ways.shape[:2])
     found = ways[inside.argmax(axis=0), np.arange(len(offset))]
-    return np.where(np.asarray(inside.any(axis=0))[:, None], found, 0)  # the last word is `contains`: without it, the center
+    # The last word is `contains`: where it never agrees, the center.
+    return np.where(np.asarray(inside.any(axis=0))[:, None], found, 0)
 
 
 def _check_grid(step: float, *bounds: Integers, latents: int) -> None:
