@@ -148,3 +148,8 @@ def test_numbers_in_cells() -> None:
     assert [number_in(cell) for cell in (" 5 ", "+5", "-inf", "1e400")] == [5.0, 5.0, -np.inf, np.inf]
     assert [number_in(cell) for cell in ("x", "1_0", "0x10", "1,5")] == [None] * 4
     assert all(np.isnan(number_in(cell)) for cell in ("", None, "NaN", "null", "N/A"))  # type: ignore[call-overload]
+
+
+def test_polars_numbers_of_128_bits_are_numbers() -> None:
+    table = pl.DataFrame({"a": pl.Series([1, None, 2**100], dtype=pl.Int128)})
+    assert np.array_equal(as_records(table), [[1.0], [np.nan], [2.0**100]], equal_nan=True)

@@ -196,3 +196,18 @@ def test_one_record_may_be_a_series_or_a_mapping(volunteers: np.ndarray, task: t
     assert np.array_equal(veil.encode(pd.Series(backwards)), expected)
     with pytest.raises(DataError, match="lacks a"):
         veil.privatize(dict.fromkeys("bcdef", 0.0))
+
+
+def test_received_reports_are_decoded_with_their_own_release_only(veil: tv.Veil) -> None:
+    """Both releases have the same layout: the numbers alone would pass for the other's."""
+    other = dataclasses.replace(veil, columns=tuple("uvwxyz"))
+    made = veil.privatize(np.zeros((2, 6)))
+    layout, release = veil.mechanism.layout, bytes.fromhex(veil.release_id)
+    reports = [
+        Report(release=release, id=bytes([place]) * 16, payload=layout.pack(row))
+        for place, row in enumerate(made.tolist())
+    ]
+    received = veil.receive(pack_batch(reports))
+    assert np.array_equal(veil.decode(received), veil.decode(made))
+    with pytest.raises(DataError, match="release"):
+        other.decode(received)

@@ -8,6 +8,7 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import fields
 from decimal import Decimal
@@ -53,15 +54,14 @@ def as_floats(values: Any) -> Floats:
     """Numbers of any kind as doubles, in the shape they have: what is missing is NaN, what is too large is infinite.
 
     Whether a value is there, and how large it is, never decides about an error: a refusal would tell. Text, dates,
-    complex numbers and rows of different lengths are refused with a DataError that quotes nothing.
+    times, complex numbers and rows of different lengths are refused with a DataError that quotes nothing.
     """
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.where(np.ma.getmaskarray(values), np.nan, as_floats(values.data))
+    values = _unmasked(values)
     # From None and without numpy's own words, which quote the record.
     refusal = DataError("records must be numbers, all rows of one length. Encode or drop other columns first.")
     try:
         found = np.asarray(values)
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except Exception:  # numpy's own errors, and whatever a caller's class raises
         raise refusal from None
     if found.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
@@ -71,14 +71,31 @@ def as_floats(values: Any) -> Floats:
     return np.array([_as_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
 
 
-def _as_float(value: Any) -> float:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for nothing
+def _unmasked(values: Any) -> Any:
+    """What is masked as NaN, also in rows of lists; numpy would take the numbers under the mask for values."""
+    if values is np.ma.masked:
         return math.nan
-    if not isinstance(value, (Real, Decimal, np.bool_)):
+    if isinstance(values, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(values), np.nan, as_floats(values.data))
+    if isinstance(values, (list, tuple)) and any(isinstance(row, (list, tuple, np.ma.MaskedArray)) for row in values):
+        try:
+            return [_unmasked(row) for row in values]
+        except RecursionError:
+            return values  # which has no shape
+    return values
+
+
+def _as_float(value: Any) -> float:
+    """The double of one number of any type. Only the type may be refused, and whatever a value raises is no number."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for it
+        return math.nan
+    if not isinstance(value, (Real, Decimal, np.bool_)) or isinstance(value, np.timedelta64):
         raise DataError(f"a record holds numbers only, got a {type(value).__name__}.")
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except ValueError:  # a decimal that signals when it is touched
+        with contextlib.suppress(Exception):
+            return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except Exception:  # a decimal that signals when it is touched, a class of the caller's own
         return math.nan
+    return math.nan

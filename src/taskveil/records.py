@@ -113,8 +113,9 @@ def _column(name: str, column: Any) -> Floats:
         if hasattr(column, "array") and not isinstance(column.dtype, np.dtype):  # pandas' own kinds of numbers
             wanted = np.float64 if column.dtype.kind in "biuf" else object
             return as_floats(column.to_numpy(dtype=wanted, na_value=np.nan))
-        return as_floats(column.to_numpy())
-    except (TypeError, ValueError, NotImplementedError):
+        # numpy has no whole numbers of 128 bits, polars has
+        return as_floats(column.to_list() if "int128" in kind.lower() else column.to_numpy())
+    except Exception:  # each package has errors of its own, and they quote values
         raise DataError(f"column {name!r} does not hold numbers. Encode or drop it first.") from None
 
 

@@ -90,12 +90,17 @@ class Veil:
         """The reports in the body of a POST to /v1/reports, ready for `decode`.
 
         Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
-        made is refused by itself (`.refused` says why) and costs its neighbours nothing.
+        made is refused by itself (`.refused` says why) and costs its neighbours nothing. What came twice counts once.
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
     def decode(self, reports: Any) -> Floats:
         """Estimates x̂ (N, n) of the records behind the reports (N, width)."""
+        if isinstance(reports, Received) and reports.release.hex() != self.release_id:
+            raise DataError(
+                f"these are reports of release {reports.release.hex()[:12]}…, not of {self.release_id[:12]}…. Decode "
+                "them with the release they were made with."
+            )
         numbers = as_reports(reports, width=self.mechanism.report_width)
         held = self.mechanism.possible(numbers)
         if not held.all():

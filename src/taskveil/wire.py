@@ -20,11 +20,12 @@ import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Integers
+from taskveil.arrays import Array, Bools, Integers, owned
 from taskveil.errors import WireError
 
 VERSION = 1
@@ -74,15 +75,15 @@ class Layout:
     high: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if sum(self.sizes) >= 2**16:
-            raise WireError(f"a report of {sum(self.sizes)} bytes is too long: the wire carries 65,535 at most.")
+        if self.length >= 2**16:
+            raise WireError(f"a report of {self.length} bytes is too long: the wire carries 65,535 at most.")
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Bytes of each number."""
         return tuple(max(1, -(-(high - low).bit_length() // 8)) for low, high in zip(self.low, self.high, strict=True))
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Bytes of a payload."""
         return sum(self.sizes)
@@ -100,14 +101,23 @@ class Layout:
         """The numbers of a report; a WireError if no device could have made it."""
         if len(payload) != self.length:
             raise WireError(f"a payload of this release has {self.length} bytes, got {len(payload)}.")
-        numbers, start = [], 0
-        for low, high, size in zip(self.low, self.high, self.sizes, strict=True):
-            number = low + int.from_bytes(payload[start : start + size], "little")
-            if number > high:
-                raise WireError(f"the report holds {number}, but this release's reports reach {high} at most.")
-            numbers.append(number)
-            start += size
-        return tuple(numbers)
+        numbers, held = self.unpack_all([payload])
+        if not held[0]:
+            raise WireError("the report holds a number beyond what this release's reports reach.")
+        return tuple(numbers[0].tolist())
+
+    def unpack_all(self, payloads: Sequence[bytes]) -> tuple[Integers, Bools]:
+        """The numbers (N, width) of payloads of the right length, and (N,): whether all lie where they can."""
+        raw = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(payloads), self.length)
+        sizes = np.array(self.sizes)
+        starts = np.cumsum(sizes) - sizes
+        above = np.zeros((len(payloads), len(sizes)), dtype=np.uint64)  # the least number
+        for place in range(sizes.max()):
+            columns = np.flatnonzero(sizes > place)
+            above[:, columns] |= raw[:, starts[columns] + place].astype(np.uint64) << np.uint64(8 * place)
+        span = np.array([high - low for low, high in zip(self.low, self.high, strict=True)], dtype=np.uint64)
+        numbers = np.minimum(above, span).astype(np.int64) + np.array(self.low, dtype=np.int64)
+        return numbers, np.asarray((above <= span).all(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +133,12 @@ class Refusal:
 class Received:
     """The reports of one body: `reports` (N, width) and `ids` of those that a device can have made, `refused` the rest.
 
-    Where an array is expected (`veil.decode(received)`), it is its reports.
+    A report that came twice is there once. Where an array is expected (`veil.decode(received)`), it is its reports,
+    which cannot be written to.
     """
 
+    release: bytes
+    """The 32 bytes of the release they were made with."""
     reports: Integers
     ids: tuple[bytes, ...]
     refused: tuple[Refusal, ...]
@@ -141,7 +154,8 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
     """What a body of POST /v1/reports, binary or JSON, one report or many, holds for one release.
 
     Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have made
-    is refused by itself and costs its neighbours nothing.
+    is refused by itself and costs its neighbours nothing. The same report again is a retry and counts once; another one
+    with the same id is refused.
     """
     reports = read_body(body)
     if reports[0].release != release:  # a body carries reports of one release only
@@ -150,21 +164,31 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
             f"these are {len(reports)} reports of release {found}…, not of {expected}…. None was taken; receive them "
             "with the release they were made with."
         )
-    rows: list[tuple[int, ...]] = []
-    taken: list[int] = []
-    refused: list[Refusal] = []
+    size = len(reports[0].payload)  # and of one length only
+    if size != layout.length:
+        why = f"a payload of this release has {layout.length} bytes, got {size}."
+        refused = tuple(Refusal(place=place, id=report.id, reason=why) for place, report in enumerate(reports))
+        return Received(
+            release=release, reports=owned(np.empty((0, len(layout.low)), dtype=np.int64)), ids=(), refused=refused
+        )
+    firsts: dict[bytes, bytes] = {}
+    places: list[int] = []
+    reasons: dict[int, str] = {}
     for place, report in enumerate(reports):
-        try:
-            rows.append(layout.unpack(report.payload))
-            taken.append(place)
-        except WireError as error:
-            refused.append(Refusal(place=place, id=report.id, reason=str(error)))
-    numbers = np.array(rows, dtype=np.int64).reshape(len(rows), len(layout.low))
-    held = possible(numbers)
-    why = "no device can have made this number."
-    refused += [Refusal(place=p, id=reports[p].id, reason=why) for p, ok in zip(taken, held, strict=True) if not ok]
-    ids = tuple(reports[place].id for place, ok in zip(taken, held, strict=True) if ok)
-    return Received(reports=numbers[held], ids=ids, refused=tuple(sorted(refused, key=lambda one: one.place)))
+        if report.id not in firsts:
+            firsts[report.id] = report.payload
+            places.append(place)
+        elif firsts[report.id] != report.payload:
+            reasons[place] = "another report in this body has the same id."
+    numbers, held = layout.unpack_all([reports[place].payload for place in places])
+    held[held] = possible(numbers[held])
+    reasons |= {place: "no device can have made this number." for place, ok in zip(places, held, strict=True) if not ok}
+    return Received(
+        release=release,
+        reports=owned(numbers[held]),
+        ids=tuple(reports[place].id for place, ok in zip(places, held, strict=True) if ok),
+        refused=tuple(Refusal(place=p, id=reports[p].id, reason=reasons[p]) for p in sorted(reasons)),
+    )
 
 
 def read_body(body: bytes) -> list[Report]:
@@ -204,8 +228,8 @@ def from_json(raw: bytes) -> list[Report]:
     """The reports of a JSON batch; unknown keys are refused."""
     try:
         body = json.loads(raw)
-        if body["version"] != VERSION:
-            raise WireError(f"these reports have version {body['version']}; this taskveil reads {VERSION}.")
+        if type(body["version"]) is not int or body["version"] != VERSION:
+            raise WireError(f"these reports have another version; this taskveil reads {VERSION}.")
         if set(body) != {"version", "release", "reports"} or any(set(r) != {"id", "payload"} for r in body["reports"]):
             raise WireError("a batch has version, release and reports; a report has id and payload; nothing else.")
         release = bytes.fromhex(body["release"])
@@ -213,10 +237,11 @@ def from_json(raw: bytes) -> list[Report]:
             Report(release=release, id=bytes.fromhex(item["id"]), payload=bytes.fromhex(item["payload"]))
             for item in body["reports"]
         ]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise (
-            error if isinstance(error, WireError) else WireError(f"this is no batch of reports: {error!r}.")
-        ) from error
+    except WireError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        # Only the kind of the error: its words, and the error itself, carry the body.
+        raise WireError(f"this is no batch of reports ({type(error).__name__}).") from None
     _common(reports)
     return reports
 

@@ -52,6 +52,7 @@ def test_a_payload_no_device_can_have_made_costs_its_neighbours_nothing() -> Non
     size = mechanism.layout.length
     sound = Report(release=bytes(32), id=b"a" * 16, payload=bytes(size))
     foreign = Report(release=bytes(32), id=b"b" * 16, payload=b"\xff" * size)
-    received = receive(pack_batch([sound, foreign, sound]), bytes(32), mechanism.layout, mechanism.possible)
-    assert received.ids == (sound.id, sound.id)
+    other = Report(release=bytes(32), id=b"c" * 16, payload=bytes(size))
+    received = receive(pack_batch([sound, foreign, other]), bytes(32), mechanism.layout, mechanism.possible)
+    assert received.ids == (sound.id, other.id)
     assert [(one.place, one.id) for one in received.refused] == [(1, foreign.id)]

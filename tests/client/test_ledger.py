@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -273,3 +275,126 @@ def test_odd_paths_are_ledger_errors(path: str, tmp_path: Path, monkeypatch: pyt
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(LedgerError, match="no report was made"):
         Ledger(path)
+
+
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+
+def run(code: str, path: Path) -> list[str]:
+    command = [sys.executable, "-c", code, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+
+
+@FORKS
+def test_a_fork_interrupted_anywhere_leaves_every_ledger_free(tmp_path: Path) -> None:
+    """An exception of a signal handler is raised at the first, the second, … step that the hooks take."""
+    code = """
+import os, sys, threading
+from taskveil.client import Ledger, ledger as module
+sys.unraisablehook = threading.excepthook = lambda _: None
+ledgers = [Ledger(sys.argv[1] + name) for name in "ab"]
+free = []
+for step in range(60):
+    left = step
+    def interrupt(frame, event, _):
+        global left
+        if frame.f_code.co_filename == module.__file__:
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+    sys.setprofile(interrupt)
+    child = os.fork()
+    sys.setprofile(None)
+    def look():
+        free.extend(ledger.spent for ledger in ledgers)
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    if child == 0:
+        os._exit(len(free) != 2 * step + 2)
+    if os.waitpid(child, 0)[1] or len(free) != 2 * step + 2:
+        print("held at step", step, flush=True)
+        os._exit(0)
+print("free")
+"""
+    assert run(code, tmp_path / "l") == ["free"]
+
+
+@FORKS
+def test_a_signal_handler_may_report_in_the_middle_of_a_fork(tmp_path: Path) -> None:
+    """Hooks before a fork run last to first: this one runs while the ledger's hook has done its work."""
+    code = """
+import faulthandler, os, sys
+seen = []
+os.register_at_fork(before=lambda: seen.append(ledger.once(b"1" * 32, "0", 1.0, 1.0, lambda: b"x")))
+from taskveil.client import Ledger
+ledger = Ledger(sys.argv[1])
+faulthandler.dump_traceback_later(20, exit=True)
+child = os.fork()
+if child == 0:
+    os._exit(ledger.spent != 1.0)
+print(seen == [b"x"], os.waitpid(child, 0)[1], ledger.spent)
+"""
+    assert run(code, tmp_path / "l") == ["True", "0", "1.0"]
+
+
+@FORKS
+def test_a_fork_while_a_report_is_made_records_one(tmp_path: Path) -> None:
+    code = """
+import faulthandler, os, sys
+from taskveil.client import Ledger
+faulthandler.dump_traceback_later(20, exit=True)
+ledger, children = Ledger(sys.argv[1]), []
+def make():
+    children.append(os.fork())
+    return b"parent" if children[0] else b"child"
+print(ledger.once(b"1" * 32, "0", 1.0, 9.0, make))
+os.waitpid(children[0], 0)
+print(Ledger(sys.argv[1]).once(b"1" * 32, "0", 1.0, 9.0, make))
+"""
+    assert run(code, tmp_path / "l") == ["b'parent'"] * 2
+
+
+class Meddling:
+    """A connection at whose COMMIT something else happens first."""
+
+    def __init__(self, connection: sqlite3.Connection, meddle: Callable[[], object]) -> None:
+        self.connection, self.meddle = connection, meddle
+
+    def execute(self, query: str, *values: object) -> sqlite3.Cursor:
+        if query == "COMMIT":
+            self.meddle()
+        return self.connection.execute(query, *values)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.connection, name)
+
+
+def test_no_report_is_returned_that_went_to_a_file_replaced_meanwhile(ledger: Ledger, tmp_path: Path) -> None:
+    """A copy moved over the ledger before COMMIT knows nothing of the report: another would be made for the round."""
+    ledger.once(ONE, "0", 1.0, 9.0, lambda: b"a")
+
+    def replace() -> None:
+        shutil.copy2(ledger.path, tmp_path / "copy")
+        os.replace(tmp_path / "copy", ledger.path)
+
+    assert ledger._connection is not None
+    ledger._connection = Meddling(ledger._connection, replace)  # type: ignore[assignment]
+    with pytest.raises(LedgerError, match="replaced"):
+        ledger.once(ONE, "1", 1.0, 9.0, lambda: b"b")
+
+
+def test_a_new_ledger_overwrites_none_that_appears_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(tmp_path / "old") as old:
+        old.once(ONE, "0", 1.0, 9.0, lambda: b"recorded")
+    connect = sqlite3.connect
+
+    def late(path: Path, **options: Any) -> sqlite3.Connection:
+        if Path(path).name == "new.new" and not (tmp_path / "new").exists():
+            shutil.copy2(tmp_path / "old", tmp_path / "new")  # a backup, restored at the worst moment
+        return connect(path, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", late)
+    with Ledger(tmp_path / "new") as new:
+        assert new.once(ONE, "0", 1.0, 9.0, never) == b"recorded"
+    assert not (tmp_path / "new.new").exists()

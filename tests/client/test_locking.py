@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import releases
-from taskveil.client import Client, Ledger
+from taskveil.client import Client, Ledger, locking
 from taskveil.client.locking import alone, undisturbed
 from taskveil.errors import LedgerError
 
@@ -40,6 +40,20 @@ def test_two_cannot_be_inside(tmp_path: Path) -> None:
         with pytest.raises(LedgerError, match="has held"), alone(path, patience=0.05):
             pass
     with alone(path, patience=0.0):
+        pass
+
+
+def test_a_lock_on_a_file_that_was_deleted_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes next makes a new file and locks that: the first must lock it too."""
+    path, take = tmp_path / "lock", locking._take
+
+    def late(handle: int) -> bool:
+        monkeypatch.undo()
+        path.unlink()
+        return take(handle)
+
+    monkeypatch.setattr(locking, "_take", late)
+    with alone(path), pytest.raises(LedgerError, match="has held"), alone(path, patience=0.05):
         pass
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,6 +197,9 @@ BOMBS = [
     "overlapping tensors, 4,000 of 1 MB",
     "parts in lists 900 deep",
     "reports longer than the wire carries",
+    "a hidden layer of 2^28 units and no attributes",
+    "a hidden layer of 2^40 units and no attributes",
+    "65 stages",
     "sign vectors of eleven latents",
     "a lattice of 1,000 directions and a budget of 8,000",
     "a lattice of 30,000 levels and a budget of 30,000",
@@ -246,3 +251,33 @@ def test_the_largest_lattices_that_designs_make_are_read(tmp_path: Path) -> None
     )
     write_files(tmp_path, *pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee))
     assert len(read_device(tmp_path)[0].privatize(np.zeros((2, 5)))) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
+def test_pipes_and_devices_are_no_release(file: str, tmp_path: Path) -> None:
+    """Opening a pipe waits for its other end, and reading a device may never end."""
+    folder = write(tmp_path / "r", "codebook")
+    code = (
+        "import sys; from pathlib import Path; from taskveil.client.reading import read_device\n"
+        "from taskveil.errors import ReleaseError\n"
+        "try: read_device(Path(sys.argv[1]))\n"
+        "except ReleaseError as error: print('no regular file' in str(error))"
+    )
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/null")):
+        (folder / file).unlink()
+        make(folder / file)
+        command = [sys.executable, "-c", code, str(folder)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+        assert said == "True\n"
+
+
+def test_the_price_of_many_large_stages_is_bounded() -> None:
+    """50 stages of a = 2^1500 − 1 took seven seconds: each ε was searched for anew whenever it was asked."""
+    responses = [Response(size=4, favoured=1, a=2**1500 - 1 - place, b=1) for place in range(50)]
+    start = time.process_time()
+    first = [response.epsilon for response in responses]
+    spent = time.process_time() - start
+    start = time.process_time()
+    assert [response.epsilon for response in responses] == first
+    assert time.process_time() - start < spent / 10

@@ -53,6 +53,46 @@ def test_no_two_inputs_are_farther_apart_than_the_diameter(region: Region) -> No
     assert pdist(k.astype(float), "cityblock").max() <= region.l1_diameter
 
 
+@pytest.mark.parametrize("step", [2.0**-160, 2.0**-14, 2.0**30])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, np.int8, object])
+def test_an_encoder_may_compute_in_any_type(kind: type, step: float) -> None:
+    """Half precision overflows where latents are held, and 0 divided by a step that single precision lacks is 0/0."""
+    values = [[0, 1, -1], [100, -100, 7]] if kind is np.int8 else [[0, np.inf, -np.inf], [6e4, np.nan, -6e4]]
+    latents = np.array(values, dtype=kind)
+    center = np.array([3, -1, 100])
+    signs = sign_vectors(3)
+    middle = signs.astype(np.int64) @ center
+    for region in (
+        BoxRegion(step=step, low=center - 9, high=center + 9),
+        DiamondRegion(step=step, center=center, radius=17),
+        SignRegion(step=step, signs=signs, lower=middle - 5, upper=middle + 5, center=center),
+    ):
+        k = region.enforce(latents)
+        assert k.dtype == np.int64
+        assert region.contains(k).all()
+        assert np.abs(k - center).max() <= 17
+        assert np.array_equal(k, region.enforce(latents.astype(np.float64)))
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_masked_latents_are_missing_ones(region: Region) -> None:
+    """Noise added to a masked array would pass over what is masked, and report it as it is."""
+    latents = np.ma.masked_array(np.full((2, 3), 1.0), mask=[[True, False, True], [False, False, False]])
+    k = region.enforce(latents)
+    assert type(k) is np.ndarray
+    assert np.array_equal(k, region.enforce(np.array([[np.nan, 1.0, np.nan], [1.0, 1.0, 1.0]])))
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_no_integer_passes_for_a_member_by_overflow(region: Region) -> None:
+    """The absolute value of −2^63 is −2^63, and eight times 2^61 is 0."""
+    for far in (-(2**63), 2**63 - 1, 2**61, -(2**62)):
+        assert not region.contains(np.full((1, 3), far)).any()
+    wide = DiamondRegion(step=1.0, center=np.full(3, 2**40), radius=2**40)
+    assert wide.contains(np.array([[2**41, 2**40, 2**40]])).all()
+    assert not wide.contains(np.array([[2**42, 2**40, 2**40]])).any()
+
+
 def test_volunteers_stay_and_set_the_diameter() -> None:
     """The region around a cloud changes no volunteer and is charged exactly the cloud's own diameter."""
     region = cloud_region(CLOUD)

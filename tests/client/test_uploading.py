@@ -56,6 +56,10 @@ class Answer(BaseHTTPRequestHandler):
             self.connection.close()
         elif step == "delay":
             time.sleep(0.6)
+        elif step == "drip":
+            for _ in range(40):  # a byte before every timeout, and never a whole answer
+                self.wfile.write(b"H")
+                time.sleep(0.1)
         elif step == "garbage":
             self.wfile.write(b"I am no HTTP server\r\n\r\n")
         elif step == "redirect":
@@ -195,3 +199,24 @@ def test_reports_of_several_releases_are_sent_in_their_order(collector: Collecto
 def test_a_request_that_took_too_long_is_tried_again(collector: Collector) -> None:
     collector.script = [408]
     assert upload([Report(release=b"a" * 32, id=b"i" * 16, payload=b"x")], collector.url, sleep=lambda _: None) == 1
+
+
+def test_an_attempt_ends_in_time_however_its_answer_trickles_in(collector: Collector) -> None:
+    collector.script = ["drip"]
+    start = time.monotonic()
+    with pytest.raises(UploadError, match=r"within 0\.3 seconds"):
+        upload(REPORTS, collector.url, timeout=0.3, attempts=1)
+    assert time.monotonic() - start < 2.0
+
+
+@pytest.mark.parametrize("wrong", [{"batch": 0}, {"batch": -1}, {"batch": 1.5}, {"attempts": 0}, {"attempts": True}])
+def test_impossible_wishes_are_refused_before_anything_is_sent(wrong: dict[str, int], collector: Collector) -> None:
+    with pytest.raises(UploadError, match="Nothing was sent"):
+        upload(REPORTS, collector.url, **wrong)
+    assert collector.bodies == []
+
+
+@pytest.mark.parametrize("url", ["https://[bad", 5, None, b"https://x", "https://", "https://host:99999/v1/reports"])
+def test_what_is_no_address_is_refused(url: object) -> None:
+    with pytest.raises(UploadError):
+        upload(REPORTS, url)  # type: ignore[arg-type]

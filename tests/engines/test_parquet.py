@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import releases
 import taskveil as tv
 from taskveil.cli.app import app
+from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook
 from taskveil.client.reading import read_device
 from taskveil.engines.parquet import privatize_table
@@ -331,3 +332,13 @@ def test_a_first_record_is_no_header(volunteers: np.ndarray, task: tv.LinearTask
     np.savetxt(tmp_path / "bare.csv", volunteers, delimiter=",")
     said = run("privatize", tmp_path / "bare.csv", tmp_path / "o.parquet", "--release", tmp_path / "r", code=2)
     assert "no header" in said
+
+
+def test_a_blank_line_is_a_person_whose_only_value_is_missing(tmp_path: Path) -> None:
+    """Arrow skips blank lines: whether such a person reported would have told that the value is missing."""
+    mechanism = Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),))
+    device = Device(encoder=releases.linear(1, 3), mechanism=mechanism, columns=("a",))
+    (tmp_path / "t.csv").write_text("a\n1\n\n3\n\n\n6\n")
+    assert privatize_table(device, "0" * 64, tmp_path / "t.csv", tmp_path / "out.parquet") == 6
+    expected = device.privatize(np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [6.0]]))
+    assert np.array_equal(pq.read_table(tmp_path / "out.parquet")["report_0"].to_numpy(), expected[:, 0])

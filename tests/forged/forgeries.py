@@ -18,9 +18,10 @@ import numpy as np
 
 import releases
 from taskveil.client.device import Device
-from taskveil.client.reading import canonical, digest
+from taskveil.client.mechanisms import Response
+from taskveil.client.reading import DEVICE_KINDS, canonical, digest
 from taskveil.release.manifest import manifest_of
-from taskveil.release.parts import pack_device
+from taskveil.release.parts import pack, pack_device
 
 DEVICES = releases.devices()
 Arrays = dict[str, np.ndarray]
@@ -128,6 +129,45 @@ def other_stages(content: dict[str, Any], arrays: Arrays, stages: list[Any]) -> 
         del arrays[name]
 
 
+def spelled(path: str, name: str) -> Change:
+    """The number that is there, in text, which only numbers of 2^53 and more are."""
+    return lambda content, _: part(content, path).update({name: whole(part(content, path)[name])})
+
+
+def epsilon_of(a: int) -> float:
+    return Response(size=64, favoured=1, a=a, b=1).epsilon
+
+
+def unknown_tensor(content: dict[str, Any], arrays: Arrays) -> None:
+    content["more"], arrays["more"] = {"tensor": "more"}, np.zeros(1000, dtype=np.int8)
+
+
+def promised_tensor(content: dict[str, Any], arrays: Arrays) -> None:
+    content["guarantee"]["more"], arrays["more"] = {"tensor": "more"}, np.zeros(1000, dtype=np.int8)
+
+
+def repeated_stages(content: dict[str, Any], arrays: Arrays, count: int) -> None:
+    """The first stage again and again, without shifts, and the ε of all."""
+    stage = DEVICES["codebook"].mechanism.stages[0]  # type: ignore[union-attr]
+    other_stages(content, arrays, [])
+    for place in range(count):
+        again = pack(stage, f"mechanism.stages.{place}", arrays, DEVICE_KINDS)
+        arrays[f"mechanism.stages.{place}.shifts"] = np.zeros_like(stage.shifts)
+        content["mechanism"]["stages"].append(again)
+    total = math.fsum([stage.response.epsilon] * count)
+    content["guarantee"]["epsilon"] = math.nextafter(total, math.inf)
+
+
+def empty_layer(units: int) -> Change:
+    """A hidden layer of many units and no attributes: no bytes at all, and room for all units when it is believed."""
+
+    def change(content: dict[str, Any], arrays: Arrays) -> None:
+        arrays["encoder.low"] = arrays["encoder.high"] = np.empty(0)
+        arrays["encoder.hidden_weights"] = np.empty((units, 0), dtype=np.int64)
+
+    return change
+
+
 def nested(depth: int) -> list[Any]:
     found: list[Any] = []
     for _ in range(depth):
@@ -203,6 +243,27 @@ CHANGED: list[tuple[str, str, Change]] = [
     ("a tensor that is not there", "codebook", put("encoder", offset={"tensor": "nowhere"})),
     ("a tensor that nothing uses", "codebook", lambda _, arrays: arrays.update(more=np.zeros(3))),
     ("a tensor used twice", "codebook", lambda m, arrays: m["encoder"].update(high=low(arrays.pop("encoder.high")))),
+    ("a step of 2^1000 in an encoder", "laplace_box", tensor("encoder.step", first(2.0**1000))),
+    ("a step of 2^-1050 in an encoder", "laplace_box", tensor("encoder.step", first(2.0**-1050))),
+    ("a last shift of 2^60", "codebook", tensor("mechanism.stages.0.shifts", first(2**60))),
+    ("a last shift of -2^63", "codebook", tensor("mechanism.stages.0.shifts", first(-(2**63)))),
+    ("a length of 2^60", "lattice", tensor("mechanism.lattice.lengths", lambda a: np.append(a[:-1], 2**60))),
+    ("counts in a row", "lattice", tensor("mechanism.lattice.counts", lambda a: a[None, :])),
+    ("counts in a column", "lattice", tensor("mechanism.lattice.counts", lambda a: a[:, None])),
+    ("no word about a softmax", "laplace_sign_hidden", lambda m, _: m["encoder"].pop("softmax")),
+    ("a radius in text", "laplace_diamond", spelled("mechanism.region", "radius")),
+    ("a small number of outputs in text", "codebook", spelled(RESPONSE, "size")),
+    ("a small number favoured in text", "codebook", spelled(RESPONSE, "favoured")),
+    ("a budget in text", "lattice", spelled("mechanism.lattice", "budget")),
+    ("a step in text", "laplace_box", put("mechanism.region", step=whole(1))),
+    ("noise as a whole number in text", "laplace_box", restated(98307 / 2**20, put("mechanism", scale=whole(2**20)))),
+    ("a = 3 in text", "codebook", restated(epsilon_of(3), put(RESPONSE, a=whole(3), b=1))),
+    ("a = 2^60 as a JSON number", "codebook", restated(epsilon_of(2**60), put(RESPONSE, a=2**60, b=1))),
+    ("an unknown key", "codebook", lambda m, _: m.update(more=1)),
+    ("a long list under an unknown key", "codebook", lambda m, _: m.update(more=[0] * 50_000)),
+    ("a tensor under an unknown key", "codebook", unknown_tensor),
+    ("a tensor in the guarantee", "codebook", promised_tensor),
+    ("65 stages", "codebook", lambda m, arrays: repeated_stages(m, arrays, 65)),
     ("parts in lists 900 deep", "codebook", lambda m, arrays: other_stages(m, arrays, nested(900))),
     ("names in lists 900 deep", "codebook", lambda m, _: m.update(columns=nested(900))),
 ]  # fmt: skip
@@ -307,6 +368,8 @@ def forgeries() -> list[Forgery]:
     found = [(why, changed(name, change)) for why, name, change in CHANGED]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
+        ("a hidden layer of 2^28 units and no attributes", changed("laplace_sign_hidden", empty_layer(2**28))),
+        ("a hidden layer of 2^40 units and no attributes", changed("laplace_sign_hidden", empty_layer(2**40))),
         ("sign vectors of eleven latents", changed("laplace_box", too_many_signs)),
         ("reports longer than the wire carries", changed("laplace_box", long_reports)),
         ("a lattice of 1,000 directions and a budget of 8,000", changed("lattice", huge_lattice(1000, 2, 8000))),

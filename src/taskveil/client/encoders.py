@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
+from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.errors import DataError
 
 LEVELS = 2**20
@@ -229,5 +230,5 @@ def check_layer(name: str, weights: Integers, offset: Integers, step: Floats, la
     reach = np.abs(weights.astype(np.float64)) @ largest.astype(np.float64) + np.abs(offset.astype(np.float64))
     if not (reach < EXACT).all():
         raise DataError(f"{name}: weights are too large for exact sums.")
-    if not (np.isfinite(step) & (step > 0) & (np.frexp(step)[0] == 0.5)).all():
-        raise DataError(f"{name}: steps must be powers of two.")
+    if not ((step >= LEAST_STEP) & (step <= LARGEST_STEP) & (np.frexp(step)[0] == 0.5)).all():
+        raise DataError(f"{name}: steps must be powers of two between 2^-1000 and 2^900.")

@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from taskveil.client.locking import PATIENCE, alone, undisturbed
+from taskveil.client.locking import PATIENCE, Result, alone, undisturbed
 from taskveil.client.rounding import rounded_up
 from taskveil.errors import BudgetSpentError, LedgerError
 
@@ -61,8 +61,11 @@ class Ledger:
             raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.") from error
         if odd:
             raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.")
-        self._lock = threading.Lock()
+        # A lock that knows its thread: a fork's hooks let go of what they hold, and only that.
+        self._lock = threading.RLock()
+        self._at_work: int | None = None  # the thread that is in the middle of a transaction
         self._connection: sqlite3.Connection | None = None
+        self._inode = (0, 0)  # of the file the connection has open
         self._process = 0
         self._closed = False
         _LEDGERS.add(self)
@@ -97,12 +100,16 @@ class Ledger:
                         "already: no report was made. Earlier rounds can be sent again as they are."
                     )
                 made = make()
+                if self._process != os.getpid():
+                    raise LedgerError("a process that was born while a report was made cannot record it; ask again.")
                 with self._explained():
                     connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
                     connection.execute("COMMIT")
+                    if _inode(self._file) != self._inode:
+                        raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {_RESTORE}")
                 return made
 
-        return undisturbed(transact)
+        return self._undisturbed(transact)
 
     def recorded(self, release: bytes, round: str) -> bytes | None:
         """The bytes of the report that a `release` made in a `round`; None if there is none. Nothing is spent."""
@@ -111,7 +118,7 @@ class Ledger:
             with self._transaction() as connection, self._explained():
                 return self._find(connection, release, round)
 
-        return undisturbed(look)
+        return self._undisturbed(look)
 
     @property
     def spent(self) -> float:
@@ -121,11 +128,11 @@ class Ledger:
             with self._transaction() as connection, self._explained():
                 return self._total(connection)
 
-        return undisturbed(add_up)
+        return self._undisturbed(add_up)
 
     def close(self) -> None:
         """Let go of the file. A closed ledger makes no more reports."""
-        undisturbed(self._close)
+        self._undisturbed(self._close)
 
     def __enter__(self) -> Ledger:
         return self
@@ -137,8 +144,43 @@ class Ledger:
         with contextlib.suppress(Exception):
             self._close()
 
+    def _undisturbed(self, work: Callable[[], Result]) -> Result:
+        # A signal handler may run in the middle of a fork, which holds the lock for the thread that waits here; and one
+        # that raised may have kept the fork from letting go.
+        self._let_go()
+        return undisturbed(work)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One thread of this process at a time; a LedgerError rather than waiting for good."""
+        lock = self._lock
+        if not lock.acquire(timeout=PATIENCE):
+            raise LedgerError(
+                f"another thread has held the ledger {self.path} for {PATIENCE:g} seconds; no report was made."
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _hold(self) -> None:
+        """Before a fork. A fork from inside `make` holds the ledger already."""
+        if self._at_work != threading.get_ident():
+            self._lock.acquire(timeout=PATIENCE)
+
+    def _let_go(self) -> None:
+        """Release what `_hold` may have taken in this thread, as often as it did; harmless when it has not."""
+        if self._at_work != threading.get_ident():
+            with contextlib.suppress(RuntimeError):  # not this thread's, or not any more
+                while True:
+                    self._lock.release()
+
+    def _renew(self) -> None:
+        """In a newborn process: whoever held the lock is not in it."""
+        self._lock = threading.RLock()
+
     def _close(self) -> None:
-        with self._lock:
+        with self._turn():
             self._closed = True
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
@@ -147,19 +189,20 @@ class Ledger:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Alone in the file; what was not committed inside is forgotten."""
-        with self._lock:
+        with self._turn(), contextlib.ExitStack() as stack:
             if self._closed:
                 raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
-            with contextlib.ExitStack() as stack:
-                with self._explained():
-                    stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
-                    connection = self._open()
-                    connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+            before, self._at_work = self._at_work, threading.get_ident()
+            stack.callback(setattr, self, "_at_work", before)
+            with self._explained():
+                stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            finally:
+                if self._process == os.getpid() and connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def _open(self) -> sqlite3.Connection:
         """This process's connection: a fork must not share its parent's. Called by one that is alone."""
@@ -169,6 +212,7 @@ class Ledger:
         if self._connection is None:
             if not self._file.exists():
                 _create(self._file)
+            found = _inode(self._file)
             connection = _connect(self._file)
             try:
                 connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: a new file costs more syncs
@@ -178,10 +222,12 @@ class Ledger:
                 whole = _whole(connection, self._file)
                 if not (whole and connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'reports'").fetchone()):
                     raise LedgerError(f"{self.path} is no ledger: it was cut short, or is another file. {_RESTORE}")
+                if _inode(self._file) != found:
+                    raise LedgerError(f"{self.path} was replaced while it was opened; no report was made. Try again.")
             except BaseException:
                 connection.close()
                 raise
-            self._connection, self._process = connection, os.getpid()
+            self._connection, self._inode, self._process = connection, found, os.getpid()
         return self._connection
 
     def _find(self, connection: sqlite3.Connection, release: bytes, round: str) -> bytes | None:
@@ -232,6 +278,12 @@ def _whole(connection: sqlite3.Connection, path: Path) -> bool:
     return path.stat().st_size >= int(pages) * int(size)
 
 
+def _inode(path: Path) -> tuple[int, int]:
+    """Which file a name stands for now."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def _create(path: Path) -> None:
     """A new ledger with its table, readable by its owner only: all of it at once, so that nobody finds half of it."""
     draft = path.with_name(path.name + ".new")
@@ -244,7 +296,14 @@ def _create(path: Path) -> None:
         connection.execute(_TABLE)
     finally:
         connection.close()
-    os.replace(draft, path)
+    try:
+        os.link(draft, path)  # not os.replace, which would overwrite a ledger that somebody put there meanwhile
+        draft.unlink()
+    except FileExistsError:
+        draft.unlink()
+    except OSError:  # a file system without links
+        if not path.exists():
+            os.replace(draft, path)
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -259,20 +318,22 @@ def default_path() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "taskveil" / "ledger.sqlite"
 
 
-_HELD: list[Ledger] = []
+def _every(step: Callable[[Ledger], None]) -> Callable[[], None]:
+    """A hook that takes a step with every open ledger.
 
+    Signal handlers run in the middle of hooks too, and one that raises ends a hook without a word. Whoever calls the
+    ledger next lets go of what was left held, and waiting has an end.
+    """
 
-def _hold() -> None:
-    """Before a fork: wait for transactions to end, so that no process is born in the middle of one."""
-    for ledger in list(_LEDGERS):
-        ledger._lock.acquire()
-        _HELD.append(ledger)
+    def hook() -> None:
+        for ledger in list(_LEDGERS):
+            step(ledger)
 
-
-def _release() -> None:
-    while _HELD:
-        _HELD.pop()._lock.release()
+    return hook
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+    # Before a fork, wait for transactions to end, so that no process is born in the middle of one.
+    os.register_at_fork(before=_every(Ledger._hold))
+    for _ in range(2):  # should a signal handler end the first
+        os.register_at_fork(after_in_parent=_every(Ledger._let_go), after_in_child=_every(Ledger._renew))

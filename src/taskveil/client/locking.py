@@ -54,20 +54,43 @@ def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
 
     The file is made if it is missing, readable by its owner only, and stays: deleting it would let two be inside.
     """
+    deadline = time.monotonic() + patience
+    handle = _locked(path, deadline)
+    try:
+        while not _names(path, handle):  # deleted or replaced before it was locked: others lock the new one
+            os.close(handle)
+            handle = -1
+            handle = _locked(path, deadline)
+        yield
+    finally:
+        if handle >= 0:
+            os.close(handle)  # which lets go of the lock
+
+
+def _locked(path: Path, deadline: float) -> int:
+    """A descriptor of the file that holds its lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
     try:
-        deadline, pause = time.monotonic() + patience, 0.0005
+        pause = 0.0005
         while not _take(handle):
             if time.monotonic() > deadline:
                 raise LedgerError(
-                    f"another process has held {path} for {patience:g} seconds; no report was made. Try again when it "
-                    "is done."
+                    f"another process has held {path} for too long; no report was made. Try again when it is done."
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
-        yield
-    finally:
-        os.close(handle)  # which lets go of the lock
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _names(path: Path, handle: int) -> bool:
+    """Whether the path still stands for the file that is open."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def undisturbed(work: Callable[[], Result]) -> Result:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
+import stat
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -65,11 +67,24 @@ MOST_MANIFEST = 1 << 20
 MOST_WEIGHTS = 1 << 25
 """Bytes of the weights that a device reads; the largest encoders designed so far have 1 MB."""
 
+_KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units"}
+_PROMISED = {"epsilon", "delta", "statement"}
 _DEEPEST = 8  # mechanism, stages, stage, response, a: parts nest no deeper
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
-BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, TaskveilError)
+BROKEN = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    TaskveilError,
+)
 """What building a device of forged files may raise."""
 
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # without it, opening a pipe waits for its other end
 _STORED: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I8": np.dtype("i1")}
 # How the parts' modules write the types of their fields (annotations are text there).
 _DECLARED = {"Integers": np.int64, "Floats": np.float64, "Signs": np.int8}
@@ -79,6 +94,10 @@ def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, 
     """Device and manifest of a `client/` folder, after every check there is."""
     manifest, arrays = read_files(folder, verify_key, most=MOST_WEIGHTS)
     try:
+        if not (set(manifest) <= _KEYS and set(manifest["guarantee"]) == _PROMISED):
+            raise ReleaseError(f"{folder / MANIFEST} holds something that no device uses.")
+        if not all(_exact(array) for array in arrays.values()):
+            raise ReleaseError(f"{folder / WEIGHTS} holds whole numbers of 2^53 or more, which no double tells apart.")
         device = Device(
             encoder=unpack(manifest["encoder"], arrays, DEVICE_KINDS, *ENCODERS.values()),
             mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
@@ -177,16 +196,33 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) 
         return packed
     if set(packed) == {"tensor"}:
         return arrays[packed["tensor"]]
-    if set(packed) == {"integer"}:
-        if not (isinstance(packed["integer"], str) and _WHOLE.fullmatch(packed["integer"])):
-            raise ReleaseError("whole numbers are written in decimal digits, 600 at most.")
-        return int(packed["integer"])
-    part = kinds[packed["kind"]]
-    values = {key: _unpack(value, arrays, kinds, depth + 1) for key, value in packed.items() if key != "kind"}
-    for field in fields(part):
-        if field.name in values and not _fits(values[field.name], str(field.type)):
-            raise ReleaseError(f"{field.name} of a {packed['kind']} must be {field.type}.")
+    part, values = kinds[packed["kind"]], {}
+    declared = {field.name: str(field.type) for field in fields(part) if field.init}
+    if declared.keys() | {"kind"} != packed.keys():  # nothing has a default: two readers could differ about it
+        raise ReleaseError(f"a {packed['kind']} has the fields {', '.join(declared)}, and all of them.")
+    for name, kind in declared.items():
+        whole = kind == "int"
+        values[name] = _whole(packed[name]) if whole else _unpack(packed[name], arrays, kinds, depth + 1)
+        if not _fits(values[name], kind):
+            raise ReleaseError(f"{name} of a {packed['kind']} must be {kind}.")
     return part(**values)
+
+
+def _whole(packed: Any) -> Any:
+    """A whole number: as such below 2^53 in magnitude, in text from there on, because JSON readers use doubles."""
+    if not isinstance(packed, dict):
+        if type(packed) is int and abs(packed) >= 2**53:
+            raise ReleaseError("whole numbers of 2^53 or more are written in text.")
+        return packed
+    text = packed["integer"]
+    if set(packed) != {"integer"} or not (isinstance(text, str) and _WHOLE.fullmatch(text)) or abs(int(text)) < 2**53:
+        raise ReleaseError("whole numbers of 2^53 or more are written in decimal digits, 600 at most.")
+    return int(text)
+
+
+def _exact(array: Array) -> bool:
+    """Whether doubles tell the array's whole numbers apart."""
+    return array.dtype != np.int64 or bool(((array > -(2**53)) & (array < 2**53)).all())
 
 
 def _fits(value: Any, declared: str) -> bool:
@@ -212,23 +248,31 @@ def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
         )
         data, end, arrays = memoryview(raw)[8 + length :], 0, {}
         for (start, stop), name, entry in entries:
-            if any(type(n) is not int or n < 0 for n in (start, stop, *entry["shape"])) or start != end or stop < start:
+            shape, kind = entry["shape"], _STORED[entry["dtype"]]
+            if any(type(n) is not int or n < 0 for n in (start, stop, *shape)) or start != end or stop < start:
                 raise ValueError(f"places or shape of {name}")
-            flat = np.frombuffer(data[start:stop], dtype=_STORED[entry["dtype"]])
-            arrays[name], end = flat.reshape(entry["shape"]).copy(), stop
+            # A shape with a 0 in it can name any other number for nothing.
+            if 0 in shape or math.prod(shape) * kind.itemsize != stop - start:
+                raise ValueError(f"shape of {name}")
+            arrays[name], end = np.frombuffer(data[start:stop], dtype=kind).reshape(shape).copy(), stop
         if end != len(data):
             raise ValueError("bytes that belong to no tensor")
         return arrays
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
+    except (*BROKEN, struct.error) as error:
         raise ReleaseError(f"{path} is not a safetensors file taskveil can read ({error!r}).") from error
 
 
 def _read(path: Path, most: int | None) -> bytes:
-    """A file of at most so many bytes."""
+    """A file of at most so many bytes; nothing that only looks like one (a pipe has no end, or no beginning)."""
     try:
-        if most is not None and path.stat().st_size > most:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ReleaseError(f"{path} is no regular file. Is this a taskveil release?")
+            raw = file.read() if most is None else file.read(min(most, found.st_size) + 1)
+        if most is not None and max(len(raw), found.st_size) > most:
             raise ReleaseError(f"{path} is too large for a release: {most:,} bytes are allowed.")
-        return path.read_bytes()
+        return raw
     except OSError as error:
         raise ReleaseError(f"cannot read {path}: {error.strerror}. Is this a taskveil release?") from error
     except ReleaseError:

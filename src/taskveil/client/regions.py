@@ -25,7 +25,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Floats, Integers, Signs, own_arrays, owned
+from taskveil.arrays import Floats, Integers, Signs, as_floats, own_arrays, owned
 from taskveil.errors import MechanismError
 
 LARGEST = 2**40
@@ -185,7 +185,9 @@ class DiamondRegion:
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""
-        return np.asarray(np.abs(k - self.center).sum(axis=1) <= self.radius)
+        # Members have |kᵢ| ≤ 2^41, so what lies farther out stays out when it is cut off at 2^42; and sums stay exact.
+        within = np.minimum(np.maximum(k, -4 * LARGEST), 4 * LARGEST)
+        return np.asarray(np.abs(within - self.center).sum(axis=1) <= self.radius)
 
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def enforce(self, latents: Floats) -> Integers:
@@ -200,9 +202,13 @@ Region = BoxRegion | SignRegion | DiamondRegion
 
 
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
-    """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact."""
-    scaled = latents / step  # huge becomes infinite, which is clipped next
-    lost = np.isnan(latents)
+    """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact.
+
+    Whatever type the encoder gave is made plain doubles first: half precision would overflow at ±2^40 and masked places
+    would be passed over by the noise.
+    """
+    scaled = as_floats(latents) / step  # huge becomes infinite, which is clipped next
+    lost = np.isnan(scaled)
     if lost.any():
         np.copyto(scaled, fallback, where=lost)
     np.minimum(scaled, LARGEST, out=scaled)
@@ -248,7 +254,9 @@ def _first_inside(offset: Integers, center: Integers, contains: Callable[[Intege
     halves = np.sign(gentle[-1]) * (np.abs(gentle[-1]) >> _HALVINGS)
     ways = np.concatenate([gentle, halves])
     inside = contains((center + ways).reshape(-1, len(center))).reshape(ways.shape[:2])
-    return np.asarray(ways[inside.argmax(axis=0), np.arange(len(offset))])
+    found = ways[inside.argmax(axis=0), np.arange(len(offset))]
+    # The last word is `contains`: where it never agrees, the center.
+    return np.where(np.asarray(inside.any(axis=0))[:, None], found, 0)
 
 
 def _check_grid(step: float, *bounds: Integers, latents: int) -> None:

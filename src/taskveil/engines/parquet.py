@@ -102,7 +102,9 @@ class TableFile:
                     strings_can_be_null=True,  # empty cells, and the words for nothing that Arrow knows
                     check_utf8=False,
                 )
-                with pa.csv.open_csv(self.path, convert_options=texts, **_csv_options(broken)) as reader:
+                # A blank line is a person whose only value is missing, where a table has but one column.
+                options = _csv_options(broken, blank_lines=len(self.schema.names) == 1)
+                with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
                     yield from reader
             else:
                 # A small read buffer instead of whole row groups: a file may be one row group of any size.
@@ -321,7 +323,7 @@ def _naming(path: Path) -> Iterator[list[pa.csv.InvalidRow]]:
         raise DataError(f"cannot read {str(path)!r} as a table of numbers: {reason}.") from None
 
 
-def _csv_options(broken: list[pa.csv.InvalidRow]) -> dict[str, Any]:
+def _csv_options(broken: list[pa.csv.InvalidRow], *, blank_lines: bool = False) -> dict[str, Any]:
     """How CSV files are read: some rows at a time, and those that are none remembered."""
 
     def remember(row: pa.csv.InvalidRow) -> str:
@@ -330,7 +332,7 @@ def _csv_options(broken: list[pa.csv.InvalidRow]) -> dict[str, Any]:
 
     return {
         "read_options": pa.csv.ReadOptions(block_size=_BLOCK),
-        "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember),
+        "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember, ignore_empty_lines=not blank_lines),
     }
 
 

@@ -31,6 +31,9 @@ from taskveil.client.regions import BoxRegion
 from taskveil.errors import MechanismError
 from taskveil.wire import Layout
 
+MOST_STAGES = 64
+"""Of a codebook: more than any design makes, and few enough to certify while a release is read."""
+
 _ROWS = 1024  # records at a time: the scores stay in the processor's cache
 
 
@@ -76,8 +79,8 @@ class Codebook:
     enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
-        if not self.stages:
-            raise MechanismError("a codebook needs at least one stage.")
+        if not 1 <= len(self.stages) <= MOST_STAGES:
+            raise MechanismError(f"a codebook has 1 to {MOST_STAGES} stages, got {len(self.stages)}.")
         reach = np.maximum(np.abs(self.region.low), np.abs(self.region.high)).astype(np.float64)
         for stage in self.stages:
             if stage.vectors.shape[1] != self.region.dim:

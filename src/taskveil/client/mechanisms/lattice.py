@@ -46,7 +46,7 @@ class Lattice:
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        flat = self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
+        flat = self.counts.ndim == 1 and self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
         if not flat or len(self.counts) == 0 or (self.counts < 1).any() or (self.counts > 2**15).any():
             raise MechanismError("a lattice needs a length for every level and at least one level per direction.")
         if len(self.counts) * 2**50 >= _FAR:  # squared distances add up to less than what cannot be chosen costs

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,13 +68,17 @@ class Response:
         """T, the number of equally likely draws."""
         return self.favoured * self.a + (self.size - self.favoured) * self.b
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         """The least double certified to be at least ln(a/b)."""
         guess = math.log1p((self.a - self.b) / self.b) if self.a < 2 * self.b else math.log(self.a) - math.log(self.b)
-        bound = guess * (1 - 2.0**-48)
+        least = guess * (1 - 2.0**-48)
+        # Sixty digits say where to look; the certificate, which grows with ε, says where the least double is.
+        bound = max(least, float(self.exact_epsilon))
+        while bound > least and _floor_exp_times(bound, self.b) >= self.a:
+            bound = math.nextafter(bound, 0.0)
         while _floor_exp_times(bound, self.b) < self.a:
-            bound = math.nextafter(bound, math.inf) if bound > 0 else 2.0**-60
+            bound = math.nextafter(bound, math.inf)
         return bound
 
     @property
