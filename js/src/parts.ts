@@ -236,6 +236,6 @@ function integer(packed: Json): bigint {
     return packed;
   }
   const digits = Object.keys(packed).join() === "integer" && packed.integer;
-  need(typeof digits === "string" && /^\d{1,600}$/.test(digits), "whole number");
+  need(typeof digits === "string" && /^\d{1,600}$/.test(digits) && BigInt(digits) >= 2n ** 53n, "whole number");
   return BigInt(digits);
 }
