@@ -9,7 +9,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.records import as_records
+from taskveil.records import as_records, number_in
 
 PARQUET = (".parquet", ".pq")
 
@@ -34,21 +34,19 @@ def _read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
     if len(rows) < 2:
         raise DataError(f"{path} needs a header and at least one record.")
     names = tuple(rows[0])
-    if all(_is_number(name) for name in names):
+    if all(number_in(name) is not None for name in names):
         raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
             raise DataError(f"{path}, line {number}: {len(row)} values for {len(names)} columns.")
-    try:
-        return names, np.array(rows[1:], dtype=np.float64)
-    except ValueError:
-        number, name = next(
-            (number, name)
-            for number, row in enumerate(rows[1:], start=2)
-            for name, cell in zip(names, row, strict=True)
-            if not _is_number(cell)
-        )
-        raise DataError(f"{path}, line {number}: column {name!r} holds something that is not a number.") from None
+    values = [[number_in(cell) for cell in row] for row in rows[1:]]
+    for number, numbers in enumerate(values, start=2):
+        if None in numbers:
+            name = names[numbers.index(None)]
+            raise DataError(
+                f"{path}, line {number}: column {name!r} holds something that is not a number. Encode or drop it first."
+            )
+    return names, np.array(values, dtype=np.float64)
 
 
 def _read_parquet(path: Path) -> tuple[tuple[str, ...], Floats]:
@@ -60,11 +58,3 @@ def _read_parquet(path: Path) -> tuple[tuple[str, ...], Floats]:
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"cannot read {path} as Parquet ({type(error).__name__}).") from None
     return tuple(table.column_names), as_records(table)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

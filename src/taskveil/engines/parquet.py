@@ -76,7 +76,7 @@ class TableFile:
                     schema, rows = file.schema_arrow, file.metadata.num_rows
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{path} has two columns of the same name.")
-        if path.suffix.lower() == ".csv" and all(_is_number(name) for name in schema.names):
+        if path.suffix.lower() == ".csv" and all(number_in(name) is not None for name in schema.names):
             raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")
         columns, units = {}, {}
         for field in schema:
@@ -334,11 +334,3 @@ def _csv_options(broken: list[pa.csv.InvalidRow], *, blank_lines: bool = False) 
         "read_options": pa.csv.ReadOptions(block_size=_BLOCK),
         "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember, ignore_empty_lines=not blank_lines),
     }
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
