@@ -130,7 +130,7 @@ def test_the_design_extra_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
 @pytest.mark.install
 def test_the_server_extra_decodes_tables(wheel: Path, veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "release")
-    (tmp_path / "people.csv").write_text("1,2,3,4,5,6\n1,2,3,4,5,6\n")
+    (tmp_path / "people.csv").write_text("a,b,c,d,e,f\n1,2,3,4,5,6\n")
     server = Environment(tmp_path, f"{wheel}[server]")
     assert server.packages().isdisjoint({"torch", "scikit-learn", "matplotlib", "ray"})
     made = server.run("taskveil", "privatize", "people.csv", "reports.parquet", "--release", "release")
