@@ -248,3 +248,15 @@ def test_bounds_that_would_overflow_are_refused(make: Callable[[], object]) -> N
     """|−2^63| is −2^63 in 64 bits: such a bound passed for small, and the diameter wrapped around to nothing."""
     with pytest.raises(MechanismError):
         make()
+
+
+@pytest.mark.parametrize("name", ["box", "sign", "diamond"])
+def test_nan_is_brought_to_the_middle_and_nowhere_else(name: str) -> None:
+    """Each coordinate by itself: cast to a whole number, NaN would be −2^63 and end at an edge."""
+    region = {"box": releases.box(3), "sign": releases.sign_region(), "diamond": releases.diamond()}[name]
+    low, high = region.reach
+    middle = low + (high - low) // 2 if name == "box" else region.center
+    assert np.array_equal(region.enforce(np.full((1, 3), np.nan)), middle[None, :])
+    mixed = middle * region.step
+    mixed[1] = np.nan
+    assert np.array_equal(region.enforce(mixed[None, :]), middle[None, :])
