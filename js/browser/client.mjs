@@ -26,23 +26,25 @@ export async function checkClient({ step, page }) {
   await step("a report takes no longer with 2,000 others in the ledger", async () => {
     const { few, many } = await page.evaluate(async (x) => {
       const { Client } = await import("/taskveil.js");
-      const client = await Client.load("/release/client/", { ledger: "long", cap: 1e9 });
-      const median = async (from) => {
-        const times = [];
-        for (let round = from; round < from + 30; round++) {
-          const start = performance.now();
-          await client.report(x, { round });
-          times.push(performance.now() - start);
-        }
-        return times.sort((a, b) => a - b)[10];
-      };
-      await median(0);
-      const few = await median(100);
+      const [short, long] = await Promise.all(
+        ["short", "long"].map((ledger) => Client.load("/release/client/", { ledger, cap: 1e9 })),
+      );
       // Recorded without waiting for one another: only their number matters here.
-      await Promise.all(Array.from({ length: 2000 }, (_, i) => client.report(x, { round: 1000 + i })));
-      return { few, many: await median(4000) };
+      await Promise.all(Array.from({ length: 2000 }, (_, i) => long.report(x, { round: 1000 + i })));
+      const timed = async (client, round) => {
+        const start = performance.now();
+        await client.report(x, { round });
+        return performance.now() - start;
+      };
+      // Turn and turn about, and the least of each: whatever else the machine does hits both, and seldom all of one.
+      let [few, many] = [Infinity, Infinity];
+      for (let round = 0; round < 60; round++) {
+        few = Math.min(few, await timed(short, round));
+        many = Math.min(many, await timed(long, round));
+      }
+      return { few, many };
     }, X);
-    console.log(`  ${few.toFixed(2)} ms with 60 reports, ${many.toFixed(2)} ms with 2,090`);
+    console.log(`  ${few.toFixed(2)} ms with 60 reports, ${many.toFixed(2)} ms with 2,060`);
     assert.ok(many < 3 * few + 10, `${many} ms against ${few} ms`); // reading all of them took 50 ms and more
   });
 
