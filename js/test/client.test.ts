@@ -7,6 +7,7 @@ import { Client, packBatch, Report, TaskveilError, type Values } from "../src/in
 import { readDevice } from "../src/release.js";
 import { hex } from "../src/wire.js";
 import { fresh, load, RECORD } from "./clients.js";
+import { cpuTime } from "./cpu.js";
 import { devices, files, replay } from "./files.js";
 
 describe("reports", () => {
@@ -73,9 +74,9 @@ describe("reports", () => {
     const client = await load("laplace_diamond");
     const record = Array(30).fill(0.5);
     await client.report(record, { round: "warm" });
-    const start = performance.now();
+    const start = cpuTime();
     for (let round = 0; round < 50; round++) await client.report(record, { round });
-    const each = (performance.now() - start) / 50;
+    const each = (cpuTime() - start) / 50;
     console.log(`one report with its (simulated) ledger: ${each.toFixed(3)} ms`);
     expect(each).toBeLessThan(2);
   });

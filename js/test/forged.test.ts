@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readDevice } from "../src/release.js";
+import { cpuTime } from "./cpu.js";
 
 interface Forgery {
   why: string;
@@ -15,10 +16,10 @@ const bytes = (text: string): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.f
 test("there are forgeries to refuse", () => expect(forgeries.length).toBeGreaterThan(30));
 
 test.each(forgeries)("$why", async ({ manifest, weights }) => {
-  const started = performance.now();
+  const started = cpuTime();
   const reading = readDevice({ manifest: bytes(manifest), weights: bytes(weights) });
   const error: unknown = await reading.then(() => "believed", (refusal) => refusal);
   expect(error).toMatchObject({ name: "TaskveilError" });
   expect(["release", "version"]).toContain((error as { code: string }).code);
-  expect(performance.now() - started).toBeLessThan(2000);
+  expect(cpuTime() - started).toBeLessThan(2000);
 });

@@ -3,6 +3,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
 import { readDevice } from "../src/release.js";
+import { cpuTime } from "./cpu.js";
 import { devices, files } from "./files.js";
 import { forge, forgeBulk, forgeHeader, forgeWeights, type Json } from "./forge.js";
 
@@ -129,9 +130,9 @@ test.each<[string, string, [string | RegExp, string]]>([
 
 test("a tensor that no part asks for is refused before its numbers are read", async () => {
   const given = forgeBulk("codebook", 2 ** 25 - 2 ** 20);
-  const started = performance.now();
+  const started = cpuTime();
   await refused(given, "release");
-  expect(performance.now() - started).toBeLessThan(2000);
+  expect(cpuTime() - started).toBeLessThan(2000);
 });
 
 test("a newer schema may be written in any way", () =>
