@@ -40,6 +40,7 @@ def reproduce(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
+    splits: Annotated[int, typer.Option(help="Random splits beside the paper's own.", min=0)] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
     summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
     resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
@@ -47,6 +48,8 @@ def reproduce(
     """The paper's figures, and ours beside them."""
     from taskveil.experiments.report import shares_table, table, write_json
     from taskveil.experiments.runs import Finished
+    from taskveil.experiments.splits import rows_of_splits
+    from taskveil.experiments.splits import table as splits_table
 
     asked = [entry.value for entry in experiment]
     names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
@@ -61,6 +64,9 @@ def reproduce(
         finished.append(run)
         if plot:
             console.print(f"picture: {run.draw(plot)}")
+    others = {
+        name: rows_of_splits(name, splits, folder=resume, device=device, progress=console.is_terminal) for name in names
+    }
     rows = [row for run in finished for row in run.rows]
     for title in dict.fromkeys(row.experiment for row in rows):
         mine = [row for row in rows if row.experiment == title]
@@ -68,13 +74,16 @@ def reproduce(
         shares = shares_table(mine)
         if shares:
             print_whole(shares)
+    for name, found in others.items():
+        if len(found) > 1:
+            print_whole(splits_table(name, found))
     if json_file:
         write_json(json_file, rows)
         console.print(f"rows: {json_file}")
     if summary:
         from taskveil.experiments.summary import write_summary
 
-        write_summary(summary, finished)
+        write_summary(summary, finished, others)
         console.print(f"summary: {summary}")
 
 

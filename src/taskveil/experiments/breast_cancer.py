@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
 from taskveil.experiments import models
-from taskveil.experiments.data import breast_cancer
+from taskveil.experiments.data import breast_cancer, order
 from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
 from taskveil.tasks import ModelTask
@@ -24,12 +24,14 @@ SHORTER = replace(RECIPE, epochs=500)
 DIMS = (3, 15, 30)
 
 
-def problem() -> models.Experiment:
-    """Design and test records with labels, and the network trained on the design records."""
+def problem(split: int | None = None) -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records; the paper's split, or the
+    random one of that number with a network of its own."""
     X, y = breast_cancer()
+    mixed = order(len(X), split)
+    X, y = X[mixed], y[mixed]
     count = int(0.7 * len(X))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with models.network_seed(split):
         network = nn.Sequential(nn.Linear(30, 45), nn.ReLU(), nn.Linear(45, 2))
         models.trained(network, X[:count], y[:count], "cross_entropy", epochs=1000)
     task = ModelTask(network, loss="cross_entropy")
@@ -50,6 +52,11 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
         problem(), RECIPE, baselines=SHORTER, over_dims=SHORTER, dims=DIMS, seeds=seeds, device=device,
         progress=progress,
     )  # fmt: skip
+
+
+def split_rows(split: int, **options: Any) -> list[Row]:
+    """What holds at the true ε on the random split of that number, one seed, and the two reference lines."""
+    return models.split_rows(problem(split), **options)
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -71,6 +71,11 @@ def mnist() -> tuple[Floats, NDArray[np.int64], Floats, NDArray[np.int64]]:
     return parts[0], parts[1], parts[2], parts[3]
 
 
+def order(count: int, split: int | None) -> NDArray[np.intp]:
+    """The order of `count` records, the first for design: the paper's own, or the random one of that number."""
+    return np.arange(count) if split is None else np.random.default_rng(split).permutation(count)
+
+
 def _minmax(columns: Floats) -> Floats:
     return np.asarray((columns - columns.min(axis=0)) / np.ptp(columns, axis=0))
 

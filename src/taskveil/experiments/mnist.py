@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor, nn
 
 from taskveil.experiments import models
-from taskveil.experiments.data import mnist
+from taskveil.experiments.data import mnist, order
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe
 from taskveil.experiments.report import Row
 from taskveil.tasks import ModelTask
@@ -47,11 +47,19 @@ def network() -> nn.Sequential:
     )
 
 
-def problem() -> models.Experiment:
-    """Design and test records with labels, and the network trained on the design records."""
+def problem(split: int | None = None) -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records; the paper's split, or the
+    random one of that number of the same digits, with a network of its own."""
     X, y, X_test, y_test = mnist()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    if split is not None:
+        pictures, digits, mixed = (
+            np.vstack([X, X_test]),
+            np.concatenate([y, y_test]),
+            order(len(X) + len(X_test), split),
+        )
+        X, X_test = np.split(pictures[mixed], [len(X)])
+        y, y_test = np.split(digits[mixed], [len(y)])
+    with models.network_seed(split):
         model = models.trained(network(), X, y, "cross_entropy", epochs=6, batch=64)
     task = ModelTask(model, loss="cross_entropy")
     task.check_width(784)
@@ -70,6 +78,11 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
     rows += models.honest_rows(experiment, seeds=seeds, methods=["codebook", "task_aware"], **options)
     rows += models.honest_rows(experiment, seeds=fewer, methods=PUBLISHED[1:], **options)
     return rows + models.reference_rows(experiment)
+
+
+def split_rows(split: int, **options: Any) -> list[Row]:
+    """What holds at the true ε on the random split of that number, one seed, and the two reference lines."""
+    return models.split_rows(problem(split), **options)
 
 
 def plot(rows: list[Row], path: Path) -> None:

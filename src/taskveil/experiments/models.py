@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ class Experiment:
         return list(published_points(self.key, "task_aware_Z3"))
 
 
+@contextmanager
+def network_seed(split: int | None) -> Iterator[None]:
+    """What is drawn inside is a split's own: first weights and batches of its network."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0 if split is None else 1 + split)
+        yield
+
+
 def trained(
     network: nn.Module, X: Floats, y: NDArray[Any], loss: LossName, *, epochs: int, batch: int | None = None
 ) -> nn.Module:
@@ -90,6 +99,11 @@ def honest_rows(
             losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
             rows.append(_row(experiment, name, epsilon, np.mean(losses, axis=0), series=_series(name), seeds=seeds))
     return rows
+
+
+def split_rows(experiment: Experiment, *, device: str = "cpu", progress: bool = False) -> list[Row]:
+    """Honest and reference rows of one random split, one seed."""
+    return [*honest_rows(experiment, seeds=1, device=device, progress=progress), *reference_rows(experiment)]
 
 
 def reference_rows(experiment: Experiment) -> list[Row]:

@@ -6,12 +6,12 @@ Loss: squared error of the predicted price. Linear encoder and decoder as publis
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
 from taskveil.experiments import models
-from taskveil.experiments.data import real_estate
+from taskveil.experiments.data import order, real_estate
 from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
 from taskveil.tasks import ModelTask
@@ -24,12 +24,14 @@ STARTS = 3
 DIMS = (1, 3, 6)
 
 
-def problem() -> models.Experiment:
-    """Design and test records with labels, and the network trained on the design records."""
+def problem(split: int | None = None) -> models.Experiment:
+    """Design and test records with labels, and the network trained on the design records; the paper's split, or the
+    random one of that number with a network of its own."""
     X, y = real_estate()
+    mixed = order(len(X), split)
+    X, y = X[mixed], y[mixed]
     count = int(0.7 * len(X))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with models.network_seed(split):
         network = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 1))
         models.trained(network, X[:count], y[:count], "mse", epochs=2000)
     task = ModelTask(network, loss="mse")
@@ -44,6 +46,11 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
         problem(), RECIPE, baselines=BASELINES, over_dims=RECIPE, dims=DIMS, seeds=seeds, starts=STARTS,
         device=device, progress=progress,
     )  # fmt: skip
+
+
+def split_rows(split: int, **options: Any) -> list[Row]:
+    """What holds at the true ε on the random split of that number, one seed, and the two reference lines."""
+    return models.split_rows(problem(split), **options)
 
 
 def plot(rows: list[Row], path: Path) -> None:

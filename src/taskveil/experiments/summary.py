@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from taskveil.experiments.report import Row, captured_shares, published_order
 from taskveil.experiments.runs import Finished
+from taskveil.experiments.splits import OverSplits
 
 INTRODUCTION = """# Results
 
-Written by `taskveil reproduce {names} --seeds {seeds}`; do not edit.
+Written by `taskveil reproduce {names} --seeds {seeds}{splits}`; do not edit.
 
 Losses on records that no design has seen; lower is better. *As published* rows use the published noise scale and
 measure the sensitivity on the evaluated records, to show that the implementation matches; they promise nothing
 ([corrections.md](corrections.md)). All others hold at the true ε for every input; means over the seeds named. In
 brackets: for honest rows a 95% interval for other records like these; for learned tasks as published the range of 95%
 of single draws of the noise, which is what the published points are.
+
+The paper's splits are easy ones: where an experiment has a second table, it holds the honest rows on random splits. A
+codebook can lie *below* `no privacy`: the predictor on the device is an ensemble, trained on the volunteers' labels for
+the loss that is measured; the frozen model is a single network, often too sure of itself. A report of such a predictor
+can answer better than the model does from the record itself.
 """
 
 NOTES = {
@@ -31,10 +37,19 @@ NOTES = {
 }
 
 
-def write_summary(path: Path, finished: Sequence[Finished]) -> None:
-    """One table per experiment: designs down, budgets across, the published value under ours."""
+OTHER_SPLITS = (
+    """On {count} random splits of all records, {anew}one seed each: mean ± standard deviation over splits."""
+)
+
+
+def write_summary(
+    path: Path, finished: Sequence[Finished], splits: Mapping[str, Sequence[Sequence[Row]]] | None = None
+) -> None:
+    """One table per experiment: designs down, budgets across, the published value under ours; then the honest rows on
+    `splits`, the rows of every random split by experiment."""
     names, seeds = " ".join(run.name for run in finished), max(run.seeds for run in finished)
-    text = [INTRODUCTION.format(names=names, seeds=seeds)]
+    count = max(map(len, (splits or {}).values()), default=0)
+    text = [INTRODUCTION.format(names=names, seeds=seeds, splits=f" --splits {count}" if count else "")]
     for run in finished:
         text += [f"## {run.name}", "", f"Measured on {run.date} in {run.seconds:.0f} s on {run.machine}.", ""]
         text += [NOTES[run.name], ""] if run.name in NOTES else []
@@ -42,6 +57,7 @@ def write_summary(path: Path, finished: Sequence[Finished]) -> None:
         for title in titles:
             text += [f"### {title}", ""] if len(titles) > 1 else []
             text += _section([row for row in run.rows if row.experiment == title])
+        text += _over_splits((splits or {}).get(run.name, ()))
         if any(row.published is not None for row in run.rows):
             clear, kept = published_order(run.name, run.rows)
             text += [
@@ -71,6 +87,22 @@ def _section(rows: list[Row]) -> list[str]:
         for design, share in shares.items():
             cells = (f"{share[e]:.0%}" if e in share and share[e] > -1 else "" for e in budgets)
             lines.append(_line(design.replace("_", " "), *cells))
+    return [*lines, ""]
+
+
+def _over_splits(splits: Sequence[Sequence[Row]]) -> list[str]:
+    points = {(point.design, point.epsilon): point for point in OverSplits.of(splits)}
+    if not points:
+        return []
+    budgets = sorted({epsilon for _, epsilon in points})
+    designs = list(dict.fromkeys(design for design, _ in points))
+    anew = "networks trained anew, " if "no_privacy" in designs else ""
+    lines = [OTHER_SPLITS.format(count=len(splits), anew=anew), "", *_head(["design"], budgets)]
+    for design in designs:
+        row = [points.get((design, epsilon)) for epsilon in budgets]
+        lines.append(
+            _line(design.replace("_", " "), *(f"{_number(p.mean)} ± {_number(p.deviation)}" if p else "" for p in row))
+        )
     return [*lines, ""]
 
 
