@@ -20,7 +20,10 @@ MOST_LINES = 400
 FLOOR = ["errors", "arrays", "wire", "client"]
 """What ships to devices, in the order in which each may build on those before."""
 
-BETWEEN = [*FLOOR, "records", "guarantee", "tasks", "decoders", "losses", "release", "veil", "account", "style"]
+BETWEEN = [
+    *(*FLOOR, "records", "guarantee", "tasks", "decoders", "intervals", "losses", "release", "veil", "account"),
+    "style",
+]
 """What the rooms hand to each other."""
 
 MAY_IMPORT = {

@@ -1,4 +1,4 @@
-"""Every error taskveil raises on purpose.
+"""Every error and warning taskveil raises on purpose.
 
 Each says what was wrong, what was expected and what to do, and is raised by the call that received the bad
 value. They also derive from the built-in error a caller would naturally catch (`ValueError`, `OSError`).
@@ -85,6 +85,10 @@ class UploadError(TaskveilError, OSError):
         super().__init__(message)
         self.sent = sent
         self.status = status
+
+
+class FewRecordsWarning(UserWarning):
+    """A mean that a few records decide: its interval is less sure than it looks."""
 
 
 class MissingExtraError(TaskveilError, ImportError):

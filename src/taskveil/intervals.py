@@ -16,10 +16,11 @@ g⁻¹(z) = 3/a · (∛(1 + a(z − a/6)) − 1). The limits are mean − g⁻¹
 freedom. Sample skewness is itself too small for long tails, so two estimates are used, the usual G₁ and the one that
 Bobée and Robitaille (1975) corrected for small samples, and the wider limit counts on either side.
 
-**Time.** Neighbours that are alike make the mean less certain than so many records suggest. The variance of the mean is
-that of the circular block bootstrap, which has a closed form: (b/N) · mean over all N circular blocks of (block's mean −
-mean)². It is a Bartlett estimate, so it has about (N/b − 1) · b / Σ(1 − |j|/b)² degrees of freedom, which is N − 1 for
-b = 1 and 1.5 (N/b − 1) for long blocks. The blocks' means also give the skewness, with N/b in the place of n.
+**Time.** Neighbours that are alike make the mean less certain than so many records suggest. The variance of the mean
+is that of the circular block bootstrap, which has a closed form: (b/N) · mean over all N circular blocks of (block's
+mean − mean)², times N/(N − b). It is a Bartlett estimate, so it has about (N/b − 1) · b / Σ(1 − |j|/b)² degrees of
+freedom, which is N − 1 for b = 1 and 1.5 (N/b − 1) for long blocks. The blocks' means also give the skewness, with N/b
+in the place of n.
 """
 
 from __future__ import annotations

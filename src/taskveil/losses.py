@@ -5,7 +5,7 @@ A formula wherever there is one, real reports otherwise.
 
 from __future__ import annotations
 
-import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,17 @@ from taskveil.arrays import Floats
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
+from taskveil.errors import FewRecordsWarning
+from taskveil.intervals import interval, leaders
 from taskveil.tasks import LinearTask, Task, take_labels
 
 REPORTS = 2**14
 """About this many reports are drawn in all where the expectation has no formula, at least 16 and at most 256 a record:
 enough that the records' own spread decides the interval, few enough for models that are slow."""
+
+FEW = 5
+"""Up to so many records that carry half of the mean are few, if there are twenty times as many in all. For lognormal
+losses that is where 95% intervals begin to hold less often; cross-entropy of a sound model is far from it."""
 
 _BLOCK = 2**22  # losses held at a time
 
@@ -28,7 +34,8 @@ _BLOCK = 2**22  # losses held at a time
 class Loss:
     """The expected task loss: `mean` over records and noise, and a 95% interval for other records like these.
 
-    `exact` says that the expectation over the noise is a formula, not a simulation.
+    The interval allows for skewness and, where asked to, for records that follow each other in time: `intervals.py`
+    says what it assumes. `exact` says that the expectation over the noise is a formula, not a simulation.
     """
 
     mean: float
@@ -37,11 +44,23 @@ class Loss:
     exact: bool
 
     @classmethod
-    def of(cls, per_record: Floats, *, exact: bool) -> Loss:
-        """The mean of the records' expected losses (N,), with its interval."""
-        mean = float(per_record.mean())
-        spread = 1.96 * float(per_record.std(ddof=1)) / math.sqrt(len(per_record)) if len(per_record) > 1 else math.nan
-        return cls(mean=mean, low=mean - spread, high=mean + spread, exact=exact)
+    def of(cls, per_record: Floats, *, exact: bool, block: int = 1) -> Loss:
+        """The mean of the records' expected losses (N,), with its interval; `block` neighbours in time belong
+        together."""
+        low, high = interval(per_record, block=block)
+        return cls(mean=float(per_record.mean()), low=float(low), high=float(high), exact=exact)
+
+
+def warn_of_few(per_record: Floats) -> None:
+    """A FewRecordsWarning to whoever asked for the loss, if few of the records (N,) carry half of it."""
+    few, count = leaders(per_record), len(per_record)
+    if few <= FEW and few * 20 <= count:
+        who = "1 record carries" if few == 1 else f"{few} records carry"
+        message = (
+            f"of {count}, {who} half of the mean loss. Its interval rests on them and may be too narrow or too low: "
+            "whether such records are rare cannot be told from so few. Measure on more records."
+        )
+        warnings.warn(message, FewRecordsWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, kw_only=True)

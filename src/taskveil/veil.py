@@ -17,7 +17,7 @@ from taskveil.client.verifying import read_key
 from taskveil.decoders import Decoder
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import Guarantee
-from taskveil.losses import Considered, Loss, LossBounds, expected_losses
+from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
 from taskveil.release import folder as release
 from taskveil.tasks import Task
@@ -114,13 +114,32 @@ class Veil:
         """The task's output ŷ for every report (N, width)."""
         return self._task.predict(self.decode(reports))
 
-    def loss(self, X: Any, y: Any = None) -> Loss:
-        """The expected task loss over the randomisation on the records X (and labels y where the task needs them)."""
+    def loss(self, X: Any, y: Any = None, *, block: int = 1) -> Loss:
+        """The expected task loss over the randomisation, with a 95% interval for other records like these.
+
+        A FewRecordsWarning says when a few records decide the mean.
+
+        Args:
+            X: records (N, n).
+            y: their labels, where the task needs some.
+            block: for records in the order of time: so many neighbours belong together (30 for days that are alike
+                within a month). The interval is then wider where neighbours are alike.
+        """
+        per_record, exact = self._losses(X, y)
+        loss = Loss.of(per_record, exact=exact, block=block)
+        warn_of_few(per_record)
+        return loss
+
+    def losses(self, X: Any, y: Any = None) -> Floats:
+        """The expected task loss (N,) of every record of X (N, n), with labels y where the task needs them."""
+        return self._losses(X, y)[0]
+
+    def _losses(self, X: Any, y: Any) -> tuple[Floats, bool]:
+        """The expected loss of every record (N,), and whether it is a formula."""
         records = self._records(X)
         if len(records) == 0 or not np.isfinite(records).all():
             raise DataError("the loss is measured on at least one record of finite numbers.")
-        per_record, exact = expected_losses(self.device, self.decoder, self._task, records, y)
-        return Loss.of(per_record, exact=exact)
+        return expected_losses(self.device, self.decoder, self._task, records, y)
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""

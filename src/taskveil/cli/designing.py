@@ -43,17 +43,17 @@ def design(
     given = tuple(units.get(name, "") for name in names) if units else None
     veil = dataclasses.replace(veil, columns=names, units=given)
     veil.save(folder, overwrite=overwrite)
-    loss = veil.loss(X)
+    loss = float(veil.losses(X).mean())
     result = {
         "folder": str(folder),
         "epsilon": veil.guarantee.epsilon,
-        "loss": loss.mean,
+        "loss": loss,
         "method": veil.method,
     }
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss.mean:.6g}")
+        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss:.6g}")
         console.print(f"Release written to {folder}")
 
 

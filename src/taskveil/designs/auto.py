@@ -71,7 +71,7 @@ def held_out_losses(
         for f in judged:
             rest, held = problem.some(fold != f), problem.some(fold == f)
             for epsilon, _, veil in designer.designs(rest, epsilons, [seed]):
-                total[epsilon, designer.name] += veil.loss(held.X, held.y).mean * len(held.X)
+                total[epsilon, designer.name] += float(veil.losses(held.X, held.y).sum())
     count = int(np.isin(fold, judged).sum())
     return {
         epsilon: tuple(

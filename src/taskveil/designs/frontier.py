@@ -1,27 +1,29 @@
-"""What a sweep found: loss against budget, as a table, a picture, JSON, and a page that opens offline."""
+"""What a sweep found: loss against budget and the budget to choose; as a table, a picture, JSON, and a page."""
 
 from __future__ import annotations
 
 import base64
-import html
 import json
 import math
-from dataclasses import asdict, dataclass
-from io import BytesIO
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from taskveil.arrays import Floats
+from taskveil.designs.budgets import Budget, share_interval, share_text, smallest_budget
+from taskveil.designs.frontier_page import page, picture
 from taskveil.errors import BudgetError, TaskError
-
-if TYPE_CHECKING:
-    from taskveil.losses import Loss
+from taskveil.intervals import interval
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The expected test loss of one design; low and high bound it with 95% confidence for other records."""
+    """The expected test loss of one design; low and high bound it with 95% confidence for other records.
+
+    `per_record` are the losses (N,) whose mean it is, in single precision; None in files of older versions.
+    """
 
     method: str
     epsilon: float
@@ -29,20 +31,37 @@ class Point:
     loss: float
     low: float
     high: float
+    per_record: Floats | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, method: str, epsilon: float, seed: int, loss: Loss) -> Point:
-        """The point of a design with this expected loss on the test records."""
-        return cls(method=method, epsilon=epsilon, seed=seed, loss=loss.mean, low=loss.low, high=loss.high)
+    def of(cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1) -> Point:
+        """The point of a design with these expected `losses` (N,) on the test records, `block` of them together."""
+        low, high = interval(losses, block=block)
+        found = {"loss": float(losses.mean()), "low": float(low), "high": float(high)}
+        return cls(method=method, epsilon=epsilon, seed=seed, per_record=single(losses), **found)
+
+    def content(self, *, losses: bool = True) -> dict[str, Any]:
+        """What a file keeps of it: plain values, and the `losses` of single records packed, if wanted."""
+        plain = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "per_record"}
+        return {**plain, "per_record": _packed(self.per_record)} if losses and self.per_record is not None else plain
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> Point:
+        """The point of which `content` is kept."""
+        return cls(**{**content, "per_record": _unpacked(content.get("per_record"))})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """All points of a sweep. `clear` is the loss without any privacy, `constant` that of one answer for everybody."""
+    """All points of a sweep. `clear` is the loss without any privacy, `constant` that of one answer for everybody; both
+    also `per_record` (N,), on the same records as the points. `block` neighbours among the records belong together."""
 
     points: tuple[Point, ...]
     clear: float
     constant: float
+    block: int = 1
+    clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
+    constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
 
     @property
     def methods(self) -> list[str]:
@@ -56,7 +75,7 @@ class Frontier:
 
     def losses(self, method: str, epsilon: float) -> list[float]:
         """The losses of all seeds of a `method` at one `epsilon`."""
-        return [p.loss for p in self.points if p.method == method and p.epsilon == epsilon]
+        return [p.loss for p in self._at(method, epsilon)]
 
     def loss(self, method: str, epsilon: float) -> float:
         """The mean loss over the seeds of a `method` at one `epsilon`."""
@@ -81,48 +100,81 @@ class Frontier:
         loss = self.loss(method, epsilon)
         return None if self.nothing_to_keep else (self.constant - loss) / (self.constant - self.clear)
 
-    def epsilon_for(self, kept: float = 0.95, method: str | None = None) -> float:
-        """The smallest budget of the sweep that keeps the share `kept` of the usable signal, with the best method or
-        the one named. BudgetError says how far the sweep came if none does."""
+    def epsilon_for(self, kept: float = 0.95, method: str | None = None, *, confidence: float = 0.9) -> Budget:
+        """The smallest budget of the sweep that is sure to keep the share `kept` of the usable signal.
+
+        It never raises for want of such a budget: then it is infinite, which `tv.design` refuses, and its statement
+        says how far the sweep came and what to do.
+
+        Args:
+            kept: the share asked for, above 0 and at most 1; 1 is as good as without privacy.
+            method: the design to use; by default any of the sweep's.
+            confidence: how sure. With 0.9 the answer is too small for at most one set of test records in ten.
+
+        Returns:
+            A number with `.low` and `.high` (below the one budgets surely fall short, the other is the number), the
+            `.method` that does it, and `.statement` in words.
+        """
         if not 0 < kept <= 1:
             raise BudgetError(f"kept is a share of the usable signal, above 0 and at most 1; got {kept}.")
+        if not 0.5 <= confidence < 1:
+            raise BudgetError(f"confidence lies between 0.5 and 1, as 0.9 for nine times in ten; got {confidence}.")
         if method is not None and method not in self.methods:
             raise TaskError(f"the sweep has no method {method!r}, only {', '.join(self.methods)}.")
         if self.nothing_to_keep:
-            raise BudgetError(f"no budget can be named: {self.nothing_to_keep} Improve the model first.")
-        shares: dict[float, float] = {}
-        for row in self.rows():
-            if method in (None, row["method"]):
-                shares[row["epsilon"]] = max(row["kept"], shares.get(row["epsilon"], -math.inf))
-        enough = [epsilon for epsilon, share in shares.items() if share >= kept]
-        if not enough:
-            best = max(shares, key=lambda epsilon: shares[epsilon])
-            raise BudgetError(
-                f"no budget of the sweep keeps {kept:.0%} of the usable signal; the most is {shares[best]:.1%} at "
-                f"ε = {best:g}. Sweep larger budgets, or ask for less."
+            why = f"No budget can be named: {self.nothing_to_keep} Improve the model first."
+            return Budget(kept=kept, confidence=confidence, statement=why)
+        designs = [design for design in self._designs() if method in (None, design[0])]
+        losses = [found for design in designs if (found := self.per_record(*design)) is not None]
+        if len(losses) < len(designs) or self.clear_per_record is None or self.constant_per_record is None:
+            enough = min((e for m, e in designs if (self.kept(m, e) or 0.0) >= kept), default=None)
+            why = (
+                "No budget can be promised: this frontier was kept without the losses of single records. On average "
+                f"over those tested, {'none' if enough is None else f'ε = {enough:g}'} keeps {kept:.0%} of the usable "
+                "signal. Run the sweep again."
             )
-        return min(enough)
+            return Budget(kept=kept, confidence=confidence, statement=why)
+        lines = self.clear_per_record, self.constant_per_record
+        return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
+
+    def per_record(self, method: str, epsilon: float) -> Floats | None:
+        """Losses (N,) of the test records, the mean over the seeds of a `method` at one `epsilon`; None if not kept."""
+        found = [p.per_record for p in self._at(method, epsilon)]
+        return (
+            None if not found or any(f is None for f in found) else np.mean(np.array(found, dtype=np.float64), axis=0)
+        )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per method and budget: mean, least and greatest loss over seeds, share kept."""
-        return [
-            {
-                "method": method,
-                "epsilon": epsilon,
-                "loss": self.loss(method, epsilon),
-                "least": min(self.losses(method, epsilon)),
-                "greatest": max(self.losses(method, epsilon)),
-                "seeds": len(self.losses(method, epsilon)),
-                "kept": self.kept(method, epsilon),
-            }
-            for method in self.methods
-            for epsilon in self.epsilons
-            if self.losses(method, epsilon)
-        ]
+        """One row per method and budget: the mean loss with its 95% interval for other records, least and greatest loss
+        over seeds, share kept with its interval. None where something is not known."""
+        return [self._row(method, epsilon) for method, epsilon in self._designs()]
+
+    def _row(self, method: str, epsilon: float) -> dict[str, Any]:
+        points, losses = self._at(method, epsilon), self.per_record(method, epsilon)
+        clear, constant = self.clear_per_record, self.constant_per_record
+        low, high = (float(np.mean([getattr(p, end) for p in points])) for end in ("low", "high"))
+        kept: tuple[float | None, float | None] = (None, None)
+        if losses is not None:
+            low, high = map(float, interval(losses, block=self.block))
+            if clear is not None and constant is not None and not self.nothing_to_keep:
+                kept = share_interval(losses, clear, constant, block=self.block)
+        return {
+            "method": method,
+            "epsilon": epsilon,
+            "loss": self.loss(method, epsilon),
+            "low": low if math.isfinite(low) else None,
+            "high": high if math.isfinite(high) else None,
+            "least": min(p.loss for p in points),
+            "greatest": max(p.loss for p in points),
+            "seeds": len(points),
+            "kept": self.kept(method, epsilon),
+            "kept_low": kept[0],
+            "kept_high": kept[1],
+        }
 
     def table(self) -> str:
         """A plain text table: methods down, budgets across, loss and share kept in every cell."""
-        cells = {(r["method"], r["epsilon"]): f"{r['loss']:.4g} ({_share(r['kept'])})" for r in self.rows()}
+        cells = {(m, e): f"{self.loss(m, e):.4g} ({share_text(self.kept(m, e))})" for m, e in self._designs()}
         lines = [["method", *(f"ε = {e:g}" for e in self.epsilons)]]
         lines += [[m, *(cells.get((m, e), "") for e in self.epsilons)] for m in self.methods]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -133,132 +185,68 @@ class Frontier:
         return "\n".join(line.rstrip() for line in text)
 
     def plot(self, path: str | Path) -> Path:
-        """The picture: mean loss against ε, bands over seeds, lines for no privacy and the constant answer."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(self._png())
-        return target
+        """The picture: mean loss against ε with bands for other records and over seeds, and lines for no privacy and
+        the constant answer."""
+        return _written(path, picture(self.rows(), clear=self.clear, constant=self.constant))
 
-    def _png(self) -> bytes:
-        from taskveil import style
-
-        fig, (ax,) = style.figure(width=7.0)
-        for method in self.methods:
-            found = [row for row in self.rows() if row["method"] == method]
-            x = [row["epsilon"] for row in found]
-            (line,) = ax.plot(
-                x,
-                [row["loss"] for row in found],
-                color=style.COLORS.get(method),
-                marker=style.MARKERS.get(method, "d"),
-                label=style.LABELS.get(method, method),
-            )
-            least, greatest = [row["least"] for row in found], [row["greatest"] for row in found]
-            ax.fill_between(x, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
-        ax.axhline(self.clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
-        ax.axhline(self.constant, color="grey", linestyle=":", label="constant answer")
-        # Whatever is worse than the constant at small budgets may leave the picture, but no curve leaves it altogether.
-        top = max(self.constant, *(min(r["loss"] for r in self.rows() if r["method"] == m) for m in self.methods))
-        ax.set(
-            xscale="log",
-            ylim=(min(0.0, self.clear), 1.4 * top),
-            xlabel="privacy budget ε (smaller is more private)",
-            ylabel="task loss (lower is better)",
-        )
-        ax.set_xticks(self.epsilons, [f"{e:g}" for e in self.epsilons])
-        ax.minorticks_off()
-        ax.legend(fontsize=8)
-        buffer = BytesIO()
-        style.save_to(fig, buffer)
-        return buffer.getvalue()
+    def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
+        """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
+        single records are left out."""
+        advice = [f"No budget can be advised: {self.nothing_to_keep}"]
+        if not self.nothing_to_keep:
+            advice = list(dict.fromkeys(self.epsilon_for(share).statement for share in (0.5, 0.8, 0.95)))
+        content = {**self._content(), "points": [point.content(losses=False) for point in self.points]}
+        text = page(content["rows"], clear=self.clear, constant=self.constant, title=title, advice=advice, data=content)
+        return _written(path, text.encode())
 
     def to_json(self, path: str | Path) -> Path:
-        """All points, the two lines and the rows of the table."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(self._content(), indent=1) + "\n", encoding="utf-8")
-        return target
+        """All points, the two lines and the rows of the table. Losses of single records are kept in single precision:
+        treat the file as you treat the test records."""
+        content = {**self._content(), "points": [point.content() for point in self.points]}
+        lines = {"clear": self.clear_per_record, "constant": self.constant_per_record}
+        content["per_record"] = {name: _packed(losses) for name, losses in lines.items() if losses is not None}
+        return _written(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def _content(self) -> dict[str, Any]:
+        return {"clear": self.clear, "constant": self.constant, "block": self.block, "rows": self.rows()}
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
-        """What `to_json` wrote."""
+        """What `to_json` wrote, also of older versions."""
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        points = tuple(Point(**point) for point in content["points"])
-        return cls(points=points, clear=content["clear"], constant=content["constant"])
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "clear": self.clear,
-            "constant": self.constant,
-            "rows": self.rows(),
-            "points": [asdict(point) for point in self.points],
-        }
-
-    def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
-        """One file at `path` with `title`, picture, table and data inside; it needs no network and no script."""
-        picture = base64.b64encode(self._png()).decode("ascii")
-        head = "".join(f"<th>ε = {e:g}</th>" for e in self.epsilons)
-        cells = {(r["method"], r["epsilon"]): r for r in self.rows()}
-        body = "".join(
-            f"<tr><th>{html.escape(m)}</th>" + "".join(_cell(cells.get((m, e))) for e in self.epsilons) + "</tr>"
-            for m in self.methods
+        lines = content.get("per_record", {})
+        return cls(
+            points=tuple(map(Point.read, content["points"])),
+            clear=content["clear"],
+            constant=content["constant"],
+            block=content.get("block", 1),
+            clear_per_record=_unpacked(lines.get("clear")),
+            constant_per_record=_unpacked(lines.get("constant")),
         )
-        # "<" is written as an escape, so that no text in the data can end the element.
-        data = json.dumps(self._content()).replace("<", "\\u003c")
-        page = _PAGE.format(
-            title=html.escape(title), advice=html.escape(self._advice()), picture=picture, head=head, body=body,
-            clear=f"{self.clear:.4g}", constant=f"{self.constant:.4g}", data=data,
-        )  # fmt: skip
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
-        return target
 
-    def _advice(self) -> str:
-        if self.nothing_to_keep:
-            return f"No budget can be advised: {self.nothing_to_keep}"
-        sentences = []
-        for share in (0.5, 0.8, 0.95):
-            try:
-                sentences.append(f"ε = {self.epsilon_for(share):g} keeps {share:.0%} of the usable signal.")
-            except BudgetError:
-                sentences.append(f"No budget tried keeps {share:.0%}.")
-        return " ".join(sentences)
+    def _at(self, method: str, epsilon: float) -> list[Point]:
+        return [p for p in self.points if p.method == method and p.epsilon == epsilon]
+
+    def _designs(self) -> list[tuple[str, float]]:
+        return [(m, e) for m in self.methods for e in self.epsilons if self._at(m, e)]
 
 
-def _cell(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "<td></td>"
-    return f"<td>{row['loss']:.4g}<small>{_share(row['kept'])} kept{_range(row)}</small></td>"
+def single(losses: Floats) -> Floats:
+    """Rounded to single precision, as files keep them: a frontier that was read answers as the one that was written."""
+    with np.errstate(over="ignore"):
+        return np.asarray(losses.astype(np.float32), dtype=np.float64)
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-img {{ max-width: 100%; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ padding: .4rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }}
-th:first-child {{ text-align: left; }}
-small {{ display: block; color: #666; }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{advice}</p>
-<img alt="Task loss against privacy budget for every method" src="data:image/png;base64,{picture}">
-<table><thead><tr><th>method</th>{head}</tr></thead><tbody>{body}</tbody></table>
-<p>Without any privacy the loss is {clear}; one answer for everybody costs {constant}. The share kept says where a
-design lies between the two. Small print: least and greatest loss over seeds, on records that no design has seen.</p>
-<script type="application/json" id="data">{data}</script>
-</body></html>
-"""
+def _packed(losses: Floats) -> str:
+    return base64.b64encode(single(losses).astype("<f4").tobytes()).decode("ascii")
 
 
-def _share(kept: float | None) -> str:
-    """Whole percent, rounded towards zero: 94.9% must not read as the 95% somebody asked for."""
-    return "–" if kept is None or not math.isfinite(kept) else f"{int(kept * 100)}%"
+def _unpacked(text: str | None) -> Floats | None:
+    return None if text is None else np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)
 
 
-def _range(row: dict[str, Any]) -> str:
-    """Least and greatest loss over seeds, where there are several."""
-    return f"<br>{row['least']:.4g} to {row['greatest']:.4g}" if row["least"] < row["greatest"] else ""
+def _written(path: str | Path, content: bytes) -> Path:
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return target

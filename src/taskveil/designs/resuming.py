@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,8 @@ class FinishedPoints:
             content = json.loads(path.read_text(encoding="utf-8"))
             same = content["fingerprint"] == self.problem
             designers = dict(content["designers"])
-            points = [Point(**point) for point in content["points"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            points = [Point.read(point) for point in content["points"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ResumeError(f"{path} keeps no sweep ({type(error).__name__}).") from error
         if not same:
             raise ResumeError(f"{path} keeps a sweep of other data, another task or other options.")
@@ -62,20 +62,20 @@ class FinishedPoints:
             content = {
                 "fingerprint": self.problem,
                 "designers": self.designers,
-                "points": [asdict(point) for point in self.points.values()],
+                "points": [point.content() for point in self.points.values()],
             }
             draft = self.path.with_name(self.path.name + ".part")
             draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
             os.replace(draft, self.path)
 
 
-def fingerprint(problem: Problem, X_test: Floats, y_test: Any) -> str:
+def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -> str:
     """Changes with whatever could change a point: version, data, labels, the task's answers and losses, the domain and
     the options."""
     task, some = problem.task, np.linspace(0, len(problem.X) - 1, _TRIED).astype(int)
     tried, labels = problem.X[some], take_labels(task, problem.y, some)
     linear = as_linear(task)
-    parts: list[Any] = [taskveil.__version__, type(task).__name__, problem.latent_dim, problem.device]
+    parts: list[Any] = [taskveil.__version__, type(task).__name__, problem.latent_dim, problem.device, block]
     parts += [type(problem.domain).__name__, *(getattr(problem.domain, part.name) for part in fields(problem.domain))]
     parts += [problem.X, X_test, *_labels(task.labels(problem.y, len(problem.X)))]
     parts += [*_labels(task.labels(y_test, len(X_test))), None if linear is None else linear.K]

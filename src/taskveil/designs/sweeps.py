@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.designs.domain import Domain
-from taskveil.designs.frontier import Frontier, Point
+from taskveil.designs.frontier import Frontier, Point, single
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.resuming import FinishedPoints, fingerprint
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
+from taskveil.intervals import check_block
 from taskveil.records import as_records, as_volunteers, column_names
 from taskveil.tasks import Task, as_linear, check_task, take_labels
 
@@ -36,6 +37,7 @@ def sweep(
     domain: Domain | None = None,
     device: str = "cpu",
     progress: bool = False,
+    block: int = 1,
     resume: str | Path | None = None,
 ) -> Frontier:
     """The expected test loss of every method at every budget.
@@ -47,13 +49,17 @@ def sweep(
         methods: the designs to compare, as in `design`: names, or designers of your own.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name.
         seeds: how many, or which; designs that hardly depend on one have the first.
-        resume: a file that keeps every finished design; a sweep that was interrupted goes on from there.
+        block: for test records in the order of time (pass `X_test`): so many neighbours belong together.
+        resume: a file that keeps every finished design; a sweep that was interrupted goes on from there. It also keeps
+            the losses of single test records.
         latent_dim, domain, device, progress: as in `design`.
 
     Returns:
-        One point for every method, budget and seed, and the losses without privacy and with a constant answer.
+        One point for every method, budget and seed, and the losses without privacy and with a constant answer; all
+        with the losses of single test records behind them, so that a budget can be chosen with confidence.
     """
     designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
+    check_block(block)
     records, held = as_volunteers(X), None
     check_task(task).check_width(records.shape[1])
     task.check_columns(column_names(X))
@@ -71,7 +77,7 @@ def sweep(
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
     if reasons:  # now, and not after hours with the methods before
         raise TaskError(" ".join(reasons))
-    done = FinishedPoints(resume, fingerprint(problem, held, y_test), designers)
+    done = FinishedPoints(resume, fingerprint(problem, held, y_test, block), designers)
     for designer in designers:
         missing = [(e, s) for d, e, s in wanted if d is designer and (d.name, e, s) not in done.points]
         if missing:
@@ -79,11 +85,16 @@ def sweep(
                 designer, problem, epsilons=sorted({e for e, _ in missing}), seeds=sorted({s for _, s in missing})
             )
             for epsilon, seed, veil in veils:
-                done.add(Point.of(designer.name, epsilon, seed, veil.loss(held, y_test)))
+                done.add(Point.of(designer.name, epsilon, seed, veil.losses(held, y_test), block=block))
+    clear = task.losses(held, held, y_test)
+    constant = task.constant_losses(problem.X, problem.y, held, y_test)
     return Frontier(
         points=tuple(done.points[d.name, e, s] for d, e, s in wanted),
-        clear=float(task.losses(held, held, y_test).mean()),
-        constant=task.constant_loss(problem.X, problem.y, held, y_test),
+        clear=float(clear.mean()),
+        constant=float(constant.mean()),
+        block=block,
+        clear_per_record=single(clear),
+        constant_per_record=single(constant),
     )
 
 

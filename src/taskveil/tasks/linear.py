@@ -99,6 +99,10 @@ class LinearTask:
         """‖K(d − x)‖₂² (N, k) for every record of X (N, n) and every d of `candidates` (k, n); y does not matter."""
         return squared_distances(self.predict(X), self.predict(candidates))
 
-    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:  # noqa: ARG002 - no labels
-        """The mean loss on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
-        return float(self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test).mean())
+    def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:  # noqa: ARG002 - no labels
+        """The loss (N,) on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
+        return self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test)
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
+        """The mean of `constant_losses` on X_test for the design records X; labels y and y_test do not matter."""
+        return float(self.constant_losses(X, y, X_test, y_test).mean())

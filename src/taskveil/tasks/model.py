@@ -119,8 +119,12 @@ class ModelTask:
         """The loss (N, k) of answering f(d) with every d of `candidates` (k, n) for every record of X (N, n) and y."""
         return self.cost.pairwise_losses(self.predict(candidates), self.truth(X, y))
 
-    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-        """The mean loss on X_test and y_test of the one answer that is best for the design records X and y."""
+    def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
+        """The loss (N,) on X_test and y_test of the one answer that is best for the design records X and y."""
         some = X[:: max(1, len(X) // _CANDIDATES)]
         best = self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
-        return float(self.cost.pairwise_losses(best[None], self.truth(X_test, y_test)).mean())
+        return self.cost.pairwise_losses(best[None], self.truth(X_test, y_test))[:, 0]
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
+        """The mean of `constant_losses` on X_test and y_test for the design records X and y."""
+        return float(self.constant_losses(X, y, X_test, y_test).mean())

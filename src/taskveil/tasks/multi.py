@@ -95,7 +95,11 @@ class MultiTask:
         """Σ weightᵢ · lossᵢ (N, k) of every one of `candidates` (k, n) in place of every record of X (N, n), y."""
         return np.asarray(sum(w * task.pairwise_losses(candidates, X, values) for task, w, values in self.parted(y)))
 
-    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
-        """The mean loss on X_test and y_test of the answers that are best for the design records X and y."""
+    def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
+        """The loss (N,) on X_test and y_test of the answers that are best for the design records X and y."""
         terms = zip(self.parted(y), self.parted(y_test), strict=True)
-        return sum(w * task.constant_loss(X, a, X_test, b) for (task, w, a), (_, _, b) in terms)
+        return np.asarray(sum(w * task.constant_losses(X, a, X_test, b) for (task, w, a), (_, _, b) in terms))
+
+    def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
+        """The mean of `constant_losses` on X_test and y_test for the design records X and y."""
+        return float(self.constant_losses(X, y, X_test, y_test).mean())

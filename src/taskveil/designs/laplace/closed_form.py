@@ -88,7 +88,7 @@ def task_aware(problem: LinearProblem, epsilon: float) -> Veil:
         )
         for clipped in refined_maps(problem, epsilon)
     ]
-    return min([plain, *refined], key=lambda veil: veil.loss(problem.X).mean)
+    return min([plain, *refined], key=lambda veil: veil.losses(problem.X).mean())
 
 
 def _radii(problem: LinearProblem) -> tuple[float, float]:

@@ -1,0 +1,193 @@
+"""The smallest budget that keeps enough, as far as the tested records can tell.
+
+A design with losses L, where one answer for everybody costs C and the task without privacy R, keeps the share
+(C − L)/(C − R) of the usable signal, with means over all people. It is at least κ exactly where the mean of the
+**surplus** C − L − κ(C − R) is not negative. The surplus is one number per record, in which all three losses of a
+record are paired, so a bound of its mean is a bound of the share (Fieller's way): no ratio of noisy means is needed.
+
+Many designs are asked at once, and the luckiest of many looks better than it is. `surely_kept` is therefore a
+step-down test (Romano and Wolf, 2005): the designs that may fall short share one confidence, widened to what the
+largest of so many correlated means needs; those that pass leave, and the rest is asked again. Designs that fall short
+beyond doubt cannot win by luck and are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from taskveil.arrays import Bools, Floats
+from taskveil.intervals import bounds, circular_means, interval
+
+_DRAWS = 10_000
+_WIDEST = 2.0**20  # shares beyond it are not bounded at all
+
+
+class Budget(float):
+    """The smallest budget of a sweep that is sure to keep what was asked; infinite where none is. A number like any
+    other, with what is known about it.
+
+    `high` is the number itself, and `method` does it. Budgets below `low` fall short; between the two the records
+    tested cannot tell. Each of the two holds with the `confidence` named, for other records like those tested. Where
+    nothing can be said, `low` is NaN. `statement` says it all in words.
+    """
+
+    low: float
+    method: str | None
+    kept: float
+    confidence: float
+    statement: str
+
+    def __new__(
+        cls,
+        value: float = math.inf,
+        *,
+        low: float = math.nan,
+        method: str | None = None,
+        kept: float,
+        confidence: float,
+        statement: str,
+    ) -> Budget:
+        """A budget that keeps the share `kept` with `method`, or none."""
+        budget = super().__new__(cls, value)
+        budget.low, budget.method, budget.kept = low, method, kept
+        budget.confidence, budget.statement = confidence, statement
+        return budget
+
+    @property
+    def high(self) -> float:
+        """The budget itself, as a plain number."""
+        return float(self)
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        return (float(self),), vars(self)
+
+
+def smallest_budget(
+    designs: Sequence[tuple[str, float]],
+    losses: Floats,
+    clear: Floats,
+    constant: Floats,
+    *,
+    kept: float,
+    confidence: float,
+    block: int = 1,
+) -> Budget:
+    """The smallest budget at which a design surely keeps the share `kept`.
+
+    Args:
+        designs: method and ε of each.
+        losses: (designs, N), on the same records as the next two.
+        clear: (N,), without privacy.
+        constant: (N,), of one answer for everybody; more than `clear` on average.
+        kept: the share asked for.
+        confidence: that the answer is not too small.
+        block: so many neighbours among the records belong together.
+    """
+    if not bounds(constant - clear, confidence=confidence, block=block)[0] >= 0:
+        statement = (
+            f"No budget can be named: {len(clear)} test records are too few to be sure ({confidence:.0%}) that the "
+            "model without privacy is better than a constant answer at all. Test on more records."
+        )
+        return Budget(kept=kept, confidence=confidence, statement=statement)
+    sure, possible = surely_kept(surplus(losses, clear, constant, kept), confidence=confidence, block=block)
+    budgets, means = np.array([epsilon for _, epsilon in designs]), losses.mean(axis=1)
+    low, value = (float(budgets[which].min(initial=math.inf)) for which in (possible, sure))
+    if sure.any():
+        best = int(np.argmin(np.where(sure & (budgets == value), means, math.inf)))
+        method, perhaps = designs[best][0], f" ε = {low:g} may do as well: the records cannot tell." * (low < value)
+        statement = (
+            f"ε = {value:g} with {method} keeps at least {kept:.0%} of the usable signal, with {confidence:.0%} "
+            f"confidence for other records like the {len(clear)} tested.{perhaps}"
+        )
+        return Budget(value, low=low, method=method, kept=kept, confidence=confidence, statement=statement)
+    best = int(np.argmin(means))
+    share = float((constant - losses[best]).mean() / (constant - clear).mean())
+    least = share_interval(losses[best], clear, constant, confidence=2 * confidence - 1, block=block)[0]
+    statement = (
+        f"No budget of the sweep is sure to keep {kept:.0%} of the usable signal: the most is {share_text(share)}, of "
+        f"which {share_text(least)} are sure, with {designs[best][0]} at ε = {designs[best][1]:g} on {len(clear)} test "
+        "records. Sweep larger budgets, test on more records, or ask for less."
+    )
+    return Budget(low=low, kept=kept, confidence=confidence, statement=statement)
+
+
+def share_text(kept: float | None) -> str:
+    """Whole percent, rounded towards zero: 94.9% must not read as the 95% somebody asked for."""
+    return "–" if kept is None or not math.isfinite(kept) else f"{int(kept * 100)}%"
+
+
+def surplus(losses: Floats, clear: Floats, constant: Floats, kept: float) -> Floats:
+    """C − L − κ(C − R) for `losses` L (..., N), `clear` R and `constant` C (N,), and the share κ `kept`."""
+    return np.asarray(constant - losses - kept * (constant - clear))
+
+
+def surely_kept(surpluses: Floats, *, confidence: float, block: int = 1) -> tuple[Bools, Bools]:
+    """Which designs surely keep enough, and which possibly do, by their `surpluses` (designs, N).
+
+    The chance that any design is called sure and is not, is at most 1 − `confidence`; so is, for every design by
+    itself, the chance that one which keeps enough is not called possible. `block` neighbours belong together.
+    """
+    possible = bounds(surpluses, confidence=confidence, block=block)[1] >= 0
+    sure = np.zeros(len(surpluses), dtype=bool)
+    asked, luck = np.flatnonzero(possible), _luck(surpluses[possible], block)
+    while len(asked):
+        needed = float(ndtr(np.quantile(luck.max(axis=1), confidence)))
+        passed = bounds(surpluses[asked], confidence=max(confidence, needed), block=block)[0] >= 0
+        if not passed.any():
+            break
+        sure[asked[passed]] = True
+        asked, luck = asked[~passed], luck[:, ~passed]
+    return sure, possible
+
+
+def share_interval(
+    losses: Floats, clear: Floats, constant: Floats, *, confidence: float = 0.95, block: int = 1
+) -> tuple[float | None, float | None]:
+    """The shares kept that `losses` (N,) are compatible with, by the interval of the surplus; None where there is no
+    end.
+
+    Args:
+        losses: the design's, per record; `clear` and `constant` are those without privacy and of one answer for all.
+        clear: (N,).
+        constant: (N,).
+        confidence: of the interval.
+        block: so many neighbours belong together.
+    """
+    signal = float((constant - clear).mean())
+    if not 0 < signal < math.inf or len(losses) < 2 * block or not np.isfinite(losses).all():
+        return None, None
+    share = float((constant - losses).mean()) / signal
+
+    def limit(side: int) -> Callable[[float], float]:
+        return lambda kept: float(
+            interval(surplus(losses, clear, constant, kept), confidence=confidence, block=block)[side]
+        )
+
+    return _crossing(limit(0), share, -1.0), _crossing(limit(1), share, 1.0)
+
+
+def _crossing(limit: Callable[[float], float], share: float, direction: float) -> float | None:
+    """Where a limit of the surplus changes its sign, from `share` in one direction."""
+    step = 2.0**-10
+    while direction * limit(share + direction * step) > 0:
+        step *= 2
+        if step > _WIDEST:
+            return None
+    nearer = share + direction * step / 2 if step > 2.0**-10 else share
+    return float(brentq(limit, nearer, share + direction * step, xtol=1e-9))
+
+
+def _luck(surpluses: Floats, block: int) -> Floats:
+    """Standard normal draws (_DRAWS, designs), correlated as the means of the surpluses are."""
+    means = circular_means(surpluses - surpluses.mean(axis=1, keepdims=True), block)
+    length = np.sqrt((means**2).sum(axis=1, keepdims=True))
+    scaled = means / np.where(length > 0, length, math.inf)
+    values, vectors = np.linalg.eigh(scaled @ scaled.T)
+    normal = np.random.default_rng(0).normal(size=(_DRAWS, len(surpluses)))
+    return np.asarray(normal @ (vectors * np.sqrt(np.maximum(values, 0))).T)
