@@ -16,16 +16,12 @@ from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
 from taskveil.errors import FewRecordsWarning
-from taskveil.intervals import interval, leaders
+from taskveil.intervals import few_leaders, interval
 from taskveil.tasks import LinearTask, Task, take_labels
 
 REPORTS = 2**14
 """About this many reports are drawn in all where the expectation has no formula, at least 16 and at most 256 a record:
 enough that the records' own spread decides the interval, few enough for models that are slow."""
-
-FEW = 5
-"""Up to so many records that carry half of the mean are few, if there are twenty times as many in all. For lognormal
-losses that is where 95% intervals begin to hold less often; cross-entropy of a sound model is far from it."""
 
 _BLOCK = 2**22  # losses held at a time
 
@@ -53,12 +49,12 @@ class Loss:
 
 def warn_of_few(per_record: Floats) -> None:
     """A FewRecordsWarning to whoever asked for the loss, if few of the records (N,) carry half of it."""
-    few, count = leaders(per_record), len(per_record)
-    if few <= FEW and few * 20 <= count:
+    few = few_leaders(per_record)
+    if few is not None:
         who = "1 record carries" if few == 1 else f"{few} records carry"
         message = (
-            f"of {count}, {who} half of the mean loss. Its interval rests on them and may be too narrow or too low: "
-            "whether such records are rare cannot be told from so few. Measure on more records."
+            f"of {len(per_record)}, {who} half of the mean loss. Its interval rests on them and may be too narrow or "
+            "too low: whether such records are rare cannot be told from so few. Measure on more records."
         )
         warnings.warn(message, FewRecordsWarning, stacklevel=3)
 

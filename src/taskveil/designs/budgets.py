@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from taskveil.arrays import Bools, Floats
-from taskveil.intervals import bounds, circular_means, interval
+from taskveil.intervals import bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
 _WIDEST = 2.0**20  # shares beyond it are not bounded at all
@@ -95,15 +95,18 @@ def smallest_budget(
             "model without privacy is better than a constant answer at all. Test on more records."
         )
         return Budget(kept=kept, confidence=confidence, statement=statement)
-    sure, possible = surely_kept(surplus(losses, clear, constant, kept), confidence=confidence, block=block)
+    surpluses = surplus(losses, clear, constant, kept)
+    sure, possible = surely_kept(surpluses, confidence=confidence, block=block)
     budgets, means = np.array([epsilon for _, epsilon in designs]), losses.mean(axis=1)
     low, value = (float(budgets[which].min(initial=math.inf)) for which in (possible, sure))
     if sure.any():
         best = int(np.argmin(np.where(sure & (budgets == value), means, math.inf)))
-        method, perhaps = designs[best][0], f" ε = {low:g} may do as well: the records cannot tell." * (low < value)
+        method, few = designs[best][0], few_leaders(surpluses[best])
+        perhaps = f" ε = {low:g} may do as well: the records cannot tell." * (low < value)
+        care = f" But it rests on {few} of them: test on more." * (few is not None)
         statement = (
             f"ε = {value:g} with {method} keeps at least {kept:.0%} of the usable signal, with {confidence:.0%} "
-            f"confidence for other records like the {len(clear)} tested.{perhaps}"
+            f"confidence for other records like the {len(clear)} tested.{perhaps}{care}"
         )
         return Budget(value, low=low, method=method, kept=kept, confidence=confidence, statement=statement)
     best = int(np.argmin(means))

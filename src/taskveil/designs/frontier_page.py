@@ -131,8 +131,9 @@ small {{ display: block; color: #666; }}
 <img alt="Task loss against privacy budget for every method" src="data:image/png;base64,{picture}">
 <table><thead><tr><th>method</th>{head}</tr></thead><tbody>{body}</tbody></table>
 <p>Without any privacy the loss is {clear}; one answer for everybody costs {constant}. The share kept says where a
-design lies between the two. Everything is measured on records that no design has seen. <i>Records</i>, the light
-bands: 95% intervals for other records like these. <i>Seeds</i>, the dark bands: least and greatest loss over seeds.</p>
+design lies between the two. Everything is measured on records that no design has seen. <em>Records</em>, the light
+bands: 95% intervals for other records like these. <em>Seeds</em>, the dark bands: least and greatest loss over
+seeds.</p>
 <script type="application/json" id="data">{data}</script>
 </body></html>
 """
