@@ -9,7 +9,9 @@ import pytest
 
 import releases
 import taskveil as tv
-from taskveil.losses import Loss
+from taskveil.errors import FewRecordsWarning
+from taskveil.intervals import interval
+from taskveil.losses import Loss, warn_of_few
 
 RECORDS = 12
 DRAWS = 4000
@@ -43,5 +45,25 @@ def test_the_interval_is_for_other_records() -> None:
     values = np.random.default_rng(0).normal(3.0, 1.0, size=400)
     loss = Loss.of(values, exact=True)
     assert loss.mean == pytest.approx(values.mean())
-    assert loss.high - loss.low == pytest.approx(2 * 1.96 * values.std(ddof=1) / 20)
+    assert (loss.low, loss.high) == tuple(map(float, interval(values)))
+    assert loss.high - loss.low == pytest.approx(2 * 1.966 * values.std(ddof=1) / 20, rel=0.01)
     assert math.isnan(Loss.of(values[:1], exact=True).low)
+
+
+def test_records_in_the_order_of_time_belong_together() -> None:
+    alike = np.repeat(np.random.default_rng(0).random(40), 10)
+    loss, together = Loss.of(alike, exact=True), Loss.of(alike, exact=True, block=10)
+    assert together.mean == loss.mean
+    assert together.high - together.low > 2 * (loss.high - loss.low)
+
+
+def test_a_mean_that_few_records_carry_is_said_to_whoever_asked() -> None:
+    losses = np.r_[np.full(2, 500.0), np.ones(398)]
+    with pytest.warns(FewRecordsWarning, match=r"of 400, 2 records carry half of the mean loss.*more records") as said:
+        warn_of_few(losses)
+    assert "500" not in str(said[0].message)
+    with pytest.warns(FewRecordsWarning, match="of 400, 1 record carries half"):
+        warn_of_few(np.r_[1e6, np.ones(399)])
+    for harmless in (losses[1:20], np.random.default_rng(0).exponential(size=400), np.ones(400), np.zeros(400)):
+        warn_of_few(harmless)  # every warning is an error here
+    Loss.of(losses, exact=True)

@@ -15,7 +15,7 @@ import releases
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client
-from taskveil.errors import DataError, WireError
+from taskveil.errors import DataError, FewRecordsWarning, WireError
 from taskveil.wire import Report, pack_batch, to_json
 
 
@@ -62,6 +62,28 @@ def test_loss_has_an_interval(veil: tv.Veil, volunteers: np.ndarray) -> None:
     assert loss.low < loss.mean < loss.high
     with pytest.raises(DataError, match="finite"):
         veil.loss(np.full((2, 6), np.nan))
+
+
+def test_the_loss_is_the_mean_of_the_records_losses(veil: tv.Veil, volunteers: np.ndarray) -> None:
+    """In the order of time, neighbours that are alike make it less certain."""
+    losses, loss = veil.losses(volunteers), veil.loss(volunteers)
+    assert losses.shape == (300,)
+    assert loss.mean == losses.mean()
+    sorted_days = volunteers[np.argsort(losses)]
+    together = veil.loss(sorted_days, block=20)
+    assert together.mean == pytest.approx(loss.mean)
+    assert together.high - together.low > 2 * (loss.high - loss.low)
+    with pytest.raises(DataError, match="whole number of neighbouring records"):
+        veil.loss(volunteers, block=0)
+
+
+def test_few_records_that_carry_the_loss_are_said(veil: tv.Veil, volunteers: np.ndarray) -> None:
+    wild = volunteers.copy()
+    wild[3] *= 1e4
+    with pytest.warns(FewRecordsWarning, match="of 300, 1 record carries half of the mean loss") as said:
+        veil.loss(wild)
+    assert said[0].filename == __file__
+    veil.losses(wild)  # every warning is an error here
 
 
 def test_parts_must_fit_together(veil: tv.Veil, volunteers: np.ndarray) -> None:

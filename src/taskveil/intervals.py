@@ -105,7 +105,7 @@ def few_leaders(values: Floats) -> int | None:
     """The smallest number of records that carry half of the mean of |values| (N,), if they are few; None if not."""
     carried = np.cumsum(np.sort(np.abs(values))[::-1])
     count = 1 + int(np.searchsorted(carried, carried[-1] / 2))
-    return count if count <= min(FEW, len(values) / 20) else None
+    return count if carried[-1] > 0 and count <= min(FEW, len(values) / 20) else None
 
 
 def _freedom(count: float, block: int) -> float:
@@ -116,7 +116,7 @@ def _freedom(count: float, block: int) -> float:
 
 def _slants(skewness: Floats, count: float) -> tuple[Floats, Floats]:
     """γ/√n for the two estimates of the skewness. No sample of n has a G₁ above √n."""
-    usual = skewness * math.sqrt(count * (count - 1)) / max(count - 2, 1e-9)
+    usual = skewness * math.sqrt(count * (count - 1)) / max(count - 2, 1.0)
     corrected = skewness * (1 + 6.51 / count + 20.2 / count**2 + (1.48 / count + 6.77 / count**2) * skewness**2)
     root = math.sqrt(count)
     return np.clip(usual / root, -1.0, 1.0), corrected / root

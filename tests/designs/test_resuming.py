@@ -48,7 +48,10 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
         tv.sweep(X, TASK, **options, resume=tmp_path / "log" / "sweep.json")
     resumed = tv.sweep(X, TASK, **options, resume=tmp_path / "log" / "sweep.json")
     assert Path(designer.log).read_text() == "1 2 4 4 "
-    assert resumed == tv.sweep(X, TASK, **options)
+    fresh = tv.sweep(X, TASK, **options)
+    assert resumed == fresh
+    assert resumed.rows() == fresh.rows()  # with the losses of single records behind them
+    assert vars(resumed.epsilon_for(0.3)) == vars(fresh.epsilon_for(0.3))
 
 
 @pytest.fixture
@@ -76,6 +79,7 @@ def run(resume: Path | None, records: np.ndarray = X, task: tv.LinearTask = TASK
         {"domain": None},
         {"latent_dim": 2},
         {"X_test": X[:7]},
+        {"block": 3},
     ],
 )
 def test_points_of_anything_else_are_refused(log: Path, other: dict[str, Any]) -> None:
@@ -100,7 +104,8 @@ def test_more_budgets_and_methods_only_add(log: Path) -> None:
 
 
 def test_no_sweep_at_all(log: Path) -> None:
-    for content in ("{}", "[]", "nothing", '{"fingerprint": "", "designers": {}, "points": [{"method": 1}]}'):
+    none = '{"fingerprint": "", "designers": {}, "points": [%s]}'
+    for content in ("{}", "[]", "nothing", none % '{"method": 1}', none % "1"):
         log.write_text(content)
         with pytest.raises(DataError, match="keeps no sweep"):
             run(log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import nn
 import taskveil as tv
 from taskveil.designs import sweeps
 from taskveil.designs.learned.gradient import Settings
-from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.errors import BudgetError, DataError, FewRecordsWarning, TaskError
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -29,6 +30,31 @@ def test_a_linear_sweep_is_the_designs_one_by_one() -> None:
     assert frontier.loss("task_aware", 4.0) == tv.design(X, LINEAR, epsilon=4.0, method="task_aware").loss(test).mean
     assert frontier.clear == 0.0
     assert frontier.constant == pytest.approx(LINEAR.losses(np.tile(X.mean(0), (40, 1)), test).mean())
+
+
+def test_the_losses_behind_every_point_are_kept() -> None:
+    test = X[:40] + 0.1
+    frontier = tv.sweep(X, LINEAR, epsilons=[4.0], methods=["task_aware"], X_test=test, block=5)
+    veil = tv.design(X, LINEAR, epsilon=4.0, method="task_aware")
+    assert frontier.per_record("task_aware", 4.0) == pytest.approx(veil.losses(test), rel=1e-6)
+    assert frontier.constant_per_record.mean() == pytest.approx(frontier.constant, rel=1e-6)
+    assert frontier.clear_per_record.tolist() == [0.0] * 40
+    loss, point = veil.loss(test, block=5), frontier.points[0]
+    assert (point.loss, point.low, point.high) == (loss.mean, loss.low, loss.high)
+    assert frontier.block == 5
+    assert frontier.epsilon_for(0.1).method == "task_aware"
+
+
+def test_designs_are_judged_without_a_word_about_few_records() -> None:
+    """One wild record among the volunteers and the tested: nothing is printed for each of many designs."""
+    wild = np.vstack([X, np.full(3, 300.0)])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        tv.sweep(wild, LINEAR, epsilons=[1.0], methods=["auto", "task_aware"], X_test=wild)
+        veil = tv.design(wild, LINEAR, epsilon=1.0, method="task_aware")
+    assert not [w for w in said if issubclass(w.category, FewRecordsWarning)]
+    with pytest.warns(FewRecordsWarning):
+        veil.loss(wild)
 
 
 def test_without_test_records_some_are_held_out() -> None:
@@ -68,6 +94,7 @@ def test_models_are_swept_at_once(tmp_path: Path) -> None:
         ({"epsilons": [1.0], "seeds": 0}, TaskError, "0 seeds"),
         ({"epsilons": [-1.0]}, BudgetError, "above zero"),
         ({"epsilons": [1.0], "X_test": X[:, :2]}, DataError, "made for 3"),
+        ({"epsilons": [1.0], "block": 0}, DataError, "block is a whole number"),
     ],
 )
 def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> None:

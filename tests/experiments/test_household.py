@@ -12,6 +12,7 @@ from conftest import needs
 from taskveil.errors import DataError
 from taskveil.experiments import data, household
 from taskveil.experiments.report import published_points
+from taskveil.losses import Loss
 
 pytestmark = needs(data._local("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
 
@@ -44,6 +45,17 @@ def test_the_honest_design_reaches_its_numbers(rows: dict) -> None:
 def test_the_codebook_reaches_its_numbers(rows: dict) -> None:
     for epsilon, bar in CODEBOOK.items():
         assert rows["limit", False, epsilon] < rows["codebook", False, epsilon] <= bar
+
+
+def test_intervals_count_the_days_of_a_month_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days a week apart are alike: an interval for independent ones would be too narrow."""
+    monkeypatch.setattr(household, "METHODS", ())
+    train, test, task = household.problem()
+    per_day = task.constant_losses(train, None, test, None)
+    one_by_one, together = Loss.of(per_day, exact=True), Loss.of(per_day, exact=True, block=30)
+    rows = [row for row in household.run() if row.design == "constant"]
+    assert {(row.low, row.high) for row in rows} == {(together.low, together.high)}
+    assert together.high - together.low > 1.5 * (one_by_one.high - one_by_one.low)
 
 
 def test_splits() -> None:

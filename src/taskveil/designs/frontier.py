@@ -33,12 +33,15 @@ class Point:
     high: float
     per_record: Floats | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        _round(self, "per_record")
+
     @classmethod
     def of(cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1) -> Point:
         """The point of a design with these expected `losses` (N,) on the test records, `block` of them together."""
         low, high = interval(losses, block=block)
         found = {"loss": float(losses.mean()), "low": float(low), "high": float(high)}
-        return cls(method=method, epsilon=epsilon, seed=seed, per_record=single(losses), **found)
+        return cls(method=method, epsilon=epsilon, seed=seed, per_record=losses, **found)
 
     def content(self, *, losses: bool = True) -> dict[str, Any]:
         """What a file keeps of it: plain values, and the `losses` of single records packed, if wanted."""
@@ -62,6 +65,9 @@ class Frontier:
     block: int = 1
     clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
     constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _round(self, "clear_per_record", "constant_per_record")
 
     @property
     def methods(self) -> list[str]:
@@ -192,9 +198,7 @@ class Frontier:
     def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
         """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
         single records are left out."""
-        advice = [f"No budget can be advised: {self.nothing_to_keep}"]
-        if not self.nothing_to_keep:
-            advice = list(dict.fromkeys(self.epsilon_for(share).statement for share in (0.5, 0.8, 0.95)))
+        advice = list(dict.fromkeys(self.epsilon_for(share).statement for share in (0.5, 0.8, 0.95)))
         content = {**self._content(), "points": [point.content(losses=False) for point in self.points]}
         text = page(content["rows"], clear=self.clear, constant=self.constant, title=title, advice=advice, data=content)
         return _written(path, text.encode())
@@ -231,14 +235,18 @@ class Frontier:
         return [(m, e) for m in self.methods for e in self.epsilons if self._at(m, e)]
 
 
-def single(losses: Floats) -> Floats:
-    """Rounded to single precision, as files keep them: a frontier that was read answers as the one that was written."""
-    with np.errstate(over="ignore"):
-        return np.asarray(losses.astype(np.float32), dtype=np.float64)
+def _round(kept: Point | Frontier, *names: str) -> None:
+    """Losses of single records in single precision, as files keep them: a frontier that was read answers exactly as
+    the one that was written."""
+    for name in names:
+        losses = getattr(kept, name)
+        if losses is not None:
+            with np.errstate(over="ignore"):
+                object.__setattr__(kept, name, losses.astype(np.float32).astype(np.float64))
 
 
 def _packed(losses: Floats) -> str:
-    return base64.b64encode(single(losses).astype("<f4").tobytes()).decode("ascii")
+    return base64.b64encode(losses.astype("<f4").tobytes()).decode("ascii")
 
 
 def _unpacked(text: str | None) -> Floats | None:

@@ -40,7 +40,8 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float) -> bytes:
     ax.axhline(clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
     ax.axhline(constant, color="grey", linestyle=":", label="constant answer")
     # Whatever is worse than the constant at small budgets may leave the picture, but no curve leaves it altogether.
-    top = max(constant, *(min(r["loss"] for r in rows if r["method"] == m) for m in _methods(rows)))
+    lowest = [min(row["loss"] for row in rows if row["method"] == method) for method in _methods(rows)]
+    top = max(filter(math.isfinite, [constant, *lowest]), default=1.0)
     ax.set(
         xscale="log",
         ylim=(min(0.0, clear), 1.4 * top),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.designs.domain import Domain
-from taskveil.designs.frontier import Frontier, Point, single
+from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.resuming import FinishedPoints, fingerprint
@@ -93,8 +93,8 @@ def sweep(
         clear=float(clear.mean()),
         constant=float(constant.mean()),
         block=block,
-        clear_per_record=single(clear),
-        constant_per_record=single(constant),
+        clear_per_record=clear,
+        constant_per_record=constant,
     )
 
 
