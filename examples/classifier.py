@@ -1,7 +1,7 @@
 """A scikit-learn classifier as the task: how good its answers stay when it only sees private reports.
 
 One learns: how to hand over a fitted pipeline or a forest (`ModelTask`), how a sweep shows what each budget costs, and
-how to read off the smallest one that keeps enough.
+how to read off the smallest one that is sure to keep enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ frontier = tv.sweep(
 )
 print(frontier.table())
 enough = frontier.epsilon_for(kept=0.5)
-print(f"ε = {enough:g} is the smallest budget tried that keeps half of the usable signal")
+print(enough.statement)
 
 # The veil for that budget. A report is one of a few codewords, each of which stands for a calibrated answer.
 veil = tv.design(volunteers, task, y=labels, epsilon=enough, method="codebook")

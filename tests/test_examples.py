@@ -32,7 +32,7 @@ def linear(printed: str) -> None:
 
 
 def classifier(printed: str) -> None:
-    (enough,) = numbers(r"ε = (\d+) is the smallest", printed)
+    (enough,) = numbers(r"ε = (\d+) with codebook keeps at least 50%", printed)
     assert enough in (1, 2, 4)
     private, clear = numbers(r"(\d+)% right from private reports, ε = \d+\n\s+(\d+)% right from the records", printed)
     (forest,) = numbers(r"random forest:\s+(\d+)% right", printed)

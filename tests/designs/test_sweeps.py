@@ -63,6 +63,12 @@ def test_without_test_records_some_are_held_out() -> None:
     assert frontier.points[0].loss != everything
 
 
+def test_in_the_order_of_time_the_last_are_held_out() -> None:
+    options = {"epsilons": [2.0], "methods": ["task_agnostic"], "block": 4}
+    frontier = tv.sweep(X, LINEAR, **options)
+    assert frontier.points == tv.sweep(X[:84], LINEAR, X_test=X[84:], **options).points
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""

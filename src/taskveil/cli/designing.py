@@ -68,6 +68,9 @@ def sweep(
     ] = "codebook,task_aware,task_agnostic",
     seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
     folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
+    block: Annotated[
+        int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
+    ] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -86,6 +89,7 @@ def sweep(
             epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),
             methods=methods.split(","),  # type: ignore[arg-type]
             seeds=seeds,
+            block=block,
             device=device,
             progress=console.is_terminal and not as_json,
             resume=folder / "finished.json",
@@ -99,7 +103,7 @@ def sweep(
     if as_json:
         typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
     else:
-        typer.echo(frontier.table())
+        typer.echo("\n".join([frontier.table(), *frontier.advice()]))
         console.print(f"table, JSON, picture and page: {folder}")
 
 

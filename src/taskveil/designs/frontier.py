@@ -143,6 +143,10 @@ class Frontier:
         lines = self.clear_per_record, self.constant_per_record
         return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
 
+    def advice(self) -> list[str]:
+        """The budgets that keep half, four fifths and nearly all of the usable signal, in words."""
+        return list(dict.fromkeys(self.epsilon_for(kept).statement for kept in (0.5, 0.8, 0.95)))
+
     def per_record(self, method: str, epsilon: float) -> Floats | None:
         """Losses (N,) of the test records, the mean over the seeds of a `method` at one `epsilon`; None if not kept."""
         found = [p.per_record for p in self._at(method, epsilon)]
@@ -198,9 +202,10 @@ class Frontier:
     def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
         """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
         single records are left out."""
-        advice = list(dict.fromkeys(self.epsilon_for(share).statement for share in (0.5, 0.8, 0.95)))
         content = {**self._content(), "points": [point.content(losses=False) for point in self.points]}
-        text = page(content["rows"], clear=self.clear, constant=self.constant, title=title, advice=advice, data=content)
+        text = page(
+            content["rows"], clear=self.clear, constant=self.constant, title=title, advice=self.advice(), data=content
+        )
         return _written(path, text.encode())
 
     def to_json(self, path: str | Path) -> Path:

@@ -101,9 +101,9 @@ def _cell(epsilon: float, row: Row | None) -> str:
     if row["kept_low"] is not None and row["kept_high"] is not None:
         lines[0] += f" ({share_text(row['kept_low'])} to {share_text(row['kept_high'])})"
     if row["low"] is not None and row["high"] is not None:
-        lines.append(f"records: {row['low']:.4g} to {row['high']:.4g}")
+        lines.append(f"records: {row['low']:.3g} to {row['high']:.3g}")
     if row["least"] < row["greatest"]:
-        lines.append(f"seeds: {row['least']:.4g} to {row['greatest']:.4g}")
+        lines.append(f"seeds: {row['least']:.3g} to {row['greatest']:.3g}")
     return f'<td data-budget="ε = {epsilon:g}">{row["loss"]:.4g}<small>{"<br>".join(lines)}</small></td>'
 
 
@@ -114,10 +114,10 @@ _PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
 img {{ max-width: 100%; }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ padding: .4rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap;
+th, td {{ padding: .4rem .45rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap;
   vertical-align: top; }}
 th:first-child {{ text-align: left; }}
-small {{ display: block; color: #666; }}
+small {{ display: block; color: #666; font-size: .75rem; }}
 @media (max-width: 40rem) {{
   thead {{ display: none; }}
   tr, tr th {{ display: block; border: 0; padding: .6rem 0 0; }}

@@ -49,7 +49,8 @@ def sweep(
         methods: the designs to compare, as in `design`: names, or designers of your own.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name.
         seeds: how many, or which; designs that hardly depend on one have the first.
-        block: for test records in the order of time (pass `X_test`): so many neighbours belong together.
+        block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
+            then held out instead of random ones.
         resume: a file that keeps every finished design; a sweep that was interrupted goes on from there. It also keeps
             the losses of single test records.
         latent_dim, domain, device, progress: as in `design`.
@@ -65,7 +66,7 @@ def sweep(
     task.check_columns(column_names(X))
     task.labels(y, len(records))
     if X_test is None:
-        train, test = _split(len(records))
+        train, test = _split(len(records), in_time=block > 1)
         held, y_test = records[test], take_labels(task, y, test)
         records, y = records[train], take_labels(task, y, train)
     else:
@@ -119,9 +120,9 @@ def _asked_for(
     return designers, budgets, chosen
 
 
-def _split(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The numbers of the records to design with, and of those to test on."""
-    order = np.random.default_rng(0).permutation(count)
+def _split(count: int, *, in_time: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The numbers of the records to design with, and of those to test on: drawn at random, the last ones in time."""
+    order = np.arange(count) if in_time else np.random.default_rng(0).permutation(count)
     kept = max(2, round(count * (1 - TEST_SHARE)))
     if count - kept < 1:
         raise DataError("too few records to hold some out: pass X_test.")
