@@ -35,5 +35,6 @@ def as_epsilon(epsilon: Any) -> float:
     except (TypeError, ValueError) as error:
         raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
     if not (math.isfinite(value) and value > 0):
-        raise BudgetError(f"epsilon must be a finite number above zero, got {value}.")
+        why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
+        raise BudgetError(f"epsilon must be a finite number above zero, got {value}. {why}".rstrip())
     return value

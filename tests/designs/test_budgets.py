@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -68,6 +69,19 @@ def test_the_best_of_the_sure_methods_is_named() -> None:
     losses = np.array([noisy(m) for m in (2.0, 1.5, 6.0, 0.5)])
     found = smallest_budget(designs, losses, clear, constant, kept=0.7, confidence=0.9)
     assert (found, found.method, found.low) == (1.0, "b", 1.0)
+
+
+def test_the_most_that_is_sure_is_less_than_what_was_asked() -> None:
+    constant, clear = noisy(1.0, 0.1), np.zeros(COUNT)
+    losses = np.array([noisy(0.3, 1.0), noisy(0.32, 1.0)])
+    designs = [("a", 1.0), ("b", 2.0)]
+    none = smallest_budget(designs, losses, clear, constant, kept=0.65, confidence=0.9)
+    assert math.isinf(none)
+    (most,) = map(int, re.findall(r"(\d+)% is the most that is sure", none.statement))
+    assert 50 < most < 65
+    assert smallest_budget(designs, losses, clear, constant, kept=most / 100, confidence=0.9) < math.inf
+    hopeless = smallest_budget(designs, losses + 5.0, clear, constant, kept=0.65, confidence=0.9)
+    assert "there is no share that is sure" in hopeless.statement
 
 
 def test_a_signal_that_is_not_sure_names_no_budget() -> None:

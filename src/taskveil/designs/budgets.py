@@ -14,6 +14,7 @@ beyond doubt cannot win by luck and are not counted.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,10 +90,11 @@ def smallest_budget(
         confidence: that the answer is not too small.
         block: so many neighbours among the records belong together.
     """
+    asked, level, count = f"{100 * kept:g}%", f"{100 * confidence:g}%", len(clear)
     if not bounds(constant - clear, confidence=confidence, block=block)[0] >= 0:
         statement = (
-            f"No budget can be named: {len(clear)} test records are too few to be sure ({confidence:.0%}) that the "
-            "model without privacy is better than a constant answer at all. Test on more records."
+            f"No budget can be named: {count} test records are too few to be sure ({level}) that the model without "
+            "privacy is better than a constant answer at all. Test on more records."
         )
         return Budget(kept=kept, confidence=confidence, statement=statement)
     surpluses = surplus(losses, clear, constant, kept)
@@ -105,17 +107,23 @@ def smallest_budget(
         perhaps = f" ε = {low:g} may do as well: the records cannot tell." * (low < value)
         care = f" But it rests on {few} of them: test on more." * (few is not None)
         statement = (
-            f"ε = {value:g} with {method} keeps at least {kept:.0%} of the usable signal, with {confidence:.0%} "
-            f"confidence for other records like the {len(clear)} tested.{perhaps}{care}"
+            f"ε = {value:g} with {method} keeps at least {asked} of the usable signal, with {level} confidence for "
+            f"other records like the {count} tested.{perhaps}{care}"
         )
         return Budget(value, low=low, method=method, kept=kept, confidence=confidence, statement=statement)
     best = int(np.argmin(means))
     share = float((constant - losses[best]).mean() / (constant - clear).mean())
-    least = share_interval(losses[best], clear, constant, confidence=2 * confidence - 1, block=block)[0]
+
+    def falls_short(percent: int) -> bool:
+        less = surplus(losses, clear, constant, percent / 100)
+        return not surely_kept(less, confidence=confidence, block=block)[0].any()
+
+    most = bisect_left(range(1, math.ceil(100 * kept)), True, key=falls_short)
     statement = (
-        f"No budget of the sweep is sure to keep {kept:.0%} of the usable signal: the most is {share_text(share)}, of "
-        f"which {share_text(least)} are sure, with {designs[best][0]} at ε = {designs[best][1]:g} on {len(clear)} test "
-        "records. Sweep larger budgets, test on more records, or ask for less."
+        f"No budget of the sweep is sure ({level}) to keep {asked} of the usable signal: "
+        f"{f'{most}% is the most' if most else 'there is no share'} that is sure. On average over the {count} test "
+        f"records the best, {designs[best][0]} at ε = {designs[best][1]:g}, keeps {share_text(share)}. Sweep larger "
+        "budgets, test on more records, or ask for less."
     )
     return Budget(low=low, kept=kept, confidence=confidence, statement=statement)
 

@@ -136,8 +136,8 @@ class Frontier:
             enough = min((e for m, e in designs if (self.kept(m, e) or 0.0) >= kept), default=None)
             why = (
                 "No budget can be promised: this frontier was kept without the losses of single records. On average "
-                f"over those tested, {'none' if enough is None else f'ε = {enough:g}'} keeps {kept:.0%} of the usable "
-                "signal. Run the sweep again."
+                f"over those tested, {'none' if enough is None else f'ε = {enough:g}'} keeps {100 * kept:g}% of the "
+                "usable signal. Run the sweep again."
             )
             return Budget(kept=kept, confidence=confidence, statement=why)
         lines = self.clear_per_record, self.constant_per_record
@@ -149,10 +149,9 @@ class Frontier:
 
     def per_record(self, method: str, epsilon: float) -> Floats | None:
         """Losses (N,) of the test records, the mean over the seeds of a `method` at one `epsilon`; None if not kept."""
-        found = [p.per_record for p in self._at(method, epsilon)]
-        return (
-            None if not found or any(f is None for f in found) else np.mean(np.array(found, dtype=np.float64), axis=0)
-        )
+        points = self._at(method, epsilon)
+        found = [p.per_record for p in points if p.per_record is not None]
+        return np.mean(found, axis=0) if 0 < len(found) == len(points) else None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per method and budget: the mean loss with its 95% interval for other records, least and greatest loss
