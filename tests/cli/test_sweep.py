@@ -51,6 +51,7 @@ def test_the_command_writes_table_json_picture_and_page(files: tuple[Path, Path]
     assert result.exit_code == 0, result.output
     assert "task_aware" in result.output
     assert "ε = 20" in result.output
+    assert "95% of the usable signal" in result.output  # what to choose, in words
     names = {"table.txt", "frontier.json", "frontier.png", "frontier.html", "finished.json"}
     assert {path.name for path in folder.iterdir()} == names
     again = CliRunner().invoke(app, [*arguments, "--json"])

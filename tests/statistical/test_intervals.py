@@ -86,7 +86,7 @@ def test_blocks_hold_with_and_without_memory(memory: float, least: float, before
     assert held(interval, series, 0.0) < before
 
 
-PEOPLE, DRAWS, ASKED = 20_000, 400, 171
+PEOPLE, DRAWS, ASKED = 20_000, 300, 171
 
 
 def population(kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
