@@ -22,6 +22,7 @@ from taskveil.designs.problem import Problem
 from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
+from taskveil.losses import Loss
 from taskveil.tasks import LossName, ModelTask
 
 HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
@@ -94,10 +95,11 @@ def honest_rows(
         name = designer.name
         budgets = [*(experiment.smaller if name == "codebook" else ()), *experiment.epsilons]
         veils = design_many(designer, problem, epsilons=budgets, seeds=range(seeds))
-        found = [(epsilon, veil.loss(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
+        found = [(epsilon, veil.losses(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
         for epsilon in budgets:
-            losses = [(f.mean, f.low, f.high) for e, f in found if e == epsilon]
-            rows.append(_row(experiment, name, epsilon, np.mean(losses, axis=0), series=_series(name), seeds=seeds))
+            loss = Loss.of(np.mean([losses for e, losses in found if e == epsilon], axis=0), exact=False)
+            bounded = (loss.mean, loss.low, loss.high)
+            rows.append(_row(experiment, name, epsilon, bounded, series=_series(name), seeds=seeds))
     return rows
 
 
