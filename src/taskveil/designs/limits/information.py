@@ -1,4 +1,4 @@
-"""What nobody can beat: the information limit of an ε-LDP report, and the loss it leaves for a linear task.
+"""The information limit of an ε-LDP report, and the loss that it leaves for Gaussian data.
 
 **Claim.** An ε-LDP report Y of an input X carries at most s − 1 − ln s nats, s = ε / (1 − e^−ε), for any X.
 
@@ -7,8 +7,9 @@ and r lies in some interval [a, a e^ε]. r ln r is convex, so for given a its me
 only. With w the mean that the upper end contributes, E r = 1 gives a = 1 − w c, c = 1 − e^−ε, and E[r ln r] = ln a +
 w ε. This is largest where 1 − w c = c/ε, with value ln(c/ε) + ε/c − 1 = s − 1 − ln s. ∎
 
-For Gaussian data the loss of *any* decoder is then at least the distortion at that rate (reverse water-filling). Other
-data with the same covariance may allow less: the limit is a yardstick there, not a bound.
+For Gaussian data the loss of *any* decoder is then at least the distortion at that rate (reverse water-filling). Other data
+with the same covariance may allow less, so this bounds no loss there. Nor is it reached: rate-distortion theory codes many
+records together, and a report speaks of one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taskveil.designs.limits.any_data import positive_variances
 from taskveil.guarantee import as_epsilon
 
 
@@ -43,16 +45,5 @@ def water_level(variances: ArrayLike, nats: float) -> float:
 
 def gaussian_distortion(variances: ArrayLike, nats: float) -> float:
     """The least mean squared error of independent Gaussians with these variances at the given rate: Σ min(λᵢ, θ)."""
-    positive = np.asarray(variances, dtype=np.float64)
-    positive = positive[positive > 0]
+    positive = positive_variances(variances)
     return float(np.minimum(positive, water_level(positive, nats)).sum()) if len(positive) else 0.0
-
-
-def gaussian_limit(variances: ArrayLike, epsilon: float) -> float:
-    """The least loss of any ε-LDP report and decoder for Gaussian data whose task outputs have these variances."""
-    return gaussian_distortion(variances, information_limit(epsilon))
-
-
-def captured(constant: float, loss: float, limit: float) -> float:
-    """How much of the reachable improvement a design captures: 1 at the limit, 0 for a constant guess."""
-    return (constant - loss) / (constant - limit)
