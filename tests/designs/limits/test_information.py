@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskveil.client.mechanisms import Response
-from taskveil.designs.limits import captured, gaussian_distortion, gaussian_limit, information_limit, water_level
+from taskveil.designs.limits import gaussian_distortion, information_limit, water_level
 from taskveil.errors import BudgetError
 
 
@@ -51,10 +50,3 @@ def test_water_filling_spends_exactly_the_rate(variances: list[float], nats: flo
     spent = sum(0.5 * math.log(v / level) for v in variances if v > level)
     assert spent == pytest.approx(nats, abs=1e-9)
     assert gaussian_distortion(variances, nats) <= sum(variances) * (1 + 1e-12)
-
-
-def test_limits_of_loss() -> None:
-    assert gaussian_limit([2.0, 1.0], 1e-9) == pytest.approx(3.0)
-    assert gaussian_limit([2.0, 0.0], 50.0) < 1e-15 + 2 * math.exp(-2 * information_limit(50.0)) * 1.01
-    assert gaussian_limit(np.zeros(3), 1.0) == 0.0
-    assert captured(1.0, 0.6, 0.2) == pytest.approx(0.5)
