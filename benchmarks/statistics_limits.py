@@ -2,9 +2,10 @@
 
     python benchmarks/statistics_limits.py
 
-Shares of the variance that a report takes off. Four are bounds: information (rate-distortion), half-space (the best single
-report), any data, and the best of all bounds for Gaussian data. `reached` and `ceiling` enclose the optimum of all reports,
-found by linear programming. The codebook is designed on volunteers and judged exactly, on the Gaussian itself.
+Shares of the variance that a report takes off. Four are bounds: information (rate-distortion), half-space (the best
+single report), any data, and the best of all bounds for Gaussian data. `reached` and `ceiling` enclose the optimum of
+all reports, found by linear programming. The codebook is designed on volunteers and judged exactly, on the Gaussian
+itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HEADINGS = ("ε", "information", "half-space", "any data", "best bound", "ceilin
 
 
 def codebook_gain(epsilon: float, *, volunteers: int = VOLUNTEERS, seed: int = 0) -> float:
-    """The share of a standard Gaussian's variance that the library's codebook takes off, integrated over the Gaussian."""
+    """The share of a Gaussian's variance that the library's codebook takes off, integrated over the Gaussian."""
     records = np.random.default_rng(seed).standard_normal((volunteers, 1))
     veil = tv.design(records, tv.LinearTask(np.eye(1)), epsilon=epsilon, method="codebook", seed=seed)
     line = np.linspace(-8.0, 8.0, 16_001)

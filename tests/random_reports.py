@@ -9,7 +9,7 @@ from taskveil.arrays import Floats
 
 
 def gaussian_cells(variances: list[float], counts: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Cell means (N, d) and masses (N,) of independent Gaussians cut into cells: what a report of the cell can speak of.
+    """Cell means (N, d) and masses (N,) of independent Gaussians cut into cells.
 
     A report of the cell is a report of the Gaussian, and it gains the same on both: every bound must hold for it.
     """

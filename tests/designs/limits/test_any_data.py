@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_reports import gain, random_report
 
+from random_reports import gain, random_report
 from taskveil.designs.limits import any_data_limit
 
 

@@ -34,24 +34,23 @@ def test_no_veil_goes_below(method: str) -> None:
     rng = np.random.default_rng(4)
     for scales in (np.array([1.0, 0.7]), np.array([2.0, 1.0, 1.0])):
         volunteers, records = (rng.standard_normal((count, len(scales))) for count in (600, 20_000))
-        for epsilon in (1.0, 4.0):
+        for epsilon in (1.0, 3.0):
             veil = tv.design(volunteers, tv.LinearTask(np.diag(scales)), epsilon=epsilon, method=method)
             loss = veil.loss(records)
             assert loss.high >= gaussian_limit(scales**2, epsilon)
 
 
-def test_every_bound_is_the_best_somewhere() -> None:
-    """Otherwise it could go."""
+def test_which_bound_is_best_where() -> None:
+    """The half-space for small budgets, layers of equal directions around 1, prices above."""
     best = set()
-    for variances in ([1.0], [1.0] * 2, [1.0, 0.3, 0.3, 0.1], [1.0] * 40):
-        for epsilon in (0.05, 1.0, 3.0, 6.0, 20.0):
-            bounds = gaussian_bounds(variances, epsilon)
-            best.add(max(bounds, key=lambda name: bounds[name]))
-    assert best >= {"half-space", "layers", "prices"}
+    for variances, epsilon in (([1.0], 0.05), ([1.0, 0.3], 1.0), ([1.0, 0.5, 0.2], 8.0), ([1.0, 0.2, 0.01], 700.0)):
+        bounds = gaussian_bounds(variances, epsilon)
+        best.add(max(bounds, key=lambda name: bounds[name]))
+    assert best == {"half-space", "layers", "prices"}
 
 
 def test_it_is_never_below_the_old_limits() -> None:
-    for epsilon in (0.1, 1.0, 4.0, 12.0, 60.0):
+    for epsilon in (0.1, 4.0, 60.0):
         nats = information_limit(epsilon)
         assert gaussian_limit([1.0], epsilon) >= math.exp(-2 * nats) * (1 - 1e-12)
         assert gaussian_limit([1.0], epsilon) >= 1 / math.cosh(epsilon / 2) ** 2 * (1 - 1e-12)
@@ -59,7 +58,7 @@ def test_it_is_never_below_the_old_limits() -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.05, 1.0, 30.0, 200.0, 700.0])
 def test_numbers_of_every_size(epsilon: float) -> None:
-    """No overflow (warnings are errors), no cancellation, zeros and rounding errors of eigenvalues ignored, any scale."""
+    """No overflow (warnings are errors), no cancellation, zeros and negative rounding errors ignored, any scale."""
     variances = [2.0, 1.0, 0.0, -1e-18]
     limit = gaussian_limit(variances, epsilon)
     assert 0 < limit < 3.0
@@ -71,8 +70,8 @@ def test_numbers_of_every_size(epsilon: float) -> None:
 
 
 def test_many_variances_and_wrong_budgets() -> None:
-    variances = np.geomspace(1.0, 1e-9, 400)
-    limits = [gaussian_limit(variances, epsilon) for epsilon in (0.5, 5.0, 50.0)]
+    variances = np.geomspace(1.0, 1e-9, 60)
+    limits = [gaussian_limit(variances, epsilon) for epsilon in (0.1, 5.0, 50.0)]
     assert variances.sum() > limits[0] > limits[1] > limits[2] > 0
     with pytest.raises(BudgetError):
         gaussian_limit([1.0], 0.0)

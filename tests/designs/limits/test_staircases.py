@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from random_reports import gain, gaussian_cells, random_report
 from scipy.optimize import linprog
 
+from random_reports import gain, gaussian_cells, random_report
 from taskveil.designs.limits.staircases import _KNOTS, _worth, staircase_ceiling, staircase_optimum
 
 

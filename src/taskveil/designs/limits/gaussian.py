@@ -1,4 +1,4 @@
-"""The least loss that any ε-LDP report could have, were the task's outputs Gaussian: the best of all bounds that hold."""
+"""The least loss that any ε-LDP report could have, were the outputs Gaussian: the best of all bounds that hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gaussian_bounds(variances: ArrayLike, epsilon: float) -> dict[str, float]:
 
 
 def gaussian_limit(variances: ArrayLike, epsilon: float) -> float:
-    """No ε-LDP report and decoder has a smaller loss than this, for Gaussian data whose task outputs have these variances.
+    """No ε-LDP report and decoder has a smaller loss than this, for Gaussian data with these variances of task outputs.
 
     It is the largest of `gaussian_bounds`. Whether it can be reached is another question: `staircases.py`.
     """
@@ -41,7 +41,7 @@ def gaussian_limit(variances: ArrayLike, epsilon: float) -> float:
 
 
 def captured(constant: float, loss: float, limit: float) -> float:
-    """A design's gain over a constant guess as a share of the limit's: 0 for the guess, 1 where no report can do better.
+    """A design's gain over a constant guess as a share of the limit's gain: 1 where no report can do better.
 
     The limit may be out of reach, so even the best design may stay below 1.
     """

@@ -7,9 +7,9 @@ and r lies in some interval [a, a e^ε]. r ln r is convex, so for given a its me
 only. With w the mean that the upper end contributes, E r = 1 gives a = 1 − w c, c = 1 − e^−ε, and E[r ln r] = ln a +
 w ε. This is largest where 1 − w c = c/ε, with value ln(c/ε) + ε/c − 1 = s − 1 − ln s. ∎
 
-For Gaussian data the loss of *any* decoder is then at least the distortion at that rate (reverse water-filling). Other data
-with the same covariance may allow less, so this bounds no loss there. Nor is it reached: rate-distortion theory codes many
-records together, and a report speaks of one.
+For Gaussian data the loss of *any* decoder is then at least the distortion at that rate (reverse water-filling). Other
+data with the same covariance may allow less, so this bounds no loss there. Nor is it reached: rate-distortion theory
+codes many records together, and a report speaks of one.
 """
 
 from __future__ import annotations

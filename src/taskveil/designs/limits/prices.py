@@ -1,25 +1,27 @@
-"""Bounds by duality: put a price on every value; if no report is worth what it costs, none can gain more than the prices.
+"""Bounds by duality: put a price on every value; if no report is worth what it costs, none gains more than the prices.
 
-**Claim.** Let z have mean 0 and let ν be any function with a finite mean. No ε-LDP report and decoder lowers the loss E‖z‖² by
-more than max(E ν, T), T = max over u of (e^ε − 1) E[(2u·z − ‖u‖² − ν(z))⁺] − ‖u‖².
+**Claim.** Let z have mean 0 and let ν be any function with a finite mean. No ε-LDP report and decoder lowers the loss
+E‖z‖² by more than max(E ν, T), T = max over u of (e^ε − 1) E[(2u·z − ‖u‖² − ν(z))⁺] − ‖u‖².
 
-**Proof.** Report y is decoded to u_y, and a_y ≤ p(y|z) ≤ a_y e^ε for all z, with Σ a_y ≤ Σ p(y|z) = 1. With ψ_y = 2u_y·z −
-‖u_y‖² − ν(z), the loss falls by E‖z‖² − E‖z − u_y‖² = Σ_y E[p(y|z)(ψ_y + ν)] = E ν + Σ_y E[p(y|z) ψ_y]. Here p ψ ≤
-a(e^ε ψ⁺ − ψ⁻) = a(ψ + (e^ε − 1) ψ⁺), and E ψ_y = −‖u_y‖² − E ν, so each term is at most a_y (T − E ν): their sum is at
-most max(0, T − E ν). ∎  (Minimised over all ν this is the dual of the linear program in `staircases.py`: nothing is lost.)
+**Proof.** Report y is decoded to u_y, and a_y ≤ p(y|z) ≤ a_y e^ε for all z, with Σ a_y ≤ Σ p(y|z) = 1. With ψ_y =
+2u_y·z − ‖u_y‖² − ν(z), the loss falls by E‖z‖² − E‖z − u_y‖² = Σ_y E[p(y|z)(ψ_y + ν)] = E ν + Σ_y E[p(y|z) ψ_y]. Here
+p ψ ≤ a(e^ε ψ⁺ − ψ⁻) = a(ψ + (e^ε − 1) ψ⁺), and E ψ_y = −‖u_y‖² − E ν, so each term is at most a_y (T − E ν): their sum
+is at most max(0, T − E ν). ∎  (Minimised over all ν this is the dual of the linear program in `staircases.py`: nothing
+is lost.)
 
-**Prices used here**, for Gaussian z with variances λᵢ: ν = α + Σ (λᵢ − θ)⁺ zᵢ²/λᵢ. With θ ≥ λ₁ it is constant, and the claim is
-that of `half_space.py`; θ > 0 as in reverse water-filling makes it large where values are rare.
+**Prices used here**, for Gaussian z with variances λᵢ: ν = α + Σ (λᵢ − θ)⁺ zᵢ²/λᵢ. With θ ≥ λ₁ it is constant, and the
+claim is that of `half_space.py`; θ > 0 as in reverse water-filling makes it large where values are rare.
 
-*Any variances* (`price_limit`). For s = c + iω, c > 0, x⁺ is the integral of e^{sx}/(2π s²) over ω, and with γᵢ = (λᵢ − θ)⁺
-E e^{sψ} = e^{−sα} Π (1 + 2sγᵢ)^−½ e^{uᵢ² kᵢ(s)}, kᵢ(s) = s(2s(λᵢ − γᵢ) − 1)/(1 + 2sγᵢ). So with W = ‖u‖² and ω = c tan φ,
-E ψ⁺ ≤ e^{−cα}/(πc) ∫₀^{π/2} Π |1 + 2sγᵢ|^−½ e^{W maxᵢ Re kᵢ(s)} dφ, for every c. Both factors fall in φ (for kᵢ: Re s/(1 + 2sγ) grows in
-ω²), so a sum over left ends is no smaller than the integral. It is convex in W, so between two W one c serves if it serves at
-both ends; beyond the last W, one with 2cθ ≤ 1 does, because Re kᵢ ≤ 0 there. No maximum over u has to be trusted to a search.
+*Any variances* (`price_limit`). For s = c + iω, c > 0, x⁺ is the integral of e^{sx}/(2π s²) over ω, and with γᵢ = (λᵢ
+− θ)⁺ E e^{sψ} = e^{−sα} Π (1 + 2sγᵢ)^−½ e^{uᵢ² kᵢ(s)}, kᵢ(s) = s(2s(λᵢ − γᵢ) − 1)/(1 + 2sγᵢ). So with W = ‖u‖² and ω =
+c tan φ, E ψ⁺ ≤ e^{−cα}/(πc) ∫₀^{π/2} Π |1 + 2sγᵢ|^−½ e^{W maxᵢ Re kᵢ(s)} dφ, for every c. Both factors fall in φ (for
+kᵢ: Re s/(1 + 2sγ) grows in ω²), so a sum over left ends is no smaller than the integral. It is convex in W, so between
+two W one c serves if it serves at both ends; beyond the last W, one with 2cθ ≤ 1 does, because Re kᵢ ≤ 0 there. No
+maximum over u has to be trusted to a search.
 
-*Equal variances* (`equal_directions`). ψ = const − γ‖g − m‖² with ‖m‖ = ‖u‖/γ, so E ψ⁺ is exact (non-central χ²) and depends
-on ‖u‖ alone. Other variances are layers of equal ones: Σ λᵢ cᵢ = Σ_k (λ_k − λ_{k+1}) (c₁ + … + c_k), and c₁ + … + c_k is what the
-report gains on k directions of variance 1 (`layered_reduction`). Better where the budget is small.
+*Equal variances* (`equal_directions`). ψ = const − γ‖g − m‖² with ‖m‖ = ‖u‖/γ, so E ψ⁺ is exact (non-central χ²) and
+depends on ‖u‖ alone. Other variances are layers of equal ones: Σ λᵢ cᵢ = Σ_k (λ_k − λ_{k+1}) (c₁ + … + c_k), and c₁ +
+… + c_k is what the report gains on k directions of variance 1 (`layered_reduction`). Better where the budget is small.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from taskveil.designs.limits.any_data import positive_variances
 from taskveil.designs.limits.half_space import half_space_reduction, log_expm1
 from taskveil.guarantee import as_epsilon
 
-_TILTS = np.geomspace(0.1, 10.0, 25)  # 2cθ; 1 is among them
-_SQUARES = np.concatenate([[0.0], np.geomspace(1e-3, 100.0, 61)])  # W, in units of λ₁
-_ANGLES = math.pi / 2 * np.linspace(0.0, 1.0, 151) ** 1.5  # more of them where the integrand is large
+_TILTS = np.geomspace(0.2, 5.0, 17)  # 2cθ; 1 is among them
+_SQUARES = np.concatenate([[0.0], np.geomspace(1e-2, 50.0, 41)])  # W, in units of λ₁
+_ANGLES = math.pi / 2 * np.linspace(0.0, 1.0, 121) ** 1.5  # more of them where the integrand is large
 _LAYERS = 4  # beyond, a layer is bounded by the half-space, which many equal directions nearly reach
 _LAYERED_BUDGETS = (0.2, 12.0)  # below, the half-space is as good; above, the other prices are
 
@@ -54,7 +56,7 @@ def price_limit(variances: ArrayLike, epsilon: float) -> float:
     def loss(log_level: float) -> float:
         return _loss_at(math.exp(log_level), relative, log_expm1(budget))
 
-    levels = np.linspace(-3.0 - 3.0 * budget / (2 + len(relative)), -0.005, 20)
+    levels = np.linspace(-3.0 - 3.0 * budget / (2 + len(relative)), -0.005, 16)
     losses = [loss(level) for level in levels]
     best = int(np.argmax(losses))
     around = (levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)])
@@ -98,7 +100,7 @@ def _log_integrals(tilts: Floats, gains: Floats, kept: Floats) -> Floats:
 
 
 def layered_reduction(variances: ArrayLike, epsilon: float) -> float:
-    """What an ε-LDP report can take off Σ λᵢ at most: Σ_k (λ_k − λ_{k+1}) · the most it can gain on k equal directions."""
+    """What an ε-LDP report can take off Σ λᵢ at most: Σ_k (λ_k − λ_{k+1}) · its most on k equal directions."""
     ordered = positive_variances(variances)
     steps = ordered - np.append(ordered[1:], 0.0)
     return float(sum(step * equal_directions(min(k, _LAYERS + 1), epsilon) for k, step in enumerate(steps, 1) if step))
@@ -127,10 +129,11 @@ def equal_directions(count: int, epsilon: float) -> float:
             lambda length: -worth(np.array([length]), alpha, slope)[0], bounds=(max(best - step, 1e-9), best + step),
             method="bounded",
         )  # fmt: skip
-        return max(alpha + count * slope, float(values.max()), -float(peak.fun))
+        return max(float(alpha + count * slope), float(values.max()), -float(peak.fun))
 
     share = ceiling / (ceiling + count)  # a guess from which the search of a convex function starts
-    found = minimize(bound, [-0.1 * share, max(share, 0.02)], method="Nelder-Mead", options={"fatol": 1e-6, "xatol": 1e-5})
+    start = np.array([-0.1 * share, max(share, 0.02)])
+    found = minimize(bound, start, method="Nelder-Mead", options={"fatol": 1e-6, "xatol": 1e-5})
     return min(ceiling, float(found.fun))
 
 

@@ -1,16 +1,17 @@
 """From both sides, for one Gaussian direction: what the best of all ε-LDP reports reaches, by linear programming.
 
-**Below** (`staircase_optimum`). Cut the line into cells and let the report depend on the cell alone: that is a report like any
-other, so what it gains can be reached. A report y decoded well gains (E[p(y|z) z])²/E p(y|z), which is convex and homogeneous in
-the likelihood p(y|·), and an optimum needs only extreme ones: staircases, equal to a on some cells and to a e^ε on the others
-(Kairouz, Oh and Viswanath 2016). How often to use which is a linear program. Listed here are staircases that are high on an
-interval; with 12 cells all 2¹² were tried, and none of the others is used. The gain is in units of the *whole* variance.
-Divided by the variance between cells instead, 12 cells of equal probability would show 3% more than can be reached.
+**Below** (`staircase_optimum`). Cut the line into cells and let the report depend on the cell alone: that is a report
+like any other, so what it gains can be reached. A report y decoded well gains (E[p(y|z) z])²/E p(y|z), which is convex
+and homogeneous in the likelihood p(y|·), and an optimum needs only extreme ones: staircases, equal to a on some cells
+and to a e^ε on the others (Kairouz, Oh and Viswanath 2016). How often to use which is a linear program. Listed here
+are staircases that are high on an interval; with 12 cells all 2¹² were tried, and none of the others is used. The gain
+is in units of the *whole* variance. Divided by the variance between cells instead, 12 cells of equal probability would
+show 3% more than can be reached.
 
-**Above** (`staircase_ceiling`). The dual of the program for the line itself: prices as in `prices.py`, here piecewise linear in
-|z|, with all integrals in closed form. Any prices give a bound; a bundle of cutting planes looks for good ones. For
-fixed u the worth T(u) of the best report is a maximum of parabolas in u of curvature at least −2e^ε, so a grid of step d misses at
-most e^ε d²/4 of its maximum; that is added.
+**Above** (`staircase_ceiling`). The dual of the program for the line itself: prices as in `prices.py`, here piecewise
+linear in |z|, with all integrals in closed form. Any prices give a bound; a bundle of cutting planes looks for good
+ones. For fixed u the worth T(u) of the best report is a maximum of parabolas in u of curvature at least −2e^ε, so a
+grid of step d misses at most e^ε d²/4 of its maximum; that is added.
 
 Both together tell the optimum within about 1% from ε = 0.5 to 10. Up to ε of about 2 it is (2/π) tanh²(ε/2), randomised
 response on the sign.
@@ -39,7 +40,7 @@ def density(z: Floats) -> Floats:
 
 
 def staircase_optimum(epsilon: float, *, cells: int = 96) -> float:
-    """The share of a Gaussian's variance that the best ε-LDP report of its cell takes off: reached, so a lower estimate.
+    """The share of a Gaussian's variance that the best ε-LDP report of its cell takes off: it can be reached.
 
     Args:
         epsilon: the budget of the report, at most 30.
@@ -59,7 +60,7 @@ def staircase_optimum(epsilon: float, *, cells: int = 96) -> float:
     totals = likelihoods @ masses
     gains = (likelihoods @ moments / totals) ** 2
     found = linprog(-gains, A_eq=(likelihoods / totals[:, None]).T, b_eq=np.ones(cells), method="highs")
-    return float(-found.fun)
+    return float(gains @ np.asarray(found.x))
 
 
 def staircase_ceiling(epsilon: float, *, cuts: int = 100) -> float:
@@ -91,7 +92,8 @@ def staircase_ceiling(epsilon: float, *, cuts: int = 100) -> float:
             sides.append(float(slopes[place] @ prices - worth[place]))
         bounds = [*((price - trust, price + trust) for price in best), (0.0, None)]
         found = linprog(objective, A_ub=np.array(rows), b_ub=np.array(sides), bounds=bounds, method="highs")
-        prices, floor = found.x[:-1], float(found.fun)
+        solution = np.asarray(found.x)
+        prices, floor = solution[:-1], float(solution[-1])
         if trust < 1e-3:
             break
     step = math.sqrt(4e-4 * math.exp(-budget))  # so that the grid misses 10⁻⁴ at most
@@ -101,7 +103,7 @@ def staircase_ceiling(epsilon: float, *, cuts: int = 100) -> float:
 
 
 def _worth(prices: Floats, answers: Floats, budget: float) -> tuple[Floats, Floats]:
-    """T(u) of the claim in `prices.py` for every u in `answers` (U,), and its gradient in the prices at the knots (U, knots)."""
+    """The worth in `prices.py`, of every u in `answers` (U,); its gradient in prices (U, knots)."""
     rise = np.diff(prices) / np.diff(_KNOTS)
     constant = -(answers[:, None] ** 2) - prices[:-1] + rise * _LEFT
     excess, gradient = np.zeros(len(answers)), np.zeros((len(answers), len(_KNOTS)))
@@ -119,7 +121,7 @@ def _worth(prices: Floats, answers: Floats, budget: float) -> tuple[Floats, Floa
 
 
 def _shared_out(start: Floats, end: Floats) -> Floats:
-    """(..., knots): the mean over z of each knot's weight in a linear interpolation, z between start and end of its piece."""
+    """(..., knots): the mean weight of each knot in linear interpolation, over z from start to end of each piece."""
     mass, moment = ndtr(-start) - ndtr(-end), density(start) - density(end)
     width = np.diff(_KNOTS)
     shares = np.zeros((*mass.shape[:-1], len(_KNOTS)))
