@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import doctest
 import math
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import taskveil as tv
 from auditing import exhibits
+from taskveil import account
 from taskveil.account import Cost, compose, reports_within
 from taskveil.client.mechanisms import Response
 from taskveil.errors import BudgetError
@@ -102,6 +105,19 @@ def test_how_many_reports_a_budget_pays_for(delta: float, count: int) -> None:
     if delta:
         assert optimal(0.1, count, delta) <= 3.0 < optimal(0.1, count + 1, delta)
     assert reports_within(Cost(epsilon=4.0), epsilon=3.0) == 0
+
+
+def test_the_surprise_that_two_reports_fit_is_explained_where_one_meets_it() -> None:
+    """The docstring's examples run; a budget of what n reports cost pays for n; the ledger's twelve digits are said."""
+    found = doctest.testmod(account)
+    assert found.attempted >= 4
+    assert found.failed == 0
+    for times in (3, 6, 7, 10, 100):
+        cap = compose([Cost(epsilon=0.1, times=times)]).epsilon
+        assert reports_within(Cost(epsilon=0.1), epsilon=cap) == times
+        assert reports_within(Cost(epsilon=0.1), epsilon=math.nextafter(cap, 0)) == times - 1
+    told = (Path(__file__).parents[1] / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    assert "`reports_within(Cost(epsilon=0.1), epsilon=0.3)` is 2" in told
 
 
 @pytest.mark.parametrize("broken", [{"epsilon": 0.0}, {"epsilon": 1.0, "delta": 1.0}, {"epsilon": 1.0, "times": 0}])

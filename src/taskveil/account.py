@@ -89,7 +89,28 @@ def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
 
 
 def reports_within(cost: Cost, *, epsilon: float, delta: float = 0.0) -> int:
-    """How many reports of this cost a budget of (epsilon, delta) pays for; 0 if not even one."""
+    """How many reports of this cost a budget of (epsilon, delta) pays for; 0 if not even one.
+
+    The count is exact, and so it can surprise. No computer number is exactly 0.1 or 0.3: what is written 0.1 is a
+    little more, what is written 0.3 a little less, so three reports of "0.1" cost more than "0.3" and only two fit. To
+    pay for three, ask what three cost and take that as the budget:
+
+    >>> reports_within(Cost(epsilon=0.1), epsilon=0.3)
+    2
+    >>> three = compose([Cost(epsilon=0.1, times=3)]).epsilon
+    >>> three
+    0.30000000000000004
+    >>> reports_within(Cost(epsilon=0.1), epsilon=three)
+    3
+
+    A device's ledger, whose cap is typed by hand, looks at twelve digits only: a cap of 0.3 lets it make three reports,
+    which cost at most 10⁻¹² more than the cap, in proportion. This function never allows even that.
+
+    Args:
+        cost: of one report; its `times` is ignored.
+        epsilon: the budget for all of them together.
+        delta: the budget's δ; above 0 the reports compose better (`compose`).
+    """
     cap = as_epsilon(epsilon)
 
     def fits(times: int) -> bool:

@@ -15,6 +15,11 @@ from rich.table import Table
 
 from taskveil.designs.limits import captured
 
+NOT_DESIGNED = ("limit", "limit_any_data", "constant")
+"""Rows to compare with: what no report can beat, were the data Gaussian; the same for any data; no report at all."""
+
+SHARES = "gain as a share of what no report can beat, were the data Gaussian"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -96,13 +101,13 @@ def published_order(experiment: str, rows: Iterable[Row]) -> tuple[int, int]:
 
 
 def captured_shares(rows: Iterable[Row]) -> dict[str, dict[float, float]]:
-    """{design: {ε: share of the reachable improvement it captures}}, where there is a limit and a constant guess."""
+    """{design: {ε: its gain over a constant guess as a share of the limit's}}, where there are a limit and a guess."""
     honest = [row for row in rows if not row.as_published]
     loss = {(row.design, row.epsilon): row.loss for row in honest}
     shares: dict[str, dict[float, float]] = {}
     for row in honest:
         limit, constant = loss.get(("limit", row.epsilon)), loss.get(("constant", row.epsilon))
-        if limit is not None and constant is not None and row.design not in ("limit", "constant"):
+        if limit is not None and constant is not None and row.design not in NOT_DESIGNED:
             shares.setdefault(row.design, {})[row.epsilon] = captured(constant, row.loss, limit)
     return shares
 
@@ -113,7 +118,7 @@ def shares_table(rows: Iterable[Row]) -> Table | None:
     if not shares:
         return None
     budgets = sorted({epsilon for points in shares.values() for epsilon in points})
-    view = Table(title="share of the reachable improvement captured", title_justify="left")
+    view = Table(title=f"{SHARES}\n(constant − loss)/(constant − limit)", title_justify="left")
     view.add_column("design")
     for epsilon in budgets:
         view.add_column(f"ε = {epsilon:g}", justify="right")

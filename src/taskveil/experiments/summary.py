@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from taskveil.experiments.report import Row, captured_shares, published_order
+from taskveil.experiments.report import SHARES, Row, captured_shares, published_order
 from taskveil.experiments.runs import Finished
 from taskveil.experiments.splits import OverSplits
 
@@ -82,7 +82,7 @@ def _section(rows: list[Row]) -> list[str]:
                 lines.append(_line("*published*", "", *("" if k is None else f"*{_number(k)}*" for k in known)))
     shares = captured_shares(rows)
     if shares:
-        lines += ["", "Share of the reachable improvement captured, (constant − loss)/(constant − limit):", ""]
+        lines += ["", f"{SHARES.capitalize()}, (constant − loss)/(constant − limit):", ""]
         lines += _head(["design"], budgets)
         for design, share in shares.items():
             cells = (f"{share[e]:.0%}" if e in share and share[e] > -1 else "" for e in budgets)
