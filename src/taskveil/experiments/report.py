@@ -18,7 +18,7 @@ from taskveil.designs.limits import captured
 NOT_DESIGNED = ("limit", "limit_any_data", "constant")
 """Rows to compare with: what no report can beat, were the data Gaussian; the same for any data; no report at all."""
 
-SHARES = "gain as a share of what no report can beat, were the data Gaussian"
+SHARES = "Gain as a share of what no report can beat, were the data Gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,10 +20,10 @@ def loss_on_gaussian(veil: tv.Veil) -> float:
     return float(losses @ weights / weights.sum())
 
 
-@pytest.mark.parametrize(("epsilon", "share"), [(0.5, 0.98), (1.0, 0.98), (2.0, 0.9), (3.0, 0.9), (5.0, 0.95)])
+@pytest.mark.parametrize(("epsilon", "share"), [(0.5, 0.98), (2.0, 0.9), (5.0, 0.95)])
 def test_one_direction_is_no_longer_half_of_a_loose_limit(epsilon: float, share: float) -> None:
     """The codebook for one Gaussian attribute is all but optimal: the limit must not say that much is missing."""
-    records = np.random.default_rng(0).standard_normal((4000, 1))
+    records = np.random.default_rng(0).standard_normal((2000, 1))
     loss = loss_on_gaussian(tv.design(records, tv.LinearTask(np.eye(1)), epsilon=epsilon, method="codebook"))
     assert share < captured(1.0, loss, gaussian_limit([1.0], epsilon)) <= 1.0
 
@@ -32,12 +32,10 @@ def test_one_direction_is_no_longer_half_of_a_loose_limit(epsilon: float, share:
 def test_no_veil_goes_below(method: str) -> None:
     """Losses of the library's own veils on fresh Gaussian records, two and three directions."""
     rng = np.random.default_rng(4)
-    for scales in (np.array([1.0, 0.7]), np.array([2.0, 1.0, 1.0])):
-        volunteers, records = (rng.standard_normal((count, len(scales))) for count in (600, 20_000))
-        for epsilon in (1.0, 3.0):
-            veil = tv.design(volunteers, tv.LinearTask(np.diag(scales)), epsilon=epsilon, method=method)
-            loss = veil.loss(records)
-            assert loss.high >= gaussian_limit(scales**2, epsilon)
+    for scales, epsilon in ((np.array([1.0, 0.7]), 1.0), (np.array([2.0, 1.0, 1.0]), 3.0)):
+        volunteers, records = (rng.standard_normal((count, len(scales))) for count in (400, 20_000))
+        veil = tv.design(volunteers, tv.LinearTask(np.diag(scales)), epsilon=epsilon, method=method)
+        assert veil.loss(records).high >= gaussian_limit(scales**2, epsilon)
 
 
 def test_which_bound_is_best_where() -> None:

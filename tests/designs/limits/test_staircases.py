@@ -21,7 +21,7 @@ def test_intervals_are_enough(epsilon: float) -> None:
     assert staircase_optimum(epsilon, cells=10) == pytest.approx(-found.fun, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 3.0, 5.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 3.0, 5.0, 10.0])
 def test_the_optimum_is_enclosed(epsilon: float) -> None:
     reached, ceiling = staircase_optimum(epsilon, cells=64), staircase_ceiling(epsilon, cuts=60)
     assert reached <= ceiling <= 1.012 * reached
