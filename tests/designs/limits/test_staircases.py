@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.special import ndtri
 
 from random_reports import gain, gaussian_cells, random_report
 from taskveil.designs.limits.staircases import _KNOTS, _worth, staircase_ceiling, staircase_optimum
@@ -29,11 +30,18 @@ def test_the_optimum_is_enclosed(epsilon: float) -> None:
         assert reached == pytest.approx(2 / math.pi * math.tanh(epsilon / 2) ** 2, rel=1e-6)
 
 
-def test_more_cells_reach_more_and_12_of_equal_probability_are_not_the_gaussian() -> None:
-    """Cells of cells are a report of the finer ones; what is reached never passes the ceiling."""
+def test_more_cells_reach_more_but_never_the_ceiling() -> None:
     for epsilon in (3.0, 6.0):
         coarse, fine = (staircase_optimum(epsilon, cells=cells) for cells in (12, 48))
         assert coarse <= fine <= staircase_ceiling(epsilon, cuts=40)
+
+
+def test_the_unit_is_the_whole_variance() -> None:
+    """Of the variance between 12 cells of equal probability, randomised response on the sign takes off a larger share
+    than any report can of a Gaussian's: the wrong unit."""
+    edges = ndtri(np.linspace(0, 1, 13))
+    between = 12 * float((np.diff(np.exp(-(edges**2) / 2)) ** 2).sum()) / (2 * math.pi)
+    assert 2 / math.pi * math.tanh(1.0) ** 2 / between > staircase_ceiling(2.0, cuts=40)
 
 
 def test_no_random_report_passes_either() -> None:

@@ -31,7 +31,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import chndtr
 
 from taskveil.arrays import Floats
@@ -115,21 +115,23 @@ def equal_directions(count: int, epsilon: float) -> float:
         return ceiling
     gain = math.expm1(budget)
 
-    def bound(prices: Floats, lengths: int) -> float:
-        alpha, slope = map(float, prices)
-        if not 0.01 < slope < 1:
-            return math.inf
+    def worth(alpha: float, slope: float, steps: int) -> float:
         # Worth something are only ‖u‖ below this: E ψ⁺ ≤ E[(2u·g)⁺] + |α| ≤ 0.8‖u‖ + |α|; or else g is never that large
         farthest = min(gain + math.sqrt(gain * abs(alpha)), math.sqrt(count) + 4)
-        length = np.linspace(0.0, farthest, lengths)
-        worth = gain * _mean_excess(length, alpha, slope, count) - length**2
-        return max(alpha + count * slope, float(worth.max()))
+        lengths = np.linspace(0.0, farthest, steps)
+        return float((gain * _mean_excess(lengths, alpha, slope, count) - lengths**2).max())
 
-    share = ceiling / (ceiling + count)  # a guess from which the search of a convex function starts
-    start = np.array([-0.1 * share, max(share, 0.02)])
-    found = minimize(bound, start, args=(161,), method="Nelder-Mead", options={"fatol": 1e-6, "xatol": 1e-5})
-    # Any prices bound; the finer grid misses (1 + (e^ε − 1) P(ψ > 0)) d²/4 of the maximum at most, d = its step: 10⁻⁶
-    return min(ceiling, bound(found.x, 4001))
+    def balanced(slope: float, steps: int = 161) -> float:
+        """max(E ν, T) for the best α: E ν grows in α and T falls, so where they meet. Convex in the slope."""
+        free = count * slope
+        if (most := worth(ceiling - free, slope, steps)) >= ceiling:
+            return most
+        return free + brentq(lambda alpha: alpha + free - worth(alpha, slope, steps), -free, ceiling - free, xtol=1e-9)
+
+    slopes = (0.1 * ceiling / count, min(0.9999, 2 * ceiling / count))
+    best = minimize_scalar(balanced, bounds=slopes, method="bounded", options={"xatol": 1e-4 * slopes[1]}).x
+    # The finer grid misses (1 + (e^ε − 1) P(ψ > 0)) d²/4 of the maximum at most, d = its step: about 10⁻⁶
+    return min(ceiling, balanced(float(best), 4001))
 
 
 def _mean_excess(length: Floats, alpha: float, slope: float, count: int) -> Floats:
