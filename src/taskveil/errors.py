@@ -1,4 +1,4 @@
-"""Every error and warning taskveil raises on purpose.
+"""Every error taskveil raises on purpose, and the warnings it gives.
 
 Each says what was wrong, what was expected and what to do, and is raised by the call that received the bad
 value. They also derive from the built-in error a caller would naturally catch (`ValueError`, `OSError`).
@@ -89,6 +89,11 @@ class UploadError(TaskveilError, OSError):
 
 class FewRecordsWarning(UserWarning):
     """A mean that a few records decide: its interval is less sure than it looks."""
+
+
+class WildRecordWarning(UserWarning):
+    """A few cells of the volunteers' table carry much of an attribute's variance; the message says which and what was
+    done."""
 
 
 class MissingExtraError(TaskveilError, ImportError):

@@ -48,12 +48,12 @@ def as_reports(reports: Any, *, width: int) -> Integers:
     return matrix.astype(np.int64)
 
 
-def as_volunteers(X: Any) -> Floats:
-    """The volunteers' sample as a finite float64 matrix (N, n) with at least two records."""
+def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
+    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records."""
     matrix = as_records(X)
-    if matrix.shape[0] < 2 or matrix.shape[1] == 0:
+    if matrix.shape[0] < fewest or matrix.shape[1] == 0:
         raise DataError(
-            f"a design needs at least two volunteers and one attribute, got shape {matrix.shape}. "
+            f"a design needs at least {fewest} volunteers and one attribute, got shape {matrix.shape}. "
             "Collect more records; a few hundred is a sensible start."
         )
     if not np.isfinite(matrix).all():

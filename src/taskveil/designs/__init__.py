@@ -42,7 +42,8 @@ def design(
         method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better; the others are
             what they are compared with. Or a `Designer` of your own.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
-        domain: where records may lie; by default the volunteers' cloud. Whatever lies outside is brought inside.
+        domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
+            the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.
         seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
         progress: show how far learning is.
         device: "cpu" or "cuda", where learning happens. Devices and servers need neither.

@@ -118,14 +118,15 @@ class Ball:
     def project(self, X: Any) -> Floats:
         """Any vectors (N, n) → members: NaN goes to the center, the rest is pulled straight towards it."""
         X = as_records(X, width=self.dim)
-        offset = np.clip(np.where(np.isnan(X), self.center, X), -1e300, 1e300) - self.center
+        X = np.clip(np.where(np.isnan(X), self.center, X), -1e300, 1e300)
+        offset = X - self.center
         # Scaling by the largest entry first keeps huge and tiny vectors from over- and underflowing.
         largest = np.maximum(np.abs(offset).max(axis=1, keepdims=True), np.finfo(float).tiny)
         direction = offset / largest
         length = np.linalg.norm(direction, axis=1, keepdims=True)
         outside = length > (self.radius / largest) * (1 - 1e-15)
         onto = direction / np.maximum(length, np.finfo(float).tiny) * (self.radius * (1 - 1e-15))
-        return self.center + np.where(outside, onto, offset)
+        return np.where(outside, self.center + onto, X)
 
     def support(self, directions: Floats) -> Floats:
         """max over members x of u·x for every row u of `directions` (k, n) → (k,)."""

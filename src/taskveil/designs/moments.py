@@ -41,7 +41,14 @@ class Moments:
         singular, axes = singular[kept], axes[kept]
         factor, inverse = axes.T * singular, axes / singular[:, None]
         P = task.K @ factor
-        eigenvalues, directions = np.linalg.eigh(P.T @ P)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = P.T @ P
+        if not np.isfinite(gram).all():
+            raise DataError(
+                "the volunteers' records are so large that their variance is no number any more: check their units, "
+                "or say where records may lie with domain=..."
+            )
+        eigenvalues, directions = np.linalg.eigh(gram)
         return cls(
             mean=mean,
             factor=factor,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_of
 from taskveil.designs.domain import Domain, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import DataError, TaskError
@@ -21,13 +23,17 @@ from taskveil.records import as_volunteers, column_names
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
 from taskveil.veil import Veil
 
+FEWEST = 4
+"""Volunteers a design needs at least: every choice holds some out, and the others must still differ."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
     """Volunteers' records X (N, n) that are not all identical, the task with their labels y, and where records may lie.
 
-    The rest is what `taskveil.design` says: at most `latent_dim` numbers in a report, and where and how visibly to
-    learn. Several linear tasks arrive as the one LinearTask with the same loss.
+    All records lie inside the domain, as every user's will. The rest is what `taskveil.design` says: at most
+    `latent_dim` numbers in a report, and where and how visibly to learn. Several linear tasks arrive as the one
+    LinearTask with the same loss.
     """
 
     X: Floats
@@ -53,6 +59,8 @@ class Problem:
         latent_dim: int | None = None,
         device: str = "cpu",
         progress: bool = False,
+        columns: tuple[str, ...] | None = None,
+        rows: Integers | None = None,
     ) -> Problem:
         """A problem from what callers have; whatever is wrong with it is said here.
 
@@ -60,22 +68,32 @@ class Problem:
             X: volunteers' records (N, n): array, pandas, polars or Arrow table of finite numbers.
             task: what the data is for.
             y: the volunteers' labels, where the task has some.
-            domain: where records may lie; by default the volunteers' cloud.
+            domain: where records may lie, and where volunteers outside are brought. By default the volunteers' cloud,
+                with single cells that are out of line with all others brought back (see `designs.bounds`).
             latent_dim: at most this many numbers in a report.
             device: where torch computes.
             progress: show how far learning is.
+            columns: what warnings call the attributes; by default the table's own names.
+            rows: the numbers (N,) by which the caller knows the records, where they are not 0, 1, 2, …
         """
-        records = as_volunteers(X)
+        records = as_volunteers(X, fewest=FEWEST)
         check_task(task).check_width(records.shape[1])
         task.check_columns(column_names(X))
         task.labels(y, len(records))
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
+        y, wild_labels = resistant_labels(task, y, len(records))
+        bounded, wild = resistant(records, task) if domain is None else (records, [])
+        warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=4)
+        warn(wild, wild_labels, bounded=True)
+        if domain is None and not wild:
+            warn(heaviest(records), bounded=False)
+        domain = fit_domain(domain, bounded)
         return cls(
-            X=records,
+            X=_inside(domain, bounded),
             task=task,
             y=y,
-            domain=fit_domain(domain, records),
+            domain=domain,
             latent_dim=latent_dim,
             device=device,
             progress=progress,
@@ -91,6 +109,16 @@ class Problem:
     def some(self, rows: NDArray[Any]) -> Problem:
         """The same problem for some of the volunteers. The domain stays: users may still be anywhere in it."""
         return replace(self, X=self.X[rows], y=take_labels(self.task, self.y, rows))
+
+
+def _inside(domain: Domain, records: Floats) -> Floats:
+    """The records as devices would see them."""
+    inside = domain.project(records)
+    if np.ptp(inside, axis=0).max() == 0 < np.ptp(records, axis=0).max():
+        raise DataError(
+            "brought inside the domain, all volunteers' records are identical: check that its units are the data's."
+        )
+    return inside
 
 
 @runtime_checkable

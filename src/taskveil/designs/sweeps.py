@@ -53,7 +53,7 @@ def sweep(
             then held out instead of random ones.
         resume: a file that keeps every finished design; a sweep that was interrupted goes on from there. It also keeps
             the losses of single test records.
-        latent_dim, domain, device, progress: as in `design`.
+        latent_dim, domain, device, progress: as in `design`. Test records, too, are brought inside a given domain.
 
     Returns:
         One point for every method, budget and seed, and the losses without privacy and with a constant answer; all
@@ -61,18 +61,30 @@ def sweep(
     """
     designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
     check_block(block)
-    records, held = as_volunteers(X), None
+    records, held, rows = as_volunteers(X), None, None
     check_task(task).check_width(records.shape[1])
     task.check_columns(column_names(X))
     task.labels(y, len(records))
     if X_test is None:
         train, test = _split(len(records), in_time=block > 1)
         held, y_test = records[test], take_labels(task, y, test)
-        records, y = records[train], take_labels(task, y, train)
+        records, y, rows = records[train], take_labels(task, y, train), train
     else:
         held = as_records(X_test, width=records.shape[1], columns=column_names(X))
         task.labels(y_test, len(held))
-    problem = Problem.of(records, task, y=y, domain=domain, latent_dim=latent_dim, device=device, progress=progress)
+    problem = Problem.of(
+        records,
+        task,
+        y=y,
+        domain=domain,
+        latent_dim=latent_dim,
+        device=device,
+        progress=progress,
+        columns=column_names(X),
+        rows=rows,
+    )
+    if domain is not None and not np.isnan(held).any():  # devices bring inside whatever lies outside a given domain
+        held = problem.domain.project(held)
     served = as_linear(task) or task
     wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]

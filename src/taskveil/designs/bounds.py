@@ -1,0 +1,249 @@
+"""Bounds that resist: what becomes of a few wild cells when nobody said where records may lie.
+
+One cell in the wrong unit among hundreds of records can carry all of an attribute's variance; means, principal
+directions and noise would all follow it. Nothing in the sample can prove that it is wrong, so two things are asked.
+
+**Is it out of line with the others?** Beyond the k-th largest distance from the median, the log-distances of any tail
+that is no heavier than a power law (normal, exponential, lognormal, Pareto) have gaps that are exponential with at most
+the mean the tail itself shows. A gap that m others make less likely than `SUSPICION` is suspicious, where at most 1% of
+the records lie beyond it and where the variance that the task sees would be a fifth larger. Such cells are brought to
+where the others' tail might plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
+
+**Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
+ones as they are. A wild record that is itself held out would drown all comparison, so the folds vote: their median
+counts. Bounds are kept where they are worth at least 5% of the design's gain.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.codebooks.linear import REACH, ListedChoice, Plan
+from taskveil.designs.domain import Box
+from taskveil.designs.moments import Moments
+from taskveil.designs.threads import one_thread
+from taskveil.errors import DataError, WildRecordWarning
+from taskveil.tasks import LinearTask, MultiTask, Task, as_linear
+from taskveil.tasks.costs import SquaredError
+from taskveil.tasks.costs.squared_error import squared_distances
+
+SUSPICION, PLAUSIBLE = 0.01, 0.1
+"""A gap is suspicious when the tail of the others makes it less likely than the first; bounds lie where they make it
+as likely as the second."""
+
+WILD_SHARE = 0.01  # of the records, at most: more of them are a group, not a slip
+INFLATION = 0.2  # of the variance, at least: less does no harm
+WORTH = 0.05  # of the gain, at least: less is no reason to change a record
+MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
+
+_FOLDS, _JUDGED, _EPSILON, _CODEWORDS = 10, 2000, 5.0, 64
+
+
+class WildCell(NamedTuple):
+    """A cell of the volunteers' table, and the share of its column's variance that it carries."""
+
+    row: int
+    column: int
+    share: float
+
+
+def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
+    """Records (N, n) with suspicious cells brought to the others' reach where that helps held-out records, and which
+    cells were moved. Without such cells the records are returned as they are.
+
+    Args:
+        X: the volunteers' records.
+        task: a linear task says how much each attribute matters; to a model all that vary matter alike.
+    """
+    inner = plausible_box(X)
+    usual = _deviations(inner.project(X))
+    linear = as_linear(task)
+    weights = np.diag(np.divide(1.0, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
+    # Standard deviations, not variances: squares of wild values overflow.
+    matters = np.linalg.norm(weights, axis=0)
+    seen, bounded = matters * _deviations(X), (matters * usual) ** 2
+    harmful = seen > np.sqrt(bounded + INFLATION * np.maximum(bounded, bounded.mean()))
+    box = Box(np.where(harmful, inner.low, X.min(axis=0)), np.where(harmful, inner.high, X.max(axis=0)))
+    cells = outside(X, box)
+    if not cells or not _helps(X, LinearTask(weights), box, rows=np.unique([cell.row for cell in cells])):
+        return X, []
+    return box.project(X), cells
+
+
+def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell]]:
+    """Labels y of `count` records with the same care where they are numbers judged by squared error, and which were
+    moved; other labels stay as they are."""
+    if y is None or isinstance(task, LinearTask):
+        return y, []
+    if isinstance(task, MultiTask):
+        parts = [resistant_labels(part, values, count) for part, _, values in task.parted(y)]
+        return tuple(values for values, _ in parts), [cell for _, cells in parts for cell in cells]
+    if not isinstance(task.cost, SquaredError):
+        return y, []
+    values = task.truth(np.empty((count, 0)), y)
+    bounded, cells = resistant(values, LinearTask(np.eye(values.shape[1])))
+    return (bounded.reshape(np.shape(y)), cells) if cells else (y, [])
+
+
+def plausible_box(X: Floats) -> Box:
+    """The range of records X (N, n), pulled in where a few cells are out of line with the others."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    for column, values in enumerate(X.T):
+        middle = np.median(values)
+        spread = float(np.median(np.abs(values - middle)))
+        high[column] = min(high[column], middle + _reach(values - middle, spread))
+        low[column] = max(low[column], middle - _reach(middle - values, spread))
+    return Box(low, high)
+
+
+def outside(X: Floats, box: Box) -> list[WildCell]:
+    """The cells of X (N, n) outside the box, the largest share of an attribute's variance first."""
+    shares = _variance_shares(X)
+    found = np.argwhere((box.low > X) | (box.high < X))
+    return sorted((WildCell(int(r), int(c), float(shares[r, c])) for r, c in found), key=lambda cell: -cell.share)
+
+
+def heaviest(X: Floats) -> list[WildCell]:
+    """Cells of X (N, n) that carry most of their attribute's variance. Two values are a category, however rare, and of
+    a few records one always stands out."""
+    if len(X) < 1 / WILD_SHARE:
+        return []
+    shares = _variance_shares(X)
+    cells = [WildCell(int(r), int(c), float(shares[r, c])) for r, c in np.argwhere(shares > MOST_OF_IT)]
+    return [cell for cell in cells if len(np.unique(X[:, cell.column])) > 2]
+
+
+def warn_of(
+    cells: Sequence[WildCell],
+    labels: Sequence[WildCell] = (),
+    *,
+    bounded: bool,
+    columns: tuple[str, ...] | None = None,
+    rows: Integers | None = None,
+    stacklevel: int,
+) -> None:
+    """One warning that names rows and columns, and no value; none without cells.
+
+    Args:
+        cells: of the records.
+        labels: of the labels.
+        bounded: whether they were brought to where the others lie.
+        columns: the columns' names, where there are some.
+        rows: the numbers by which the caller knows the rows, where they are others.
+        stacklevel: whose line is shown, as in `warnings.warn`: 2 is the caller's.
+    """
+    if not cells and not labels:
+        return
+    number = {cell.row: cell.row if rows is None else int(rows[cell.row]) for cell in (*cells, *labels)}
+    named = [
+        f"row {number[cell.row]}, column {cell.column if columns is None else repr(columns[cell.column])} "
+        f"({cell.share:.0%} of its variance)"
+        for cell in cells
+    ]
+    named += [f"the label of row {number[cell.row]} ({cell.share:.0%} of the labels' variance)" for cell in labels]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    done = (
+        "Such values were brought to where the others' tail might reach, which serves held-out volunteers better."
+        if bounded
+        else "They were kept."
+    )
+    warnings.warn(
+        f"a few of the volunteers' values are out of line with all others: {'; '.join(named[:3])}{more}. {done} Check "
+        "their units; domain=... says where records may lie.",
+        WildRecordWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _reach(distance: Floats, spread: float) -> float:
+    """How far a tail may plausibly reach from the median, infinite where nothing is suspicious.
+
+    Args:
+        distance: from the median, (N,), positive on this side.
+        spread: the median distance on both sides, which makes small distances count alike.
+    """
+    most, tail = max(1, int(WILD_SHARE * len(distance))), max(10, len(distance) // 20)
+    ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
+    logs = np.log(ordered[ordered + spread > 0] + spread)
+    beyond = np.arange(1, min(most, len(logs) - 1) + 1)
+    if len(beyond) == 0:  # nothing on this side, or one cell beside which all are equal
+        return 0.0 if len(logs) == 1 else np.inf
+    last = np.minimum(beyond + tail, len(logs) - 1)
+    others = last - beyond  # m of them, beside the one that they are measured from
+    sums = np.concatenate([[0.0], np.cumsum(logs)])
+    slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
+    gap = beyond * (logs[beyond - 1] - logs[beyond])
+    # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m.
+    threshold = _quantile(SUSPICION, others) * slope
+    wild = np.flatnonzero(gap > np.maximum(threshold, 1e-9))
+    if len(wild) == 0:
+        return np.inf
+    place = wild[-1]
+    reach = logs[beyond[place]] + _quantile(PLAUSIBLE, others)[place] * slope[place]
+    return float(np.exp(reach) - spread)
+
+
+def _quantile(chance: float, others: Integers) -> Floats:
+    """c with (1 + c/m)^−m = chance for every m; without others to compare with, any gap will do."""
+    m = np.maximum(others, 1)
+    return np.where(others > 0, m * (chance ** (-1.0 / m) - 1.0), 0.0)
+
+
+def _deviations(X: Floats) -> Floats:
+    """(n,): standard deviations that do not overflow."""
+    unit = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(unit * (X / unit).std(axis=0))
+
+
+def _variance_shares(X: Floats) -> Floats:
+    """(N, n): the share of its attribute's variance that each cell carries."""
+    scaled = X / np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    squares = (scaled - scaled.mean(axis=0)) ** 2
+    return np.asarray(squares / np.maximum(squares.sum(axis=0), np.finfo(float).tiny))
+
+
+@one_thread()
+def _helps(X: Floats, task: LinearTask, box: Box, rows: Integers) -> bool:
+    """Whether bounding the records a code is fitted to helps held-out ones, in the median fold."""
+    rng = np.random.default_rng(0)
+    picked = np.union1d(rows, rng.permutation(len(X))[:_JUDGED])
+    X = X[picked]
+    fold = rng.permutation(len(X)) % min(_FOLDS, len(X))
+    saved, gain = [], []
+    for f in range(fold.max() + 1):
+        rest, held = X[fold != f], X[fold == f]
+        bounded = box.project(rest)
+        with np.errstate(all="ignore"):  # a held-out wild record may cost more than there are numbers for
+            with_bounds = _held_out_loss(bounded, held, task)
+            saved.append(_held_out_loss(rest, held, task) - with_bounds)
+            gain.append(task.losses(np.broadcast_to(bounded.mean(axis=0), held.shape), held).mean() - with_bounds)
+    votes = ~np.isnan(saved)
+    return bool(votes.any() and np.median(np.array(saved)[votes]) > WORTH * max(np.nanmedian(gain), 0.0))
+
+
+def _held_out_loss(rest: Floats, held: Floats, task: LinearTask) -> float:
+    """The mean expected loss on held-out records of a small codebook for the others; infinite where there is none."""
+    try:
+        moments = Moments.of(rest, task)
+    except DataError:
+        return np.inf
+    count = moments.relevant
+    variances = moments.eigenvalues[:count]
+    into = np.sqrt(variances)[:, None] * moments.principal_map[:count]
+    latents = (rest - moments.mean) @ into.T
+    plan = Plan.of(variances, _EPSILON)
+    size = int(np.clip(round(np.exp(plan.nats)), 2, _CODEWORDS))
+    choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
+    code = choice.fit(latents, _EPSILON, np.random.default_rng(0))
+    reach = REACH * np.abs(latents).max(axis=0)
+    inside = np.clip(np.clip(held, rest.min(axis=0), rest.max(axis=0)) - moments.mean, -1e300, 1e300)
+    distance = squared_distances(np.clip(inside @ into.T, -reach, reach)[:, : choice.dim], code.codewords)
+    back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
+    losses = task.pairwise_losses(code.codewords @ back[:, : choice.dim].T + moments.mean, held)
+    nearest = np.take_along_axis(losses, distance.argmin(axis=1)[:, None], axis=1)[:, 0]
+    return float((code.response.extra * nearest + code.response.base * losses.sum(axis=1)).mean())
