@@ -36,12 +36,15 @@ SUSPICION, PLAUSIBLE = 0.01, 0.1
 """A gap is suspicious when the tail of the others makes it less likely than the first; bounds lie where they make it
 as likely as the second."""
 
+FEWEST = 20  # records: of fewer, one always stands out
 WILD_SHARE = 0.01  # of the records, at most: more of them are a group, not a slip
 INFLATION = 0.2  # of the variance, at least: less does no harm
 WORTH = 0.05  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
 
-_FOLDS, _JUDGED, _EPSILON, _CODEWORDS = 10, 2000, 5.0, 64
+_TAIL = 10  # records at least that a tail is told from
+_FOLDS, _EPSILON, _CODEWORDS = 10, 5.0, 64
+_JUDGED = 200_000  # cells that judge, of 300 to 2000 records
 
 
 class WildCell(NamedTuple):
@@ -60,10 +63,11 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
         X: the volunteers' records.
         task: a linear task says how much each attribute matters; to a model all that vary matter alike.
     """
+    if len(X) < FEWEST:
+        return X, []
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
-    linear = as_linear(task)
-    weights = np.diag(np.divide(1.0, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
+    weights = _weights(X, task, usual)
     # Standard deviations, not variances: squares of wild values overflow.
     matters = np.linalg.norm(weights, axis=0)
     seen, bounded = matters * _deviations(X), (matters * usual) ** 2
@@ -109,13 +113,12 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 
 
 def heaviest(X: Floats) -> list[WildCell]:
-    """Cells of X (N, n) that carry most of their attribute's variance. Two values are a category, however rare, and of
-    a few records one always stands out."""
-    if len(X) < 1 / WILD_SHARE:
+    """Cells of X (N, n) that carry most of their attribute's variance; rare values of sparse attributes do not count."""
+    if len(X) < FEWEST:
         return []
     shares = _variance_shares(X)
-    cells = [WildCell(int(r), int(c), float(shares[r, c])) for r, c in np.argwhere(shares > MOST_OF_IT)]
-    return [cell for cell in cells if len(np.unique(X[:, cell.column])) > 2]
+    shares[:, np.median(np.abs(X - np.median(X, axis=0)), axis=0) == 0] = 0.0
+    return [WildCell(int(r), int(c), float(shares[r, c])) for r, c in np.argwhere(shares > MOST_OF_IT)]
 
 
 def warn_of(
@@ -160,6 +163,15 @@ def warn_of(
     )
 
 
+def _weights(X: Floats, task: Task, usual: Floats) -> Floats:
+    """(m, n): what the task makes of records X. A model is taken to see every attribute in units of its `usual`
+    deviation (n,), but those in which hardly a record differs from the others, which tell no scale."""
+    if (linear := as_linear(task)) is not None:
+        return linear.K
+    told = (np.median(X, axis=0) != X).sum(axis=0) > _TAIL + WILD_SHARE * len(X)
+    return np.diag(np.divide(1.0, usual, out=np.zeros_like(usual), where=told & (usual > 0)))
+
+
 def _reach(distance: Floats, spread: float) -> float:
     """How far a tail may plausibly reach from the median, infinite where nothing is suspicious.
 
@@ -167,7 +179,7 @@ def _reach(distance: Floats, spread: float) -> float:
         distance: from the median, (N,), positive on this side.
         spread: the median distance on both sides, which makes small distances count alike.
     """
-    most, tail = max(1, int(WILD_SHARE * len(distance))), max(10, len(distance) // 20)
+    most, tail = max(1, int(WILD_SHARE * len(distance))), max(_TAIL, len(distance) // 20)
     ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
     logs = np.log(ordered[ordered + spread > 0] + spread)
     beyond = np.arange(1, min(most, len(logs) - 1) + 1)
@@ -211,7 +223,7 @@ def _variance_shares(X: Floats) -> Floats:
 def _helps(X: Floats, task: LinearTask, box: Box, rows: Integers) -> bool:
     """Whether bounding the records a code is fitted to helps held-out ones, in the median fold."""
     rng = np.random.default_rng(0)
-    picked = np.union1d(rows, rng.permutation(len(X))[:_JUDGED])
+    picked = np.union1d(rows, rng.permutation(len(X))[: int(np.clip(_JUDGED // X.shape[1], 300, 2000))])
     X = X[picked]
     fold = rng.permutation(len(X)) % min(_FOLDS, len(X))
     saved, gain = [], []

@@ -126,7 +126,7 @@ class Ball:
         length = np.linalg.norm(direction, axis=1, keepdims=True)
         outside = length > (self.radius / largest) * (1 - 1e-15)
         onto = direction / np.maximum(length, np.finfo(float).tiny) * (self.radius * (1 - 1e-15))
-        return np.where(outside, self.center + onto, X)
+        return np.asarray(np.where(outside, self.center + onto, X))
 
     def support(self, directions: Floats) -> Floats:
         """max over members x of u·x for every row u of `directions` (k, n) → (k,)."""
