@@ -139,6 +139,8 @@ def test_reports_are_whole_numbers() -> None:
 
 def test_volunteers_are_finite() -> None:
     assert as_volunteers([[1, 2], [3, 4]]).shape == (2, 2)
+    with pytest.raises(DataError, match="at least 3 volunteers"):
+        as_volunteers([[1, 2], [3, 4]], fewest=3)
     for bad in ([[1, None], [3, 4]], [[1, np.inf], [3, 4]], [[1, 2]], np.empty((3, 0))):
         with pytest.raises(DataError):
             as_volunteers(bad)

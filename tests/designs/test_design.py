@@ -38,9 +38,9 @@ def test_impossible_budgets(epsilon: object) -> None:
 @pytest.mark.parametrize(
     ("records", "says"),
     [
-        (np.empty((0, 3)), "two volunteers"),
-        (X[:1], "two volunteers"),
-        (np.empty((5, 0)), "two volunteers"),
+        (np.empty((0, 3)), "5 volunteers"),
+        (X[:1], "5 volunteers"),
+        (np.empty((5, 0)), "5 volunteers"),
         (np.where(np.arange(3) == 1, np.nan, X), "row 0, column 1 is nan"),
         (np.where(np.arange(3) == 2, np.inf, X), "column 2 is inf"),
         (np.ones((9, 3)), "identical"),
@@ -84,3 +84,29 @@ def test_options_that_do_not_exist() -> None:
         tv.design(X, TASK, epsilon=1.0, delta=1e-6)
     with pytest.raises(TaskError, match="LinearTask"):
         tv.design(X, "a task", epsilon=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["auto", "task_aware"])
+def test_a_given_domain_protects_the_design(method: str) -> None:
+    """One cell in the wrong unit is brought inside, and costs next to nothing."""
+    rng = np.random.default_rng(5)
+    records, fresh = rng.normal(size=(300, 5)), rng.normal(size=(20_000, 5))
+    wild = records.copy()
+    wild[120, 3] = 1e9
+    task, box = tv.LinearTask(np.diag([3.0, 2.0, 1.0, 1.0, 1.0])), tv.Box(-5, 5)
+    nothing = task.constant_loss(records, None, fresh, None)
+    gain, kept = (
+        nothing - tv.design(volunteers, task, epsilon=2.0, method=method, domain=box).loss(fresh).mean
+        for volunteers in (records, wild)
+    )
+    assert kept >= 0.95 * gain > 0
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("method", ["auto", "codebook", "task_aware"])
+def test_too_few_volunteers_are_told_how_many_it_takes(count: int, method: str) -> None:
+    if count < 5:
+        with pytest.raises(DataError, match="at least 5 volunteers"):
+            tv.design(X[:count], TASK, epsilon=1.0, method=method)
+    else:
+        assert np.isfinite(tv.design(X[:count], TASK, epsilon=1.0, method=method).loss(X[:count]).mean)

@@ -123,3 +123,8 @@ def test_domains_own_numbers_that_cannot_be_written_to() -> None:
     for array in (box.low, box.high, ball.center, points.records, ball.bounding_box.low):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 5.0
+
+
+def test_members_of_a_ball_stay_bit_for_bit() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    assert np.array_equal(tv.Ball(9.0, [0.1, 0.2, 0.3]).project(X), X)

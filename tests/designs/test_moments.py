@@ -35,6 +35,8 @@ def test_what_has_no_moments() -> None:
         Moments.of(np.ones((5, 2)), tv.LinearTask(np.eye(2)))
     with pytest.raises(TaskError, match="columns"):
         Moments.of(np.eye(3), tv.LinearTask(np.eye(2)))
+    with pytest.raises(DataError, match="units"):
+        Moments.of(np.diag([1e300, 1.0, 2.0]), tv.LinearTask(np.eye(3)))
 
 
 def test_no_more_latents_than_matter(volunteers: np.ndarray, task: tv.LinearTask) -> None:

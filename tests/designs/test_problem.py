@@ -8,6 +8,7 @@ from torch import nn
 
 import taskveil as tv
 from taskveil.designs import Problem
+from taskveil.designs.domain import Domain
 from taskveil.errors import DataError, DomainError, TaskError
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -18,12 +19,14 @@ MODEL = tv.ModelTask(nn.Linear(3, 1))
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"X": X[:1]}, DataError, "two volunteers"),
+        ({"X": X[:1]}, DataError, "5 volunteers"),
         ({"X": X[:, :2]}, TaskError, "takes 3 attributes"),
         ({"X": np.ones((9, 3))}, DataError, "identical"),
         ({"task": "sum"}, TaskError, "LinearTask"),
         ({"y": X[:9, 0]}, TaskError, "9 labels for 40"),
+        ({"X": X[:4]}, DataError, "5 volunteers"),
         ({"domain": tv.Box([0, 0], [1, 1])}, DomainError, "2 attributes"),
+        ({"domain": tv.Box(100, 101)}, DataError, "inside the domain, .* identical"),
         ({"latent_dim": 4}, TaskError, "between 1 and 3"),
     ],
 )
@@ -54,3 +57,22 @@ def test_only_linear_tasks_have_a_linear_theory() -> None:
     assert linear.moments.relevant == 2
     assert linear.most == 1
     assert linear.moments is linear.moments  # computed once for all budgets
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [tv.Box([-2.0] * 3, [2.0] * 3), tv.Ball(2.0, dim=3), tv.Points(np.clip(X[:20], -1, 1))],
+    ids=["box", "ball", "points"],
+)
+def test_volunteers_are_brought_inside_a_given_domain(domain: Domain) -> None:
+    wild = X.copy()
+    wild[3] = [1e9, -1e300, 7.0]
+    problem = Problem.of(wild, MODEL, domain=domain)
+    assert np.array_equal(problem.X, domain.project(wild))
+    members = (domain.project(X) == X).all(axis=1)
+    members[3] = False
+    assert np.array_equal(problem.X[members], X[members])
+
+
+def test_folds_may_hold_a_single_record() -> None:
+    assert len(Problem.of(X[:5], LINEAR).some(np.arange(5) == 2).X) == 1

@@ -113,7 +113,7 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 
 
 def heaviest(X: Floats) -> list[WildCell]:
-    """Cells of X (N, n) that carry most of their attribute's variance; rare values of sparse attributes do not count."""
+    """Cells of X (N, n) that carry most of their attribute's variance; rare values of sparse ones do not count."""
     if len(X) < FEWEST:
         return []
     shares = _variance_shares(X)

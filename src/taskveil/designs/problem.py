@@ -23,13 +23,14 @@ from taskveil.records import as_volunteers, column_names
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
 from taskveil.veil import Veil
 
-FEWEST = 4
-"""Volunteers a design needs at least: every choice holds some out, and the others must still differ."""
+FEWEST = 5
+"""Volunteers a design needs at least: "auto" holds some out, what it judges holds some of the others out, and two must
+be left to fit to."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """Volunteers' records X (N, n) that are not all identical, the task with their labels y, and where records may lie.
+    """Volunteers' records X (N, n), the task with their labels y, and where records may lie.
 
     All records lie inside the domain, as every user's will. The rest is what `taskveil.design` says: at most
     `latent_dim` numbers in a report, and where and how visibly to learn. Several linear tasks arrive as the one
@@ -43,10 +44,6 @@ class Problem:
     latent_dim: int | None = None
     device: str = "cpu"
     progress: bool = False
-
-    def __post_init__(self) -> None:
-        if np.ptp(self.X, axis=0).max() == 0:
-            raise DataError("all volunteers' records are identical: there is nothing to learn or to report.")
 
     @classmethod
     def of(
@@ -112,9 +109,11 @@ class Problem:
 
 
 def _inside(domain: Domain, records: Floats) -> Floats:
-    """The records as devices would see them."""
+    """The records as devices would see them, some of which must differ."""
+    if np.ptp(records, axis=0).max() == 0:
+        raise DataError("all volunteers' records are identical: there is nothing to learn or to report.")
     inside = domain.project(records)
-    if np.ptp(inside, axis=0).max() == 0 < np.ptp(records, axis=0).max():
+    if np.ptp(inside, axis=0).max() == 0:
         raise DataError(
             "brought inside the domain, all volunteers' records are identical: check that its units are the data's."
         )
