@@ -5,13 +5,14 @@ directions and noise would all follow it. Nothing in the sample can prove that i
 
 **Is it out of line with the others?** Beyond the k-th largest distance from the median, the log-distances of any tail
 that is no heavier than a power law (normal, exponential, lognormal, Pareto) have gaps that are exponential with at most
-the mean the tail itself shows. A gap that m others make less likely than `SUSPICION` is suspicious, where at most 1% of
+the mean the tail itself shows. A gap that m others make less likely than `SUSPICION` is suspicious, where at most 2% of
 the records lie beyond it and where the variance that the task sees would be a fifth larger. Such cells are brought to
 where the others' tail might plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
 
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
-ones as they are. A wild record that is itself held out would drown all comparison, so the folds vote: their median
-counts. Bounds are kept where they are worth at least 5% of the design's gain.
+ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
+small group of people who are far from the others keeps its place, where it can be served. Bounds are kept where they
+are worth at least 5% of the design's gain.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ SUSPICION, PLAUSIBLE = 0.01, 0.1
 as likely as the second."""
 
 FEWEST = 20  # records: of fewer, one always stands out
-WILD_SHARE = 0.01  # of the records, at most: more of them are a group, not a slip
+WILD_SHARE = 0.02  # of the records, at most: more of them are a group, not a slip
 INFLATION = 0.2  # of the variance, at least: less does no harm
+UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
 WORTH = 0.05  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
 
@@ -71,7 +73,7 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
     # Standard deviations, not variances: squares of wild values overflow.
     matters = np.linalg.norm(weights, axis=0)
     seen, bounded = matters * _deviations(X), (matters * usual) ** 2
-    harmful = seen > np.sqrt(bounded + INFLATION * np.maximum(bounded, bounded.mean()))
+    harmful = seen > np.sqrt(bounded + INFLATION * np.maximum(bounded, bounded.mean() / 4))
     box = Box(np.where(harmful, inner.low, X.min(axis=0)), np.where(harmful, inner.high, X.max(axis=0)))
     cells = outside(X, box)
     if not cells or not _helps(X, LinearTask(weights), box, rows=np.unique([cell.row for cell in cells])):
@@ -191,7 +193,7 @@ def _reach(distance: Floats, spread: float) -> float:
     slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
     gap = beyond * (logs[beyond - 1] - logs[beyond])
     # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m.
-    threshold = _quantile(SUSPICION, others) * slope
+    threshold = _quantile(SUSPICION / np.exp2(beyond), others) * slope  # halved for each, all places together err as often
     wild = np.flatnonzero(gap > np.maximum(threshold, 1e-9))
     if len(wild) == 0:
         return np.inf
@@ -200,7 +202,7 @@ def _reach(distance: Floats, spread: float) -> float:
     return float(np.exp(reach) - spread)
 
 
-def _quantile(chance: float, others: Integers) -> Floats:
+def _quantile(chance: float | Floats, others: Integers) -> Floats:
     """c with (1 + c/m)^−m = chance for every m; without others to compare with, any gap will do."""
     m = np.maximum(others, 1)
     return np.where(others > 0, m * (chance ** (-1.0 / m) - 1.0), 0.0)
@@ -221,25 +223,26 @@ def _variance_shares(X: Floats) -> Floats:
 
 @one_thread()
 def _helps(X: Floats, task: LinearTask, box: Box, rows: Integers) -> bool:
-    """Whether bounding the records a code is fitted to helps held-out ones, in the median fold."""
+    """Whether bounding the records that a code is fitted to helps held-out ones, beyond reason wild ones left out."""
     rng = np.random.default_rng(0)
     picked = np.union1d(rows, rng.permutation(len(X))[: int(np.clip(_JUDGED // X.shape[1], 300, 2000))])
     X = X[picked]
     fold = rng.permutation(len(X)) % min(_FOLDS, len(X))
-    saved, gain = [], []
+    far = UNFORESEEN * (box.high - box.low)
+    foreseeable = ((box.low - far <= X) & (box.high + far >= X)).all(axis=1)
+    saved = gain = 0.0
     for f in range(fold.max() + 1):
-        rest, held = X[fold != f], X[fold == f]
+        rest, held = X[fold != f], X[(fold == f) & foreseeable]
         bounded = box.project(rest)
-        with np.errstate(all="ignore"):  # a held-out wild record may cost more than there are numbers for
-            with_bounds = _held_out_loss(bounded, held, task)
-            saved.append(_held_out_loss(rest, held, task) - with_bounds)
-            gain.append(task.losses(np.broadcast_to(bounded.mean(axis=0), held.shape), held).mean() - with_bounds)
-    votes = ~np.isnan(saved)
-    return bool(votes.any() and np.median(np.array(saved)[votes]) > WORTH * max(np.nanmedian(gain), 0.0))
+        with_bounds = _held_out_loss(bounded, held, task)
+        with np.errstate(all="ignore"):  # what is wild may have no square
+            saved += _held_out_loss(rest, held, task) - with_bounds
+        gain += float(task.losses(np.broadcast_to(bounded.mean(axis=0), held.shape), held).sum()) - with_bounds
+    return saved > WORTH * max(gain, 0.0)
 
 
 def _held_out_loss(rest: Floats, held: Floats, task: LinearTask) -> float:
-    """The mean expected loss on held-out records of a small codebook for the others; infinite where there is none."""
+    """The summed expected loss on held-out records of a small codebook for the others; infinite where there is none."""
     try:
         moments = Moments.of(rest, task)
     except DataError:
@@ -253,9 +256,10 @@ def _held_out_loss(rest: Floats, held: Floats, task: LinearTask) -> float:
     choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
     code = choice.fit(latents, _EPSILON, np.random.default_rng(0))
     reach = REACH * np.abs(latents).max(axis=0)
-    inside = np.clip(np.clip(held, rest.min(axis=0), rest.max(axis=0)) - moments.mean, -1e300, 1e300)
+    inside = np.clip(held, rest.min(axis=0), rest.max(axis=0)) - moments.mean
     distance = squared_distances(np.clip(inside @ into.T, -reach, reach)[:, : choice.dim], code.codewords)
     back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
     losses = task.pairwise_losses(code.codewords @ back[:, : choice.dim].T + moments.mean, held)
-    nearest = np.take_along_axis(losses, distance.argmin(axis=1)[:, None], axis=1)[:, 0]
-    return float((code.response.extra * nearest + code.response.base * losses.sum(axis=1)).mean())
+    nearest = np.take_along_axis(losses, distance.argmin(axis=1)[:, None], axis=1)
+    total = float(code.response.extra * nearest.sum() + code.response.base * losses.sum())
+    return total if np.isfinite(total) else np.inf
