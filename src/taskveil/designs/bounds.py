@@ -12,7 +12,7 @@ where the others' tail might plausibly reach (`PLAUSIBLE`), and no closer: a tai
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
 ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
 small group of people who are far from the others keeps its place, where it can be served. Bounds are kept where they
-are worth at least 5% of the design's gain.
+are worth at least 1% of the design's gain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FEWEST = 20  # records: of fewer, one always stands out
 WILD_SHARE = 0.02  # of the records, at most: more of them are a group, not a slip
 INFLATION = 0.2  # of the variance, at least: less does no harm
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
-WORTH = 0.05  # of the gain, at least: less is no reason to change a record
+WORTH = 0.01  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
 
 _TAIL = 10  # records at least that a tail is told from
@@ -63,17 +63,22 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
 
     Args:
         X: the volunteers' records.
-        task: a linear task says how much each attribute matters; to a model all that vary matter alike.
+        task: a linear task says how much each attribute matters; to a model all that vary matter alike, each in units
+            of its usual deviation.
     """
     if len(X) < FEWEST:
         return X, []
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
-    weights = _weights(X, task, usual)
+    # An attribute in which hardly a record differs from the others tells no scale.
+    told = (np.median(X, axis=0) != X).sum(axis=0) > _TAIL + WILD_SHARE * len(X)
+    linear = as_linear(task)
+    weights = np.diag(np.divide(told, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
     # Standard deviations, not variances: squares of wild values overflow.
     matters = np.linalg.norm(weights, axis=0)
     seen, bounded = matters * _deviations(X), (matters * usual) ** 2
-    harmful = seen > np.sqrt(bounded + INFLATION * np.maximum(bounded, bounded.mean() / 4))
+    inflated = bounded + INFLATION * np.maximum(bounded, bounded.mean() / 4)
+    harmful = seen > np.sqrt(np.where(told, inflated, bounded.sum()))
     box = Box(np.where(harmful, inner.low, X.min(axis=0)), np.where(harmful, inner.high, X.max(axis=0)))
     cells = outside(X, box)
     if not cells or not _helps(X, LinearTask(weights), box, rows=np.unique([cell.row for cell in cells])):
@@ -165,15 +170,6 @@ def warn_of(
     )
 
 
-def _weights(X: Floats, task: Task, usual: Floats) -> Floats:
-    """(m, n): what the task makes of records X. A model is taken to see every attribute in units of its `usual`
-    deviation (n,), but those in which hardly a record differs from the others, which tell no scale."""
-    if (linear := as_linear(task)) is not None:
-        return linear.K
-    told = (np.median(X, axis=0) != X).sum(axis=0) > _TAIL + WILD_SHARE * len(X)
-    return np.diag(np.divide(1.0, usual, out=np.zeros_like(usual), where=told & (usual > 0)))
-
-
 def _reach(distance: Floats, spread: float) -> float:
     """How far a tail may plausibly reach from the median, infinite where nothing is suspicious.
 
@@ -193,7 +189,9 @@ def _reach(distance: Floats, spread: float) -> float:
     slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
     gap = beyond * (logs[beyond - 1] - logs[beyond])
     # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m.
-    threshold = _quantile(SUSPICION / np.exp2(beyond), others) * slope  # halved for each, all places together err as often
+    threshold = (
+        _quantile(SUSPICION / np.exp2(beyond), others) * slope
+    )  # halved for each, all places together err as often
     wild = np.flatnonzero(gap > np.maximum(threshold, 1e-9))
     if len(wild) == 0:
         return np.inf
