@@ -96,6 +96,10 @@ class WildRecordWarning(UserWarning):
     done."""
 
 
+class NothingToReportWarning(UserWarning):
+    """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
+
+
 class MissingExtraError(TaskveilError, ImportError):
     """A package that this install was made without. The message is one line with the command that brings it."""
 

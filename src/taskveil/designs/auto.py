@@ -1,21 +1,39 @@
-"""`method="auto"`: try the designers that fit, judge them on held-out volunteers, keep the best for each budget."""
+"""`method="auto"`: try the designers that fit, judge them on held-out volunteers, keep the best for each budget.
+
+A choice among estimates is itself uncertain, so every step away from the usual needs evidence: another method than the
+first must win by a standard error of the paired difference, and the winner must be worth more than saying nothing.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.folds import folds_of, originals
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.threads import one_thread
-from taskveil.losses import Considered
-from taskveil.tasks import Task
+from taskveil.errors import DataError, NothingToReportWarning
+from taskveil.losses import Considered, expected_losses
+from taskveil.tasks import Task, take_labels
 from taskveil.veil import Veil
 
-FOLDS = 3
-MANY = 2000
-"""From here on one held-out third says enough."""
+FOLDS = 5
+MANY, FOLDS_OF_MANY = 2000, 3
+"""From so many volunteers on, one held-out third says enough."""
+
+AHEAD = 1.0
+"""Standard errors by which a method must beat those before it in the list."""
+
+WORTH = 0.0
+"""Standard errors by which a method must beat saying nothing."""
+
+BEHIND = 3.0
+"""Standard errors behind the leader at which a method is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +41,14 @@ class Best:
     """The best of several designers, for every budget by itself; `veil.considered` says what was seen.
 
     Every fold of the volunteers is judged by veils designed on the others, so no part of the choice sees its own data;
-    the designer of least expected loss is then given all volunteers. A single one that fits needs no judging.
+    the designer chosen is then given all volunteers. A single one that fits needs no judging.
+
+    `candidates` come in the order of preference; `otherwise` is taken, with a warning, where none is better than it.
     """
 
     name: str
     candidates: tuple[Designer, ...]
+    otherwise: Designer | None = None
 
     def why_not(self, task: Task) -> str | None:
         """Why none of the designers serves the task; None if one does."""
@@ -44,41 +65,106 @@ class Best:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed, each as soon as it is there."""
         fitting = self._fitting(problem.task)
+        everyone = fitting if self.otherwise is None else [*fitting, self.otherwise]
         for seed in seeds:
-            if len(fitting) == 1:
-                yield from fitting[0].designs(problem, epsilons, [seed])
+            if len(everyone) == 1:
+                yield from everyone[0].designs(problem, epsilons, [seed])
                 continue
-            seen = held_out_losses(fitting, problem, epsilons, seed)
-            for designer in fitting:
+            judged = judge(everyone, problem, epsilons, seed)
+            seen = {epsilon: judged[epsilon].considered(fitting, self.otherwise) for epsilon in epsilons}
+            for designer in everyone:
                 won = [epsilon for epsilon in epsilons if seen[epsilon][0].method == designer.name]
-                if won:
-                    for epsilon, _, veil in designer.designs(problem, won, [seed]):
-                        yield epsilon, seed, replace(veil, considered=seen[epsilon])
+                for epsilon, _, veil in designer.designs(problem, won, [seed]) if won else ():
+                    if designer is self.otherwise:
+                        warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=2)
+                    yield epsilon, seed, replace(veil, considered=seen[epsilon])
 
     def _fitting(self, task: Task) -> list[Designer]:
         return [designer for designer in self.candidates if designer.why_not(task) is None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What was seen at one budget: by method, the expected loss of every volunteer (N,), NaN where not judged."""
+
+    originals: Integers
+    losses: dict[str, Floats] = field(default_factory=dict)
+
+    def lead(self, one: str, other: str) -> tuple[float, float]:
+        """By how much the loss of `one` is below that of `other`, on the volunteers both were judged on, and the
+        standard error of that: copies of a record are one witness."""
+        gap = self.losses[other] - self.losses[one]
+        both = ~np.isnan(gap)
+        mean = float(gap[both].mean()) if both.any() else 0.0
+        _, witness = np.unique(self.originals[both], return_inverse=True)
+        count = int(witness.max(initial=-1)) + 1
+        if count < 2:
+            return mean, abs(mean)
+        around = np.bincount(witness, weights=gap[both] - mean)
+        return mean, math.sqrt(count / (count - 1) * float((around**2).sum())) / int(both.sum())
+
+    def still_open(self, names: Sequence[str]) -> list[str]:
+        """Those of the methods, judged on the same volunteers, that are not clearly behind the leader."""
+        leader = min(names, key=lambda name: float(np.nanmean(self.losses[name])))
+        leads = {name: self.lead(leader, name) for name in names}
+        return [name for name in names if leads[name][0] <= BEHIND * leads[name][1]]
+
+    def considered(self, candidates: Sequence[Designer], otherwise: Designer | None) -> tuple[Considered, ...]:
+        """All methods, the chosen one first, then by their loss."""
+        chosen = candidates[0].name
+        for designer in candidates[1:]:
+            lead, error = self.lead(designer.name, chosen)
+            chosen = designer.name if lead > AHEAD * error else chosen
+        if otherwise is not None:
+            lead, error = self.lead(chosen, otherwise.name)
+            chosen = chosen if lead > WORTH * error else otherwise.name
+        least = float(np.nanmean(self.losses[chosen]))
+        entries = []
+        for name in self.losses:
+            behind, error = self.lead(chosen, name)
+            entries.append(Considered(method=name, held_out_loss=least + behind, standard_error=error))
+        return tuple(sorted(entries, key=lambda entry: (entry.method != chosen, entry.held_out_loss)))
+
+
 @one_thread()
-def held_out_losses(
-    designers: Sequence[Designer], problem: Problem, epsilons: Sequence[float], seed: int
-) -> dict[float, tuple[Considered, ...]]:
-    """For every budget the designers' expected losses on volunteers they were not given, the least first."""
-    fold = np.random.default_rng(seed).permutation(len(problem.X)) % FOLDS
-    judged = range(1) if len(problem.X) >= MANY else range(FOLDS)
-    total = {(epsilon, designer.name): 0.0 for epsilon in epsilons for designer in designers}
-    for designer in designers:
-        for f in judged:
-            rest, held = problem.some(fold != f), problem.some(fold == f)
-            for epsilon, _, veil in designer.designs(rest, epsilons, [seed]):
-                total[epsilon, designer.name] += float(veil.losses(held.X, held.y).sum())
-    count = int(np.isin(fold, judged).sum())
-    return {
-        epsilon: tuple(
-            sorted(
-                (Considered(method=d.name, held_out_loss=float(total[epsilon, d.name] / count)) for d in designers),
-                key=lambda entry: entry.held_out_loss,
-            )
-        )
+def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[float], seed: int) -> dict[float, Judged]:
+    """For every budget the designers' expected losses on volunteers they were not given.
+
+    Fold by fold; who is clearly behind at a budget is not asked again, and nobody once one is left. Expectations that
+    have no formula are simulated from the seed, with the same numbers for all.
+    """
+    count = len(problem.X)
+    many = count >= MANY
+    fold = folds_of(problem.X, FOLDS_OF_MANY if many else min(FOLDS, count), np.random.default_rng(seed))
+    names = [designer.name for designer in designers]
+    witnesses = originals(problem.X)
+    judged = {
+        epsilon: Judged(originals=witnesses, losses={name: np.full(count, np.nan) for name in names})
         for epsilon in epsilons
     }
+    running = dict.fromkeys(epsilons, names)
+    for part in range(1 if many else int(fold.max()) + 1):
+        held = fold == part
+        try:
+            rest = problem.some(~held)
+        except DataError:  # all alike: nothing can be designed for them
+            continue
+        X, y = problem.X[held], take_labels(problem.task, problem.y, held)
+        for designer in designers:
+            asked = [epsilon for epsilon in epsilons if designer.name in running[epsilon]]
+            for epsilon, _, veil in designer.designs(rest, asked, [seed]) if asked else ():
+                rng = np.random.default_rng(seed)
+                losses, _ = expected_losses(veil.device, veil.decoder, problem.task, X, y, rng=rng)
+                judged[epsilon].losses[designer.name][held] = losses
+        for epsilon, names_left in running.items():
+            left = judged[epsilon].still_open(names_left) if names_left else []
+            running[epsilon] = left if len(left) > 1 else []
+    return judged
+
+
+def _nothing_helps(epsilon: float) -> str:
+    return (
+        f"with these volunteers no design for ε = {epsilon:g} serves the task better than one answer for everybody, so "
+        "this veil's reports say nothing and nobody's budget is spent. More volunteers, a larger budget or a model that "
+        'predicts better can change that; veil.considered holds the losses, and method="codebook" insists.'
+    )

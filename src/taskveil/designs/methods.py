@@ -13,12 +13,15 @@ from taskveil.designs.auto import Best
 from taskveil.designs.codebooks.linear import codebook
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.moments import LinearProblem
+from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import BudgetError, TaskError
 from taskveil.tasks import LinearTask, ModelTask, Task, as_linear
 from taskveil.veil import Veil
 
-MethodName = Literal["auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+MethodName = Literal[
+    "auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing"
+]
 Method = MethodName | Designer
 """What `method` may be: a name of the table, or a designer of your own."""
 
@@ -107,9 +110,10 @@ class CodebookDesigner:
 
 _CODEBOOK = CodebookDesigner(name="codebook")
 _TASK_AWARE = LaplaceDesigner(name="task_aware", linear=closed_form.task_aware)
+_NOTHING = NothingDesigner(name="nothing")
 
 DESIGNERS: dict[str, Designer] = {
-    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE)),
+    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE), otherwise=_NOTHING),
     "codebook": _CODEBOOK,
     "task_aware": _TASK_AWARE,
     "task_agnostic": LaplaceDesigner(name="task_agnostic", linear=baselines.task_agnostic),
@@ -117,6 +121,7 @@ DESIGNERS: dict[str, Designer] = {
     "matrix_factorization": LaplaceDesigner(
         name="matrix_factorization", linear=baselines.matrix_factorization, for_models=False
     ),
+    "nothing": _NOTHING,
 }
 
 

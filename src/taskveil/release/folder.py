@@ -141,7 +141,10 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "columns": device.columns,
             "units": device.units,
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
-            "considered": unpack(server["considered"], arrays, SERVER_KINDS, tuple),
+            # Releases of 0.1 do not say how sure the choice was.
+            "considered": unpack(
+                [{"standard_error": 0.0, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple
+            ),
         }
         if parts["task"] is not None:
             parts["task"].check_width(device.encoder.width)

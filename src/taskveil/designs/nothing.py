@@ -1,0 +1,83 @@
+"""`method="nothing"`: reports that say nothing, answered alike for everybody. What every design has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.client.regions import BoxRegion
+from taskveil.decoders import CodewordDecoder
+from taskveil.designs.problem import Problem
+from taskveil.tasks import LinearTask, ModelTask, Task
+from taskveil.tasks.costs import OwnLoss
+from taskveil.veil import Veil
+
+LEAST_EPSILON = 2.0**-36
+"""The budget such a report states: it spends none, but a release must state one above zero."""
+
+_CANDIDATES = 256  # about so many volunteers' records are tried where the best constant answer has no formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class NothingDesigner:
+    """A fair coin for a report, whatever the record, and the one answer that is best for all volunteers."""
+
+    name: str
+
+    def why_not(self, task: Task) -> None:  # noqa: ARG002 - one answer can always be given
+        """It serves every task."""
+        return
+
+    def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the seed only starts a search, which ends much alike
+        """One seed is enough."""
+        return False
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed; the budget is left unspent."""
+        for seed in seeds:
+            answer = constant_record(problem, seed)
+            yield from ((epsilon, seed, self._veil(problem, answer, epsilon)) for epsilon in epsilons)
+
+    def _veil(self, problem: Problem, answer: Floats, epsilon: float) -> Veil:
+        box, width = problem.domain.bounding_box, problem.X.shape[1]
+        none = np.zeros((1, width), dtype=np.int64)
+        encoder = LinearEncoder(low=box.low, high=box.high, weights=none, offset=none[:, 0], step=np.ones(1))
+        scores = np.zeros((2, 1), dtype=np.int64)
+        stage = Stage(
+            vectors=scores,
+            offsets=scores[:, 0],
+            shifts=scores,
+            response=Response.calibrated(size=2, favoured=1, epsilon=min(epsilon, LEAST_EPSILON)),
+        )
+        return Veil(
+            encoder=encoder,
+            mechanism=Codebook(region=BoxRegion(step=1.0, low=none[0, :1], high=none[0, :1] + 1), stages=(stage,)),
+            decoder=CodewordDecoder(codewords=np.stack([answer, answer]), sizes=np.array([2])),
+            task=problem.task,
+            method=self.name,
+        )
+
+
+def constant_record(problem: Problem, seed: int) -> Floats:
+    """The record (n,) whose answer serves all volunteers best: exactly for a linear task; for a model the record whose
+    answer comes nearest to the best constant one; for several models, and for a loss of one's own, the best of the
+    volunteers' records and their mean."""
+    X, y, task = problem.X, problem.y, problem.task
+    if isinstance(task, LinearTask):
+        return np.asarray(X.mean(axis=0))
+    if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
+        from taskveil.designs.codebooks.answers import realise
+
+        outputs = task.cost.best_constant(task.truth(X, y), lambda: task.predict(X))
+        wanted = task.cost.answers(outputs[None])
+        (answer,) = realise(task, task.cost, wanted, X, rng=np.random.default_rng(seed), device=problem.device)
+        return np.asarray(answer)
+    candidates = np.vstack([X[:: max(1, len(X) // _CANDIDATES)], X.mean(axis=0)])
+    return np.asarray(candidates[task.pairwise_losses(candidates, X, y).mean(axis=0).argmin()])
