@@ -9,9 +9,11 @@ import pytest
 
 import releases
 import taskveil as tv
+from taskveil import losses
+from taskveil.client import entropy
 from taskveil.errors import FewRecordsWarning
 from taskveil.intervals import interval
-from taskveil.losses import Loss, warn_of_few
+from taskveil.losses import Loss, expected_losses, warn_of_few
 
 RECORDS = 12
 DRAWS = 4000
@@ -67,3 +69,41 @@ def test_a_mean_that_few_records_carry_is_said_to_whoever_asked() -> None:
     for harmless in (losses[1:20], np.random.default_rng(0).exponential(size=400), np.ones(400), np.zeros(400)):
         warn_of_few(harmless)  # every warning is an error here
     Loss.of(losses, exact=True)
+
+
+@pytest.mark.parametrize("name", ["laplace_box", "laplace_sign_hidden", "codebook", "codebook_stages", "lattice"])
+def test_simulated_reports_have_the_mechanisms_probabilities(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Design time draws from a seed, without the device's entropy; its reports must be worth what real ones are."""
+    device = releases.devices()[name]
+    veil = releases.veil(device.encoder, device.mechanism)
+    low, high = device.encoder.low, device.encoder.high
+    X = np.repeat(low + np.random.default_rng(0).random((2, len(low))) * (high - low), 1500, axis=0)
+    latents = device.encoder(X)
+    real = veil.decoder(veil.mechanism.values(veil.mechanism(latents)))
+    monkeypatch.setattr(entropy, "system_bytes", None)
+    drawn = [losses._simulated(veil.mechanism, latents, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()
+    assert veil.mechanism.possible(drawn[0]).all()
+    simulated = veil.decoder(veil.mechanism.values(drawn[0]))
+    for person in (slice(0, 1500), slice(1500, 3000)):
+        for power in (1, 2):  # means and spreads
+            a, b = (values[person] - real[person].mean(axis=0) for values in (real, simulated))
+            error = np.hypot((a**power).std(axis=0), (b**power).std(axis=0)) / math.sqrt(1500)
+            assert (np.abs((a**power).mean(axis=0) - (b**power).mean(axis=0)) <= 6 * error + 1e-12).all()
+
+
+def test_expectations_without_a_formula_are_the_same_for_the_same_seed() -> None:
+    device = releases.devices()["codebook_stages"]
+    veil = releases.veil(device.encoder, device.mechanism)
+    X = np.zeros((50, device.encoder.width))
+
+    def simulated(seed: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        found, exact = expected_losses(veil.device, veil.decoder, veil.task, X, None, rng=rng)
+        assert not exact
+        return found
+
+    np.testing.assert_array_equal(simulated(0), simulated(0))
+    assert (simulated(0) != simulated(1)).any()
+    assert simulated(0).mean() == pytest.approx(veil.loss(X).mean, rel=0.1)

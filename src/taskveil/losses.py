@@ -165,7 +165,7 @@ def _simulated(mechanism: Mechanism, latents: Floats, rng: np.random.Generator) 
             # Two geometric variables differ by a discrete Laplace one.
             k = mechanism.region.enforce(latents)
             one, other = rng.geometric(-math.expm1(-1.0 / mechanism.scale), size=(2, *k.shape))
-            return np.clip(k + one - other, mechanism.layout.low, mechanism.layout.high)
+            return np.asarray(np.clip(k + one - other, mechanism.layout.low, mechanism.layout.high))
         case Codebook():
             k = mechanism.region.enforce(latents)
             reports = np.empty((len(k), len(mechanism.stages)), dtype=np.int64)

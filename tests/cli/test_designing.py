@@ -29,6 +29,15 @@ def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     assert veil.units is None
 
 
+def test_design_says_what_it_chose_from(csv: Path, tmp_path: Path) -> None:
+    shown = run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2")
+    lines = [line for line in shown.splitlines() if "held out" in line]
+    considered = tv.Veil.load(tmp_path / "r").considered
+    assert [line.split()[0] for line in lines] == [entry.method for entry in considered]
+    assert "(chosen)" in lines[0]
+    assert all("±" in line for line in lines[1:])
+
+
 def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
     run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2", "--unit", "a=kW", "--unit", "c=m3")
     assert tv.Veil.load(tmp_path / "r").units == ("kW", "", "m3", "", "", "")

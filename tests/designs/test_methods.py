@@ -58,11 +58,11 @@ def test_who_serves_which_task() -> None:
     gradient = {"task_aware", "task_agnostic", "privacy_agnostic"}
     for task, serving in (
         (LINEAR, set(DESIGNERS)),
-        (MODEL, {"auto", "codebook", *gradient}),
-        (forest, {"auto", "codebook"}),
-        (own_loss, {"auto", *gradient}),
-        (several, {"auto", *gradient}),
-        (tv.MultiTask([(forest, 1.0)]), set()),
+        (MODEL, {"auto", "codebook", "nothing", *gradient}),
+        (forest, {"auto", "codebook", "nothing"}),
+        (own_loss, {"auto", "nothing", *gradient}),
+        (several, {"auto", "nothing", *gradient}),
+        (tv.MultiTask([(forest, 1.0)]), {"nothing"}),
     ):
         assert {name for name, designer in DESIGNERS.items() if designer.why_not(task) is None} == serving
 

@@ -23,7 +23,10 @@ def design(
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     method: Annotated[
-        str, typer.Option(help="auto, codebook, task_aware, task_agnostic, privacy_agnostic or matrix_factorization.")
+        str,
+        typer.Option(
+            help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization or nothing."
+        ),
     ] = "auto",
     weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
@@ -49,11 +52,16 @@ def design(
         "epsilon": veil.guarantee.epsilon,
         "loss": loss,
         "method": veil.method,
+        "considered": [dataclasses.asdict(entry) for entry in veil.considered],
     }
     if as_json:
         typer.echo(json.dumps(result))
     else:
         console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss:.6g}")
+        for entry in veil.considered:
+            lead = entry.held_out_loss - veil.considered[0].held_out_loss
+            behind = f"{lead:+.2g} ± {entry.standard_error:.2g}" if entry.method != veil.method else "chosen"
+            console.print(f"  {entry.method} on volunteers held out: {entry.held_out_loss:.6g} ({behind})")
         console.print(f"Release written to {folder}")
 
 

@@ -39,8 +39,9 @@ def design(
         epsilon: the budget of one report. Smaller is more private.
         y: the volunteers' labels for a task that is a model; without them the model's own answers are the truth.
         delta: must be 0 here; every design so far is purely ε-LDP.
-        method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better; the others are
-            what they are compared with. Or a `Designer` of your own.
+        method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better, or "nothing",
+            with a NothingToReportWarning, where neither beats one answer for everybody; the others are what they are
+            compared with. Or a `Designer` of your own.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
             the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.folds import folds_of, originals
+from taskveil.designs.folds import folds_of, people
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, NothingToReportWarning
@@ -87,20 +87,20 @@ class Best:
 class Judged:
     """What was seen at one budget: by method, the expected loss of every volunteer (N,), NaN where not judged."""
 
-    originals: Integers
+    person: Integers
     losses: dict[str, Floats] = field(default_factory=dict)
 
     def lead(self, one: str, other: str) -> tuple[float, float]:
         """By how much the loss of `one` is below that of `other`, on the volunteers both were judged on, and the
-        standard error of that: copies of a record are one witness."""
+        standard error of that: copies of a record are one person."""
         gap = self.losses[other] - self.losses[one]
         both = ~np.isnan(gap)
         mean = float(gap[both].mean()) if both.any() else 0.0
-        _, witness = np.unique(self.originals[both], return_inverse=True)
-        count = int(witness.max(initial=-1)) + 1
+        _, place = np.unique(self.person[both], return_inverse=True)
+        count = int(place.max(initial=-1)) + 1
         if count < 2:
             return mean, abs(mean)
-        around = np.bincount(witness, weights=gap[both] - mean)
+        around = np.bincount(place, weights=gap[both] - mean)
         return mean, math.sqrt(count / (count - 1) * float((around**2).sum())) / int(both.sum())
 
     def still_open(self, names: Sequence[str]) -> list[str]:
@@ -133,14 +133,12 @@ def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[fl
     Fold by fold; who is clearly behind at a budget is not asked again, and nobody once one is left. Expectations that
     have no formula are simulated from the seed, with the same numbers for all.
     """
-    count = len(problem.X)
+    count, person = len(problem.X), people(problem.X)
     many = count >= MANY
-    fold = folds_of(problem.X, FOLDS_OF_MANY if many else min(FOLDS, count), np.random.default_rng(seed))
+    fold = folds_of(person, FOLDS_OF_MANY if many else min(FOLDS, count), np.random.default_rng(seed))
     names = [designer.name for designer in designers]
-    witnesses = originals(problem.X)
     judged = {
-        epsilon: Judged(originals=witnesses, losses={name: np.full(count, np.nan) for name in names})
-        for epsilon in epsilons
+        epsilon: Judged(person=person, losses={name: np.full(count, np.nan) for name in names}) for epsilon in epsilons
     }
     running = dict.fromkeys(epsilons, names)
     for part in range(1 if many else int(fold.max()) + 1):
@@ -165,6 +163,6 @@ def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[fl
 def _nothing_helps(epsilon: float) -> str:
     return (
         f"with these volunteers no design for ε = {epsilon:g} serves the task better than one answer for everybody, so "
-        "this veil's reports say nothing and nobody's budget is spent. More volunteers, a larger budget or a model that "
-        'predicts better can change that; veil.considered holds the losses, and method="codebook" insists.'
+        "this veil's reports say nothing and nobody's budget is spent. More volunteers, a larger budget or a model "
+        'that predicts better can change that; veil.considered holds the losses, and method="codebook" insists.'
     )

@@ -9,27 +9,28 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 
-MANY_KINDS = 20
+MANY_PEOPLE = 20
 """So many different records at least, or they are categories, which people share without being copies."""
 
 
-def folds_of(X: Floats, folds: int, rng: np.random.Generator) -> Integers:
-    """The part, from 0 to `folds` − 1, of every record (N,): at random, as good as equal in size, copies together."""
-    return np.asarray((rng.permutation(len(X)) % folds)[originals(X)])
+def folds_of(person: Integers, folds: int, rng: np.random.Generator) -> Integers:
+    """The part, from 0 to `folds` − 1, of every record (N,), at random: all records of one `person` (N,) in the same.
+    Parts are as good as equal, counted in people."""
+    return np.asarray((rng.permutation(int(person.max()) + 1) % folds)[person])
 
 
-def originals(X: Floats) -> Integers:
-    """For every record (N,) the number of the first one that it is a copy of: its own where it is none.
+def people(X: Floats) -> Integers:
+    """Whose record each of X (N, n) is: numbers (N,) from 0 in the order of appearance, the same for copies.
 
-    Identical records are copies where one attribute tells (nine in ten of) the different records apart, as measured
-    values do. Where every attribute is shared by different records, being identical is natural: two people who gave
-    the same few answers are two people.
+    Identical records are copies of one person's where some attribute alone tells nine in ten of the different records
+    apart, as measured values do. Where people share the values of every attribute, being identical is natural: two who
+    gave the same few answers are two.
     """
-    first: dict[bytes, int] = {}
-    numbers = np.array([first.setdefault(row.tobytes(), place) for place, row in enumerate(X + 0.0)])  # −0 is 0
-    kinds = X[list(first.values())]
     alone = np.arange(len(X))
-    if not MANY_KINDS <= len(kinds) < len(X):
+    number: dict[bytes, int] = {}
+    person = np.array([number.setdefault(row.tobytes(), len(number)) for row in X + 0.0])  # + 0: minus zero is zero
+    if not MANY_PEOPLE <= len(number) < len(X):
         return alone
-    telling = max(len(np.unique(column)) for column in kinds.T)
-    return numbers if telling >= 0.9 * len(kinds) else alone
+    _, first = np.unique(person, return_index=True)
+    telling = max(len(np.unique(column)) for column in X[first].T)
+    return person if telling >= 0.9 * len(number) else alone

@@ -9,11 +9,11 @@ from torch import nn
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.mechanisms import Response
-from taskveil.designs.codebooks import predictor
-from taskveil.designs.codebooks.model import Sample, lloyd, model_codebooks
+from taskveil.designs.codebooks import model, predictor
+from taskveil.designs.codebooks.model import Sample, _choose, _expected, lloyd, model_codebooks
 from taskveil.designs.domain import Points
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import CrossEntropy
+from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))
@@ -100,6 +100,36 @@ def test_alternation_calibrates_answers_to_the_channel() -> None:
         response = Response.calibrated(size=2, favoured=1, epsilon=epsilon)
         _, wanted = lloyd(sample, response, np.array([[0.6, 0.4], [0.4, 0.6]]))
         assert np.ptp(wanted[:, 0]) == pytest.approx(spread, abs=0.1)
+
+
+def test_a_class_that_no_volunteer_has_stays_possible() -> None:
+    """Whoever has it would otherwise cost as much as the answers are small: ten million to one."""
+    truth = np.eye(3)[LABEL]
+    sample = Sample(predicted=0.98 * truth + 1e-8, truth=truth, cost=CrossEntropy())
+    response = Response.calibrated(size=2, favoured=1, epsilon=4.0)
+    start = np.array([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0]])
+    _, wanted = lloyd(sample, response, start)
+    np.testing.assert_allclose(wanted[:, 2], 1 / (len(truth) + 1), rtol=1e-3)
+    everyone = Sample(predicted=sample.predicted[:, :2], truth=truth[:, :2], cost=CrossEntropy())
+    _, of_two = lloyd(everyone, response, start[:, :2])
+    np.testing.assert_allclose(wanted[:, :2] / of_two, len(truth) / (len(truth) + 1), rtol=1e-4)
+
+
+def test_copies_are_held_out_together_when_k_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predictions that memorised: they tell copies apart from all else, and nothing about anybody new."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(40), 8)
+    truth = rng.normal(size=(40, 1))[person]
+    held: list[np.ndarray] = []
+
+    def watched(sample: Sample, *rest: object) -> np.ndarray:
+        held.append(sample.truth)
+        return _expected(sample, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model, "_expected", watched)
+    _choose(Sample(predicted=truth, truth=truth, cost=SquaredError()), person, 3.0, rng)
+    # Each fold's held-out values are those of eight whole people, eight times each.
+    assert {tuple(np.unique(values, return_counts=True)[1]) for values in held} == {(8,) * 8}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.stages import StagedCode, fit_staged
+from taskveil.designs.folds import people
 from taskveil.designs.limits import gaussian_distortion, water_level
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.threads import one_thread
@@ -132,11 +133,13 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     variances = moments.eigenvalues[:count]
     weights = np.sqrt(variances)[:, None] * moments.principal_map[:count]
     rng = np.random.default_rng(seed)
-    latents = ((problem.X - moments.mean) @ weights.T)[rng.permutation(len(problem.X))]
+    order = rng.permutation(len(problem.X))
+    latents = ((problem.X - moments.mean) @ weights.T)[order]
     options = candidates(latents, variances, epsilon)
-    chosen = options[0] if len(options) == 1 else min(
-        options, key=lambda option: _held_out_loss(option, latents[:JUDGED], epsilon, seed)
-    )  # fmt: skip
+    chosen = options[0]
+    if len(options) > 1:
+        person = people(problem.X[order[:JUDGED]])
+        chosen = min(options, key=lambda option: _held_out_loss(option, latents[:JUDGED], person, epsilon, seed))
     code = chosen.fit(latents, epsilon, rng, final=True)
     back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
     mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
@@ -175,8 +178,9 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
     return list(dict.fromkeys(options))
 
 
-def _held_out_loss(option: Choice, latents: Floats, epsilon: float, seed: int) -> float:
-    fold = np.arange(len(latents)) % FOLDS
+def _held_out_loss(option: Choice, latents: Floats, person: Integers, epsilon: float, seed: int) -> float:
+    """Cross-validated, all records of one `person` (N,) held out together."""
+    fold = person % FOLDS
     losses = [
         option.fit(latents[fold != f], epsilon, np.random.default_rng(seed)).losses(latents[fold == f]).mean()
         for f in range(FOLDS)

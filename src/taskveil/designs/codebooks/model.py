@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.answers import realise
 from taskveil.designs.codebooks.predictor import fit_predictor
 from taskveil.designs.domain import Domain
+from taskveil.designs.folds import folds_of, people
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
@@ -82,6 +83,7 @@ def model_codebooks(
     # What a record says about the answer does not depend on the budget.
     predictor = fit_predictor(X, truth, cost=cost, seed=seed, device=device)
     sample = Sample(predicted=predictor.held_out, truth=truth, cost=cost)
+    person = people(X)
     box = domain.bounding_box
     encoder = predictor.encoder(box.low, box.high)
     made: dict[float, Veil] = {}
@@ -89,7 +91,7 @@ def model_codebooks(
         budget = min(epsilon, _LARGEST_EPSILON)
         if budget not in made:
             rng = np.random.default_rng(seed)
-            response, wanted = _wanted_answers(sample, budget, rng)
+            response, wanted = _wanted_answers(sample, person, budget, rng)
             codewords = realise(task, cost, wanted, X, rng=rng, device=device)
             made[budget] = Veil(
                 encoder=encoder,
@@ -102,9 +104,11 @@ def model_codebooks(
 
 
 @one_thread()
-def _wanted_answers(sample: Sample, epsilon: float, rng: np.random.Generator) -> tuple[Response, Floats]:
+def _wanted_answers(
+    sample: Sample, person: Integers, epsilon: float, rng: np.random.Generator
+) -> tuple[Response, Floats]:
     """The channel that reports them, and the answers (K, S) that cost least behind it."""
-    response = _choose(sample, epsilon, rng)
+    response = _choose(sample, person, epsilon, rng)
     starts = (_spread_out(sample, response.size, rng) for _ in range(6))
     _, wanted = min((lloyd(sample, response, start) for start in starts), key=lambda found: found[0])
     return response, wanted
@@ -121,7 +125,7 @@ def lloyd(sample: Sample, response: Response, start: Floats, steps: int = 40) ->
         favoured = _favour(sample.cost.scores(wanted, sample.predicted), response.favoured)
         sums = _given_reports(columns, favoured, response)
         truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
-        wanted = (truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING)
+        wanted = sample.cost.cautious((truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING), sample.truth)
         value = float((np.diag(sample.cost.scores(wanted, truth / mass)) * mass[:, 0]).sum() / len(sample))
         if value > last - 1e-4 * abs(last):
             break
@@ -165,8 +169,9 @@ def _spread_out(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
     return np.asarray(soft[chosen])
 
 
-def _choose(sample: Sample, epsilon: float, rng: np.random.Generator) -> Response:
-    """K and m of least cross-validated loss; the fewest codewords among those within a thousandth of it.
+def _choose(sample: Sample, person: Integers, epsilon: float, rng: np.random.Generator) -> Response:
+    """K and m of least cross-validated loss; the fewest codewords among those within a thousandth of it. All
+    records of one `person` (N,) are held out together.
 
     One split of a few hundred records says little, so small samples are split up to four times; of thousands, two
     halves say enough.
@@ -177,7 +182,7 @@ def _choose(sample: Sample, epsilon: float, rng: np.random.Generator) -> Respons
     loss = dict.fromkeys(pairs, 0.0)
     responses = [Response.calibrated(size=size, favoured=favoured, epsilon=epsilon) for size, favoured in pairs]
     for _ in range(max(1, min(4, 6000 // records))):
-        part = rng.permutation(records) % folds
+        part = folds_of(person, folds, rng)
         for fold in range(folds):
             rest, held = sample[part != fold], sample[part == fold]
             start = _spread_out(rest, max(size for size, _ in pairs), rng)

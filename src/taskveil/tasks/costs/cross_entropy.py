@@ -73,6 +73,14 @@ class CrossEntropy:
         """Answers that are finite in cost whatever the truth: drawn a tenth of the way to their mean."""
         return np.asarray(0.9 * answers + 0.1 * answers.mean(axis=0))
 
+    def cautious(self, answers: Floats, truth: Floats) -> Floats:
+        """Answers (K, S) that leave no class impossible: had there been one record more of each class that no record of
+        `truth` (N, S) has, it could have met any of the answers, so every one of them counts its share of it."""
+        lacking = (truth.sum(axis=0) < 1e-9).astype(np.float64)
+        if not lacking.any():
+            return answers
+        return np.asarray((len(truth) * answers + lacking) / (len(truth) + lacking.sum()))
+
     def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
         """The lowest and highest prediction (S,) a device may make: any probability."""
         return np.zeros(predicted.shape[1]), np.ones(predicted.shape[1])

@@ -66,6 +66,10 @@ class SquaredError:
         """Answers that are finite in cost whatever the truth: all values are."""
         return answers
 
+    def cautious(self, answers: Floats, truth: Floats) -> Floats:  # noqa: ARG002 - the truth excludes no value
+        """Answers that cost little whatever the truth: no value is impossible."""
+        return answers
+
     def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
         """The lowest and highest prediction (S,) a device may make: twice the volunteers' range."""
         low, high = predicted.min(axis=0), predicted.max(axis=0)
