@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
@@ -76,7 +75,8 @@ def test_labels_without_signal_are_answered_alike_for_everybody() -> None:
     rng = np.random.default_rng(0)
     records, labels = rng.normal(size=(60, 4)), rng.integers(2, size=60)
     others, their_labels = rng.normal(size=(4000, 4)), rng.integers(2, size=4000)
-    task = tv.ModelTask(LogisticRegression().fit(records, labels), "cross_entropy")
+    forest = RandomForestClassifier(20, min_samples_leaf=5, random_state=0).fit(records, labels)
+    task = tv.ModelTask(forest, "cross_entropy")
     with pytest.warns(NothingToReportWarning, match="one answer for everybody.*More volunteers"):
         veil = tv.design(records, task, epsilon=4.0, y=labels)
     assert veil.method == "nothing"

@@ -1,7 +1,7 @@
 """`method="auto"`: try the designers that fit, judge them on held-out volunteers, keep the best for each budget.
 
-A choice among estimates is itself uncertain, so every step away from the usual needs evidence: another method than the
-first must win by a standard error of the paired difference, and the winner must be worth more than saying nothing.
+A choice among estimates is itself uncertain, so every step away from the simple needs evidence, a lead of one standard
+error of the paired difference: over the method that usually wins, and over saying nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ MANY, FOLDS_OF_MANY = 2000, 3
 """From so many volunteers on, one held-out third says enough."""
 
 AHEAD = 1.0
-"""Standard errors by which a method must beat those before it in the list."""
-
-WORTH = 0.0
-"""Standard errors by which a method must beat saying nothing."""
+"""Standard errors by which a method must beat whatever is preferred to it."""
 
 BEHIND = 3.0
 """Standard errors behind the leader at which a method is given up."""
@@ -117,7 +114,7 @@ class Judged:
             chosen = designer.name if lead > AHEAD * error else chosen
         if otherwise is not None:
             lead, error = self.lead(chosen, otherwise.name)
-            chosen = chosen if lead > WORTH * error else otherwise.name
+            chosen = chosen if lead > AHEAD * error else otherwise.name
         least = float(np.nanmean(self.losses[chosen]))
         entries = []
         for name in self.losses:
