@@ -119,6 +119,8 @@ def test_saying_nothing_is_left_only_for_what_serves_the_task_better() -> None:
     assert chosen(judged([1.1, 1.0, 1.0, 0.95], nothing), otherwise="b") == "b"
     assert chosen(judged([0.4, 0.9, 0.8, 0.9], nothing), otherwise="b") == "a"
     assert chosen(judged([float("nan")] * 4, nothing), otherwise="b") == "b"
+    # The first may be too uncertain where the second is not.
+    assert chosen(judged([0.2, 1.7, 0.9, 1.1], [0.9, 0.9, 0.9, 0.91], nothing), otherwise="c") == "b"
 
 
 def test_the_standard_error_is_that_of_people_not_of_copies() -> None:
@@ -136,9 +138,9 @@ def test_the_best_is_chosen_for_each_budget_and_given_all_volunteers() -> None:
     assert veil.method == "full"
     assert [entry.method for entry in veil.considered] == ["full", "half"]
     assert veil.loss(X) == tv.design(X, LINEAR, epsilon=8.0, method=Noisy()).loss(X)
-    # Half the budget is four times the noise: one fold tells, and nobody is asked again.
-    assert full.asked == [(8.0, 3)] * 2
-    assert half.asked == [(8.0, 3)]
+    # Half the budget is four times the noise: twice twelve people tell, and nobody is asked again.
+    assert full.asked == [(8.0, 3)] * 3
+    assert half.asked == [(8.0, 3)] * 2
 
 
 def test_who_is_close_is_judged_on_every_fold() -> None:

@@ -29,8 +29,9 @@ MANY, FOLDS_OF_MANY = 2000, 3
 AHEAD = 1.0
 """Standard errors by which a method must beat whatever is preferred to it."""
 
-BEHIND = 3.0
-"""Standard errors behind the leader at which a method is given up."""
+BEHIND, ENOUGH = 3.0, 20
+"""Standard errors behind the leader at which a method is given up, and how many people must have been judged by then:
+fewer say little about their own spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,21 +101,26 @@ class Judged:
         around = np.bincount(place, weights=gap[both] - mean)
         return mean, math.sqrt(count / (count - 1) * float((around**2).sum())) / int(both.sum())
 
+    def _beats(self, one: str, other: str) -> bool:
+        lead, error = self.lead(one, other)
+        return lead > AHEAD * error
+
     def still_open(self, names: Sequence[str]) -> list[str]:
         """Those of the methods, judged on the same volunteers, that are not clearly behind the leader."""
+        if len(np.unique(self.person[~np.isnan(self.losses[names[0]])])) < ENOUGH:
+            return list(names)
         leader = min(names, key=lambda name: float(np.nanmean(self.losses[name])))
         leads = {name: self.lead(leader, name) for name in names}
         return [name for name in names if leads[name][0] <= BEHIND * leads[name][1]]
 
     def considered(self, candidates: Sequence[Designer], otherwise: Designer | None) -> tuple[Considered, ...]:
         """All methods, the chosen one first, then by their loss."""
-        chosen = candidates[0].name
-        for designer in candidates[1:]:
-            lead, error = self.lead(designer.name, chosen)
-            chosen = designer.name if lead > AHEAD * error else chosen
+        names = [designer.name for designer in candidates]
         if otherwise is not None:
-            lead, error = self.lead(chosen, otherwise.name)
-            chosen = chosen if lead > AHEAD * error else otherwise.name
+            names = [name for name in names if self._beats(name, otherwise.name)] or [otherwise.name]
+        chosen = names[0]
+        for name in names[1:]:
+            chosen = name if self._beats(name, chosen) else chosen
         least = float(np.nanmean(self.losses[chosen]))
         entries = []
         for name in self.losses:
