@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import taskveil as tv
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, read_files
 from taskveil.errors import ReleaseError, VersionError
+from taskveil.release.parts import SERVER_KINDS
 
 METHODS = ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
 
@@ -125,3 +127,20 @@ def test_existing_folders_are_not_overwritten_by_accident(veil: tv.Veil, folder:
     with pytest.raises(ReleaseError, match="not a taskveil release"):
         veil.save(precious, overwrite=True)
     assert (precious / "thesis.txt").exists()
+
+
+def test_releases_that_do_not_say_how_sure_a_choice_was_can_be_read(
+    veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As 0.1 wrote them."""
+
+    @dataclass(frozen=True)
+    class Considered:
+        method: str
+        held_out_loss: float
+
+    with monkeypatch.context() as before:
+        before.setitem(SERVER_KINDS, "considered", Considered)
+        replace(veil, considered=(Considered("codebook", 1.5),)).save(tmp_path / "r")  # type: ignore[arg-type]
+    (read,) = tv.Veil.load(tmp_path / "r").considered
+    assert (read.method, read.held_out_loss, read.standard_error) == ("codebook", 1.5, 0.0)

@@ -183,3 +183,12 @@ def test_losses_need_no_torch() -> None:
     code = "import sys, taskveil.tasks.costs; print([m for m in ('torch', 'scipy') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_answers_leave_no_class_impossible_that_no_record_has() -> None:
+    truth = np.eye(3)[[0, 0, 1, 0]]
+    answers = np.array([[0.7, 0.3, 0.0], [0.2, 0.8, 0.0]])
+    cautious = CrossEntropy().cautious(answers, truth)
+    np.testing.assert_allclose(cautious, [[0.56, 0.24, 0.2], [0.16, 0.64, 0.2]])  # one record of five
+    np.testing.assert_array_equal(CrossEntropy().cautious(answers[:, :2], truth[:, :2]), answers[:, :2])
+    np.testing.assert_array_equal(SquaredError().cautious(answers, truth), answers)
