@@ -8,7 +8,8 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.client.device import Device
-from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
+from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
@@ -41,6 +42,25 @@ def hidden(width: int = 5, latents: int = 3, *, softmax: bool = False) -> Hidden
         skip=rng.normal(size=(latents, width)),
         softmax=softmax,
     )
+
+
+def tables(width: int = 5, count: int = 40) -> MonotoneTables:
+    """Scales as designs make them, and the strangest there may be: as wide, as narrow and as steep as allowed,
+    with jumps, without any rise, of one value."""
+    rng = np.random.default_rng(width + 200)
+    knots = np.sort(np.exp(3 * rng.normal(size=(width, count))), axis=1)
+    levels = np.sort(rng.integers(0, LEVELS + 1, size=(width, count)), axis=1)
+    knots[0] = np.linspace(-FARTHEST_KNOT, FARTHEST_KNOT, count)
+    knots[1] = np.arange(count) // 3 * 5e-324
+    knots[2], levels[2] = np.repeat([-1.0, 0.0, 2.0, 7.0], count // 4), np.repeat([0, LEVELS], count // 2)
+    knots[3] = 3.0
+    return MonotoneTables(knots=knots, levels=levels)
+
+
+def tabled(encoder: LinearEncoder | HiddenEncoder) -> TabledEncoder:
+    """The encoder behind tables, taking their levels as they are."""
+    full = np.full(encoder.width, float(LEVELS))
+    return TabledEncoder(tables=tables(encoder.width), encoder=replace(encoder, low=0 * full, high=full))
 
 
 def overflowing() -> HiddenEncoder:
@@ -173,6 +193,10 @@ def devices() -> dict[str, Device]:
             ),
         ),
         "codebook_overflow": veil(overflowing(), Codebook(region=box(3), stages=(stage(16, 4, 2.0),))),
+        "laplace_tabled": veil(tabled(linear()), laplace(box(3, 2.0**-30, 2**35), 9.0)),
+        "codebook_tabled": veil(
+            tabled(hidden(8, softmax=True)), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),))
+        ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),

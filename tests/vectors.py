@@ -20,7 +20,8 @@ from forged.forgeries import forgeries
 from hostile import hostile_records
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device
-from taskveil.client.encoders import LEVELS
+from taskveil.client.encoders import TabledEncoder
+from taskveil.client.levels import LEVELS
 from taskveil.client.mechanisms import Laplace
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device
@@ -41,6 +42,12 @@ def records(device: Device, count: int) -> np.ndarray:
         edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
     nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     which = rng.integers(0, 4, size=(size[0], 1))
+    if isinstance(encoder, TabledEncoder):  # its edges are the knots, its insides lie between two of them
+        knots = encoder.tables.knots
+        place, row = rng.integers(0, knots.shape[1] - 1, size=size), np.arange(encoder.width)
+        edges, above = knots[row, place], knots[row, place + 1]
+        nearly = np.nextafter(edges, rng.choice([-np.inf, np.inf], size=size))
+        inside = np.where(which == 2, edges + rng.random(size) * (above - edges), inside)
     return np.concatenate([hostile, np.where(which == 0, edges, np.where(which == 1, nearly, inside))])
 
 

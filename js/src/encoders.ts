@@ -7,7 +7,16 @@ export interface Layer {
   offset: Float64Array;
 }
 
+/** A table per attribute: the levels of values at the knots, and straight lines between. */
+export interface Tables {
+  /** Row after row: attributes × knots. */
+  knots: Float64Array;
+  levels: Float64Array;
+}
+
 export interface Encoder {
+  /** What it gets for values are the levels of these tables, if there are any. */
+  tables?: Tables;
   low: Float64Array;
   high: Float64Array;
   hidden?: Layer & { shift: Float64Array; skip: Float64Array };
@@ -17,10 +26,12 @@ export interface Encoder {
 }
 
 export const LEVELS = 2 ** 20;
+/** Of one attribute's table. */
+export const MOST_KNOTS = 256;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
-  const q = levels(x, encoder.low, encoder.high);
-  const { hidden, output, step } = encoder;
+  const { tables, low, high, hidden, output, step } = encoder;
+  const q = levels(tables ? tableLevels(x, tables, low.length) : x, low, high);
   let latents: Float64Array;
   if (hidden) {
     const units = affine(q, hidden).map((v, i) => Math.floor(Math.max(v, 0) * powerOfTwo(-hidden.shift[i]!)));
@@ -39,6 +50,24 @@ function levels(x: ArrayLike<number>, low: Float64Array, high: Float64Array): Fl
     const value = Number.isNaN(x[i]!) ? from + (to - from) / 2 : x[i]!;
     const gain = to > from ? LEVELS / (to - from) : 0;
     return Math.min(Math.floor((Math.min(Math.max(value, from), to) - from) * gain + 0.5), LEVELS);
+  });
+}
+
+/** The levels of a record's values: those of the ends beyond the knots, the middle one for NaN. */
+function tableLevels(x: ArrayLike<number>, { knots, levels }: Tables, width: number): Float64Array {
+  const count = knots.length / width;
+  return new Float64Array(width).map((_, i) => {
+    if (Number.isNaN(x[i]!)) return LEVELS / 2;
+    const first = i * count;
+    const last = first + count - 1;
+    const value = Math.min(Math.max(x[i]!, knots[first]!), knots[last]!);
+    let place = first; // of the last knot that is not above the value; as many steps for any value
+    for (let jump = MOST_KNOTS / 2; jump >= 1; jump /= 2) {
+      if (place + jump <= last && knots[place + jump]! <= value) place += jump;
+    }
+    if (place === last) return levels[last]!;
+    const share = (value - knots[place]!) / (knots[place + 1]! - knots[place]!);
+    return levels[place]! + Math.floor(share * (levels[place + 1]! - levels[place]!) + 0.5);
   });
 }
 

@@ -1,7 +1,7 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import type { Json } from "./canonical.js";
-import { type Encoder, LEVELS } from "./encoders.js";
-import { bitLength, isStep } from "./exact.js";
+import { type Encoder, LEVELS, MOST_KNOTS, type Tables } from "./encoders.js";
+import { bitLength, isStep, powerOfTwo } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
@@ -17,6 +17,26 @@ export class Parts {
   constructor(private readonly tensors: Map<string, Tensor>) {}
 
   encoder(e: Json): Encoder {
+    if (e.kind !== "tabled_encoder") return this.plainEncoder(e);
+    fields(e, "tables encoder");
+    const encoder = this.plainEncoder(e.encoder);
+    return { ...encoder, tables: this.tables(e.tables, encoder.low.length) };
+  }
+
+  private tables(t: Json, width: number): Tables {
+    need(t.kind === "monotone_tables", "tables");
+    fields(t, "knots levels");
+    const [, count] = this.shape(t.knots, 2) as [number, number];
+    need(count <= MOST_KNOTS, `a table has at most ${MOST_KNOTS} knots`);
+    const [knots, levels] = [this.get(t.knots, "F64", width, count), this.get(t.levels, "I64", width, count)];
+    const far = powerOfTwo(1022);
+    const sound = (row: Float64Array, least: number, most: number): boolean =>
+      row.every((v, i) => v >= least && v <= most && (i % count === 0 || v >= row[i - 1]!));
+    need(sound(knots, -far, far) && sound(levels, 0, LEVELS), "tables must not fall or leave their range");
+    return { knots, levels };
+  }
+
+  private plainEncoder(e: Json): Encoder {
     const layered = e.kind === "hidden_encoder";
     if (layered) fields(e, "low high hidden_weights hidden_offset hidden_shift weights skip offset step softmax");
     else {

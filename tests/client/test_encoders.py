@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from hostile import hostile_records
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, portable_softmax
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder
+from taskveil.client.layers import portable_softmax
 from taskveil.errors import DataError
 
 

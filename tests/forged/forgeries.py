@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 import math
 import struct
 from collections.abc import Callable, Iterator
@@ -16,16 +14,26 @@ from typing import Any
 
 import numpy as np
 
-import releases
-from taskveil.client.device import Device
+from forged.tools import (
+    DEVICES,
+    Arrays,
+    Change,
+    changed,
+    first,
+    packed,
+    part,
+    put,
+    reheaded,
+    restated,
+    stored,
+    tensor,
+    whole,
+    written,
+)
 from taskveil.client.mechanisms import Response
-from taskveil.client.reading import DEVICE_KINDS, canonical, digest
+from taskveil.client.reading import DEVICE_KINDS, canonical
 from taskveil.release.manifest import manifest_of
-from taskveil.release.parts import pack, pack_device
-
-DEVICES = releases.devices()
-Arrays = dict[str, np.ndarray]
-Change = Callable[[dict[str, Any], Arrays], object]
+from taskveil.release.parts import pack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,83 +48,6 @@ class Forgery:
         """What another language reads: the bytes in base64."""
         files = {"manifest": self.manifest, "weights": self.weights}
         return {"why": self.why} | {name: base64.b64encode(raw).decode() for name, raw in files.items()}
-
-
-def written(manifest: dict[str, Any], weights: bytes) -> tuple[bytes, bytes]:
-    """Both files, digests repaired: only the parts' own checks can object."""
-    body = {key: value for key, value in manifest.items() if key != "digest"}
-    body["weights_sha256"] = hashlib.sha256(weights).hexdigest()
-    return canonical({**body, "digest": digest(body)}), weights
-
-
-def packed(device: Device) -> tuple[dict[str, Any], Arrays]:
-    """Manifest content and arrays as the publisher would write them."""
-    return pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee)
-
-
-def changed(name: str, change: Change) -> tuple[bytes, bytes]:
-    """A device's release with something else in its manifest or arrays."""
-    content, arrays = packed(DEVICES[name])
-    arrays = {key: np.array(array) for key, array in arrays.items()}
-    change(content, arrays)
-    manifest, weights = manifest_of(content, arrays)
-    return written(manifest, weights)
-
-
-def stored(header: dict[str, Any], data: bytes) -> bytes:
-    """A safetensors file with any header whatsoever."""
-    raw = json.dumps(header).encode()
-    return struct.pack("<Q", len(raw)) + raw + data
-
-
-def reheaded(change: Callable[[dict[str, Any]], object], more: bytes = b"") -> tuple[bytes, bytes]:
-    """A codebook's release with something else in the header of its weights, or more bytes behind them."""
-    manifest, weights = manifest_of(*packed(DEVICES["codebook"]))
-    (length,) = struct.unpack_from("<Q", weights)
-    header = json.loads(weights[8 : 8 + length])
-    change(header)
-    return written(manifest, stored(header, weights[8 + length :] + more))
-
-
-def restated(epsilon: float, change: Change) -> Change:
-    """A change that also states the ε it leads to, so that nothing but a limit can object."""
-
-    def both(content: dict[str, Any], arrays: Arrays) -> None:
-        change(content, arrays)
-        content["guarantee"]["epsilon"] = epsilon
-
-    return both
-
-
-def part(content: dict[str, Any], path: str) -> dict[str, Any]:
-    for key in path.split("."):
-        content = content[int(key) if key.isdecimal() else key]  # type: ignore[index]
-    return content
-
-
-def put(path: str, **values: Any) -> Change:
-    return lambda content, _: part(content, path).update(values)
-
-
-def tensor(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
-    def apply(_: object, arrays: Arrays) -> None:
-        arrays[name] = change(arrays[name])
-
-    return apply
-
-
-def first(value: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """An array whose first number is another."""
-
-    def apply(array: np.ndarray) -> np.ndarray:
-        array.flat[0] = value
-        return array
-
-    return apply
-
-
-def whole(number: int) -> dict[str, str]:
-    return {"integer": str(number)}
 
 
 def low(_: np.ndarray) -> dict[str, str]:
@@ -175,6 +106,15 @@ def nested(depth: int) -> list[Any]:
     return found
 
 
+def other_tables(width: int, count: int) -> Change:
+    """Tables of another size, sound otherwise."""
+    return lambda _, arrays: arrays.update({
+        KNOTS: np.tile(np.arange(count, dtype=np.float64), (width, 1)),
+        TABLED: np.tile(np.arange(count), (width, 1)),
+    })  # fmt: skip
+
+
+KNOTS, TABLED = "encoder.tables.knots", "encoder.tables.levels"
 RESPONSE = "mechanism.stages.0.response"
 BIG = whole(2**1990)
 
@@ -264,6 +204,24 @@ CHANGED: list[tuple[str, str, Change]] = [
     ("a tensor under an unknown key", "codebook", unknown_tensor),
     ("a tensor in the guarantee", "codebook", promised_tensor),
     ("65 stages", "codebook", lambda m, arrays: repeated_stages(m, arrays, 65)),
+    ("knots that fall", "codebook_tabled", tensor(KNOTS, lambda a: a[:, ::-1].copy())),
+    ("one knot above the next", "codebook_tabled", tensor(KNOTS, first(2.0**1021))),
+    ("a knot of NaN", "codebook_tabled", tensor(KNOTS, first(np.nan))),
+    ("a knot at infinity", "codebook_tabled", tensor(KNOTS, first(-np.inf))),
+    ("a knot beyond 2^1022", "codebook_tabled", tensor(KNOTS, first(-(2.0**1023)))),
+    ("knots in whole numbers", "codebook_tabled", tensor(KNOTS, lambda a: np.zeros(a.shape, dtype=np.int64))),
+    ("one knot less than levels", "codebook_tabled", tensor(KNOTS, lambda a: a[:, 1:])),
+    ("knots in one row", "codebook_tabled", tensor(KNOTS, np.ravel)),
+    ("levels of a table that fall", "codebook_tabled", tensor(TABLED, lambda a: a[:, ::-1].copy())),
+    ("a level of a table below 0", "codebook_tabled", tensor(TABLED, first(-1))),
+    ("levels of a table beyond 2^20", "codebook_tabled", tensor(TABLED, lambda a: a + 2**20 + 1)),
+    ("levels of a table in doubles", "codebook_tabled", tensor(TABLED, lambda a: a.astype(np.float64))),
+    ("257 knots", "codebook_tabled", other_tables(8, 257)),
+    ("a table too many", "codebook_tabled", other_tables(9, 40)),
+    ("a table too few", "codebook_tabled", other_tables(7, 40)),
+    ("no tables", "codebook_tabled", lambda m, _: m["encoder"].pop("tables")),
+    ("an encoder for tables", "codebook_tabled", lambda m, _: m["encoder"].update(tables=m["encoder"]["encoder"])),
+    ("tables before tables", "codebook_tabled", put("encoder.encoder", kind="tabled_encoder")),
     ("parts in lists 900 deep", "codebook", lambda m, arrays: other_stages(m, arrays, nested(900))),
     ("names in lists 900 deep", "codebook", lambda m, _: m.update(columns=nested(900))),
 ]  # fmt: skip
@@ -359,6 +317,8 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
     for schema in (2, 0, "1", None):
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
+    manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
+    yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 

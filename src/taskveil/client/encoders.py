@@ -1,8 +1,8 @@
 """The light maps a device can run, from a record to the latent that will be bounded and randomised.
 
-Encoders compute in whole numbers: every attribute becomes one of 2^20 levels of its range, weights are integers, and no
-sum ever leaves the range in which a double holds integers exactly. So a latent does not depend on the
-order of summation, the batch size, the processor or the language: a browser computes the same bits.
+Encoders compute in whole numbers: every attribute becomes one of 2^20 levels (`client.levels`), weights are integers,
+and no sum ever leaves the range in which a double holds integers exactly (`client.layers`). So a latent does not depend
+on the order of summation, the batch size, the processor or the language: a browser computes the same bits.
 
 Nothing here carries any part of the guarantee: a mechanism bounds whatever an encoder computes.
 
@@ -16,14 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
-from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
+from taskveil.client.layers import affine, check_layer, on_levels, portable_softmax, to_integers
+from taskveil.client.levels import LEVELS, MonotoneTables, levels
 from taskveil.errors import DataError
-
-LEVELS = 2**20
-"""Steps of an attribute's range, and about the largest output of a hidden unit."""
-
-EXACT = 2**53
-"""Integers up to here are exact in a double."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,70 +160,47 @@ class HiddenEncoder:
             return portable_softmax(latents) if self.softmax else latents
 
 
-Encoder = LinearEncoder | HiddenEncoder
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TabledEncoder:
+    """Another encoder behind a table per attribute: it gets the tables' levels, 0 … 2^20, for values.
+
+    For attributes with heavy tails, whose people evenly spaced levels would not tell apart. The other encoder does not
+    know: with ranges 0 … 2^20 it takes every level as it is.
+    """
+
+    tables: MonotoneTables
+    encoder: LinearEncoder | HiddenEncoder
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tables, MonotoneTables) or not isinstance(self.encoder, LinearEncoder | HiddenEncoder):
+            raise DataError("a tabled encoder is made of tables and of an encoder without any.")
+        if self.tables.width != self.encoder.width:
+            raise DataError(f"tables of {self.tables.width} attributes before an encoder of {self.encoder.width}.")
+
+    @property
+    def low(self) -> Floats:
+        """(n,): below these values nothing changes."""
+        return self.tables.knots[:, 0]
+
+    @property
+    def high(self) -> Floats:
+        """(n,): above these values nothing changes."""
+        return self.tables.knots[:, -1]
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return self.encoder.width
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents it computes."""
+        return self.encoder.latent_dim
+
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    def __call__(self, X: Floats) -> Floats:
+        """Records of any quality (N, n) → latents (N, Z)."""
+        return self.encoder(self.tables(X))
 
 
-def levels(X: Floats, low: Floats, high: Floats) -> Floats:
-    """Whole numbers 0 … 2^20: where each value lies between low and high; outside is clipped, NaN is the middle."""
-    lost = np.isnan(X)
-    if lost.any():
-        X = np.where(lost, low + (high - low) / 2, X)
-    gain = np.divide(LEVELS, high - low, out=np.zeros_like(low), where=high > low)
-    q = np.maximum(X, low)  # one array from here on: in a batch, memory is what takes the time
-    np.minimum(q, high, out=q)
-    q -= low
-    q *= gain
-    q += 0.5
-    np.floor(q, out=q)
-    return np.minimum(q, LEVELS, out=q)
-
-
-def affine(q: Floats, weights: Integers, offset: Integers | Floats) -> Floats:
-    """q · weightsᵀ + offset on whole numbers held in doubles: exact, so any order of summation gives the same."""
-    return np.asarray(q @ weights.T.astype(np.float64) + offset)
-
-
-def portable_softmax(z: Floats) -> Floats:
-    """Class probabilities from additions, products and divisions alone, which round alike on every machine."""
-    shifted = np.maximum(z - z.max(axis=1, keepdims=True), -700.0)
-    power = np.floor(shifted * 1.4426950408889634 + 0.5)
-    rest = (shifted - power * 0.693147180369123816490) - power * 1.90821492927058770002e-10
-    e = np.full_like(rest, 1.0 / 6227020800.0)
-    for denominator in (479001600, 39916800, 3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2, 1, 1):
-        e = e * rest + 1.0 / denominator
-    e = np.ldexp(e, power.astype(np.int32))
-    total = np.zeros((len(e), 1))
-    for column in range(e.shape[1]):
-        total = total + e[:, column : column + 1]
-    return np.asarray(e / total)
-
-
-def on_levels(low: Floats, high: Floats, weights: Floats, offset: Floats) -> tuple[Floats, Floats]:
-    """The map weights · x + offset as a map of levels: (weights per level, value at level 0)."""
-    return weights * ((high - low) / LEVELS), offset + weights @ low
-
-
-def to_integers(weights: Floats, offset: Floats, largest: Integers) -> tuple[Integers, Integers, Floats]:
-    """Integers and power-of-two steps with weights ≈ integers · step, such that sums over inputs up to `largest` stay
-    below 2^51: each row uses all the precision a double can add up exactly."""
-    reach = np.abs(weights) @ largest.astype(np.float64) + np.abs(offset)
-    # Rounding moves a weight by up to half a step, which must not push the sum past 2^53 either.
-    most = min(2.0**51, 2.0**52 - 2.0 * float(largest.sum()))
-    step = 2.0 ** np.ceil(np.log2(np.maximum(reach, 1e-280) / most))
-    return (
-        np.rint(weights / step[:, None]).astype(np.int64),
-        np.rint(offset / step).astype(np.int64),
-        step,
-    )
-
-
-def check_layer(name: str, weights: Integers, offset: Integers, step: Floats, largest: Integers, outputs: int) -> None:
-    """Shapes fit, steps are powers of two, and no sum can leave the exact integers of a double."""
-    shapes = weights.shape == (outputs, len(largest)) and offset.shape == (outputs,) and step.shape == (outputs,)
-    if not shapes or weights.dtype != np.int64 or offset.dtype != np.int64:
-        raise DataError(f"{name}: weights and offset must be 64-bit integers of matching shapes.")
-    reach = np.abs(weights.astype(np.float64)) @ largest.astype(np.float64) + np.abs(offset.astype(np.float64))
-    if not (reach < EXACT).all():
-        raise DataError(f"{name}: weights are too large for exact sums.")
-    if not ((step >= LEAST_STEP) & (step <= LARGEST_STEP) & (np.frexp(step)[0] == 0.5)).all():
-        raise DataError(f"{name}: steps must be powers of two between 2^-1000 and 2^900.")
+Encoder = LinearEncoder | HiddenEncoder | TabledEncoder

@@ -31,14 +31,18 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, TabledEncoder
+from taskveil.client.levels import MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.verifying import verify
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 1
+SCHEMA = 2
+"""The newest that is read here."""
+SINCE = {"tabled_encoder": 2}
+"""The schema from which on there is such an encoder; the others have been there from the first."""
 CLIENT = "client"
 """The folder of a release that devices get."""
 MANIFEST = "manifest.json"
@@ -48,11 +52,16 @@ SIGNATURE = "manifest.sig"
 Kinds = Mapping[str, type[Any]]
 """From the name of a part in a manifest to its class."""
 
-ENCODERS: Kinds = {"linear_encoder": LinearEncoder, "hidden_encoder": HiddenEncoder}
+ENCODERS: Kinds = {
+    "linear_encoder": LinearEncoder,
+    "hidden_encoder": HiddenEncoder,
+    "tabled_encoder": TabledEncoder,
+}
 MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
 DEVICE_KINDS: Kinds = {
     **ENCODERS,
     **MECHANISMS,
+    "monotone_tables": MonotoneTables,
     "stage": Stage,
     "response": Response,
     "lattice": Lattice,
@@ -148,6 +157,8 @@ def read_files(
         raise VersionError(
             f"{folder / MANIFEST} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
         )
+    if schema != schema_of(manifest):
+        raise ReleaseError(f"{folder / MANIFEST} has schema {schema}, which is not the one its content is written in.")
     if written != raw or claimed != named:
         raise ReleaseError(f"{folder / MANIFEST} was altered: its digest does not match. Fetch the release again.")
     if manifest.get("weights_sha256") != hashlib.sha256(weights).hexdigest():
@@ -156,6 +167,12 @@ def read_files(
     if sorted(_tensors(manifest)) != sorted(arrays):
         raise ReleaseError(f"{folder}: every tensor must be used by one part, and by one only.")
     return manifest, arrays
+
+
+def schema_of(content: dict[str, Any]) -> int:
+    """The schema of this content: the first that has it all, so that older readers read what they know."""
+    encoder = content.get("encoder")
+    return SINCE.get(str(encoder["kind"]), 1) if isinstance(encoder, dict) and "kind" in encoder else 1
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.client.reading import MANIFEST, SCHEMA, WEIGHTS, canonical, digest
+from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, schema_of
 from taskveil.errors import needs
 
 
@@ -19,7 +19,7 @@ def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict
         from safetensors.numpy import save
 
     weights: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    body = {**content, "schema": SCHEMA, "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    body = {**content, "schema": schema_of(content), "weights_sha256": hashlib.sha256(weights).hexdigest()}
     return {**body, "digest": digest(body)}, weights
 
 

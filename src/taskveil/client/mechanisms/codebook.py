@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays
-from taskveil.client.encoders import EXACT
+from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.response import CODED, Response, top
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import MechanismError

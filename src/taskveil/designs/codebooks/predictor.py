@@ -2,35 +2,46 @@
 
 One network per fold is trained on the other folds, all side by side. Their average is itself one hidden layer (the
 neurons side by side) and becomes the device's encoder; the prediction of every record by the network that never saw it
-is what codebooks are fitted to, so that nothing is calibrated on scores that memorised their labels.
+is what codebooks are fitted to, so that nothing is calibrated on scores that memorised their labels. What those
+predictions cost also decides on which scale attributes with heavy tails are seen.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import HiddenEncoder
+from taskveil.client.encoders import HiddenEncoder, TabledEncoder
+from taskveil.client.levels import LEVELS, MonotoneTables
+from taskveil.designs.codebooks.scales import scales
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.threads import one_thread
 from taskveil.tasks.costs import LinearInTruth
 
 HIDDEN, FOLDS, STEPS, BATCH = 32, 5, 1500, 256
 RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
+_JUDGES = 10_000  # records that decide on a scale; more would hardly decide better
 _EVERY = 20  # steps between looks at the held-out records
 _AT_ONCE = 2**16  # records looked at together
 _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 
 
+Rows = slice | NDArray[np.intp]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, its softmax where outputs are `logits`, and
-    `held_out` (N, S): the truth predicted for every volunteer by the network that did not see it."""
+    """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, its softmax where outputs are `logits`.
+
+    `held_out` (N, S) is the truth predicted for every volunteer by the network that did not see it, and `losses` (N,)
+    what that costs, in a unit that is the same for all predictors of one truth. With `tables`, x are their levels.
+    """
 
     hidden_weights: Floats
     hidden_offset: Floats
@@ -38,9 +49,17 @@ class Predictor:
     offset: Floats
     logits: bool
     held_out: Floats
+    losses: Floats
+    tables: MonotoneTables | None = None
 
-    def encoder(self, low: Floats, high: Floats) -> HiddenEncoder:
-        """The predictor as a device runs it."""
+    def encoder(self, low: Floats, high: Floats) -> HiddenEncoder | TabledEncoder:
+        """The predictor as a device runs it, for records between `low` and `high` (n,)."""
+        if self.tables is None:
+            return self._network(low, high)
+        full = np.full(self.tables.width, float(LEVELS))
+        return TabledEncoder(tables=self.tables, encoder=self._network(0.0 * full, full))
+
+    def _network(self, low: Floats, high: Floats) -> HiddenEncoder:
         return HiddenEncoder.of(
             low=low,
             high=high,
@@ -54,7 +73,11 @@ class Predictor:
 
 @one_thread()
 def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, device: str = "cpu") -> Predictor:
-    """The predictor of least `cost`.
+    """The predictor of least `cost`, on the scale on which records predict best.
+
+    Attributes are taken as they are, unless some have heavy tails and another scale lowers the mean held-out loss by
+    more than a standard error of the differences, record by record: the networks of all scales have the same folds,
+    first weights and batches.
 
     Args:
         X: the volunteers' records (N, n).
@@ -63,6 +86,25 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
         seed: of first weights, folds, batches and dropout.
         device: where torch computes.
     """
+    everyone: Rows = slice(None)
+
+    def fitted(tables: MonotoneTables | None, rows: Rows) -> Predictor:
+        inputs = X[rows] if tables is None else tables(X[rows])
+        return replace(_fit(inputs, truth[rows], cost, seed, device), tables=tables)
+
+    bent = scales(X).values()
+    if not bent:
+        return fitted(None, everyone)
+    some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES] if len(X) > _JUDGES else everyone
+    as_they_are = fitted(None, some)
+    best = min((fitted(tables, some) for tables in bent), key=lambda other: float(other.losses.mean()))
+    gains = as_they_are.losses - best.losses
+    chosen = best if gains.mean() > gains.std() / np.sqrt(len(gains)) else as_they_are
+    return chosen if some is everyone else fitted(chosen.tables, everyone)
+
+
+def _fit(X: Floats, truth: Floats, cost: LinearInTruth, seed: int, device: str) -> Predictor:
+    """The predictor that takes attributes as they are given."""
     random = torch.Generator(device).manual_seed(seed)
     goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
     (count, width), outputs = X.shape, goal.shape[1]
@@ -89,6 +131,7 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
         offset=numbers(average[3].mean(0)[0] * spread + shift),
         logits=bool(cost.logits),
         held_out=numbers(cost.tensor_answers(held_out * spread + shift)),
+        losses=numbers(cost.tensor_losses(held_out, (goal - shift) / spread)),
     )
 
 
