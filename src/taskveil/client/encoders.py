@@ -197,7 +197,6 @@ class TabledEncoder:
         """How many latents it computes."""
         return self.encoder.latent_dim
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         return self.encoder(self.tables(X))

@@ -47,8 +47,8 @@ class MonotoneTables:
     """One table per attribute: a value of `knots` (n, k) has the level at its place in `levels` (n, k). Along a row
     neither falls, and between two knots levels lie on a straight line, rounded.
 
-    Below the first knot and above the last one the level is theirs; NaN has the middle one, 2^19. Where a knot repeats,
-    the level jumps, and on the knot itself the last of its levels counts.
+    Values below the first knot and above the last one count as that knot; NaN has the middle level, 2^19. Where a knot
+    repeats, the level jumps, and on the knot itself the last of its levels counts.
     """
 
     knots: Floats
@@ -70,6 +70,7 @@ class MonotoneTables:
         """How many attributes a record has."""
         return int(self.knots.shape[0])
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def __call__(self, X: Floats) -> Floats:
         """Values of any quality (N, n) → whole numbers 0 … 2^20, (N, n)."""
         # Nothing lies above the last knot after clipping: the line that starts there has no end and does not rise.

@@ -82,3 +82,42 @@ def test_one_thread_while_training_and_the_callers_afterwards(monkeypatch: pytes
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def skewed(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Attributes e^2z, and the class that a linear rule of z gives."""
+    z = np.random.default_rng(3).normal(size=(count, 5))
+    return np.exp(2 * z), np.eye(2)[(z @ [1.0, -1.0, 0.5, 0.5, 0.0] > 0).astype(int)]
+
+
+def test_heavy_tails_are_seen_on_the_scale_that_predicts_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    records, label = skewed()
+    found = fit_predictor(records, label, cost=CrossEntropy(), seed=0)
+    assert found.tables is not None
+    loss = -(label * np.log(found.held_out)).sum(axis=1)
+    assert loss == pytest.approx(found.losses, abs=1e-4)
+    assert loss.mean() < 0.3
+    device = found.encoder(records.min(axis=0), records.max(axis=0))
+    hidden = np.maximum(found.tables(records) @ found.hidden_weights.T + found.hidden_offset, 0.0)
+    assert device(records) == pytest.approx(softmax(hidden @ found.weights.T + found.offset, axis=1), abs=2e-3)
+    monkeypatch.setattr(predictor, "scales", lambda _: {})
+    assert fit_predictor(records, label, cost=CrossEntropy(), seed=0).losses.mean() > loss.mean() + 0.1
+
+
+def test_a_rule_that_is_linear_in_a_heavy_tail_keeps_it_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = RNG.exponential(size=(400, 4)) ** 1.5
+    truth = (records @ [1.0, -1.0, 0.5, 0.0])[:, None]
+    found = fit_predictor(records, truth, cost=SquaredError(), seed=0)
+    monkeypatch.setattr(predictor, "scales", lambda _: {})
+    as_it_is = fit_predictor(records, truth, cost=SquaredError(), seed=0)
+    assert found.tables is None
+    assert np.array_equal(found.hidden_weights, as_it_is.hidden_weights)
+
+
+def test_of_many_records_some_decide_on_the_scale_and_all_are_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictor, "_JUDGES", 200)
+    records, label = skewed()
+    found = fit_predictor(records, label, cost=CrossEntropy(), seed=0)
+    assert found.tables is not None
+    assert found.held_out.shape == label.shape
+    assert found.losses.mean() < 0.3

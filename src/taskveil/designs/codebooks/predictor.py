@@ -41,6 +41,7 @@ class Predictor:
 
     `held_out` (N, S) is the truth predicted for every volunteer by the network that did not see it, and `losses` (N,)
     what that costs, in a unit that is the same for all predictors of one truth. With `tables`, x are their levels.
+    `dropout` is the share of attributes that were left out at random while it learnt.
     """
 
     hidden_weights: Floats
@@ -50,6 +51,7 @@ class Predictor:
     logits: bool
     held_out: Floats
     losses: Floats
+    dropout: float
     tables: MonotoneTables | None = None
 
     def encoder(self, low: Floats, high: Floats) -> HiddenEncoder | TabledEncoder:
@@ -77,7 +79,7 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
 
     Attributes are taken as they are, unless some have heavy tails and another scale lowers the mean held-out loss by
     more than a standard error of the differences, record by record: the networks of all scales have the same folds,
-    first weights and batches.
+    first weights and batches. On another scale nobody is far out, so by the same rule learning may go without dropout.
 
     Args:
         X: the volunteers' records (N, n).
@@ -88,22 +90,28 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
     """
     everyone: Rows = slice(None)
 
-    def fitted(tables: MonotoneTables | None, rows: Rows) -> Predictor:
+    def fitted(tables: MonotoneTables | None, dropout: float, rows: Rows) -> Predictor:
         inputs = X[rows] if tables is None else tables(X[rows])
-        return replace(_fit(inputs, truth[rows], cost, seed, device), tables=tables)
+        return replace(_fit(inputs, truth[rows], cost, dropout, seed, device), tables=tables)
 
-    bent = scales(X).values()
-    if not bent:
-        return fitted(None, everyone)
+    tried = scales(X).values()
+    if not tried:
+        return fitted(None, DROPOUT, everyone)
     some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES] if len(X) > _JUDGES else everyone
-    as_they_are = fitted(None, some)
-    best = min((fitted(tables, some) for tables in bent), key=lambda other: float(other.losses.mean()))
-    gains = as_they_are.losses - best.losses
-    chosen = best if gains.mean() > gains.std() / np.sqrt(len(gains)) else as_they_are
-    return chosen if some is everyone else fitted(chosen.tables, everyone)
+    bent = min((fitted(tables, DROPOUT, some) for tables in tried), key=lambda found: float(found.losses.mean()))
+    chosen = _better(fitted(None, DROPOUT, some), bent)
+    if chosen is bent:
+        chosen = _better(bent, fitted(bent.tables, 0.0, some))
+    return chosen if some is everyone else fitted(chosen.tables, chosen.dropout, everyone)
 
 
-def _fit(X: Floats, truth: Floats, cost: LinearInTruth, seed: int, device: str) -> Predictor:
+def _better(first: Predictor, rival: Predictor) -> Predictor:
+    """The first, unless the rival's losses are lower by more than the standard error of their mean difference."""
+    gains = first.losses - rival.losses
+    return rival if gains.mean() > gains.std() / np.sqrt(len(gains)) else first
+
+
+def _fit(X: Floats, truth: Floats, cost: LinearInTruth, dropout: float, seed: int, device: str) -> Predictor:
     """The predictor that takes attributes as they are given."""
     random = torch.Generator(device).manual_seed(seed)
     goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
@@ -117,7 +125,7 @@ def _fit(X: Floats, truth: Floats, cost: LinearInTruth, seed: int, device: str) 
     shift, spread = cost.standard(goal)
     fold = torch.randperm(count, generator=random, device=device) % FOLDS
     networks = _Networks(width, outputs, random, device)
-    average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, random)
+    average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, dropout, random)
 
     def numbers(value: Tensor) -> Floats:
         return np.asarray(value.double().cpu().numpy())
@@ -131,6 +139,7 @@ def _fit(X: Floats, truth: Floats, cost: LinearInTruth, seed: int, device: str) 
         offset=numbers(average[3].mean(0)[0] * spread + shift),
         logits=bool(cost.logits),
         held_out=numbers(cost.tensor_answers(held_out * spread + shift)),
+        dropout=dropout,
         losses=numbers(cost.tensor_losses(held_out, (goal - shift) / spread)),
     )
 
@@ -178,7 +187,7 @@ class _Networks:
         )
 
     def train(
-        self, x: Records, truth: Tensor, fold: Tensor, cost: LinearInTruth, random: torch.Generator
+        self, x: Records, truth: Tensor, fold: Tensor, cost: LinearInTruth, dropout: float, random: torch.Generator
     ) -> tuple[list[Tensor], Tensor]:
         """Averaged parameters at the step of least pooled held-out loss, and the held-out outputs (N, S) there."""
         keep = (fold[None] != torch.arange(FOLDS, device=x.device)[:, None]).float()
@@ -187,9 +196,9 @@ class _Networks:
         batches = _batches(len(x), random, x.device)
         for step in range(1, STEPS + 1):
             pick = next(batches)
-            mask = torch.rand(len(pick), x.width, generator=random, device=x.device) > DROPOUT
+            mask = torch.rand(len(pick), x.width, generator=random, device=x.device) > dropout
             weight = keep[:, pick]
-            outputs = self.forward(x[pick] * mask / (1 - DROPOUT), self.parameters)
+            outputs = self.forward(x[pick] * mask / (1 - dropout), self.parameters)
             losses = cost.tensor_losses(outputs, truth[pick])
             self.optimizer.zero_grad(set_to_none=True)
             (FOLDS * (losses * weight).sum() / weight.sum()).backward()  # type: ignore[no-untyped-call]

@@ -48,6 +48,7 @@ def scales(X: Floats) -> dict[str, MonotoneTables]:
     heavy = heavy_tailed(X)
     if not heavy.any() or X.shape[1] > MOST_TABLES:
         return {}
+    X = np.clip(X, -FARTHEST_KNOT, FARTHEST_KNOT)  # beyond, differences are infinite
     return {name: _tables(X, heavy, bend) for name, bend in _BENDS.items()}
 
 
@@ -57,9 +58,7 @@ def _tables(X: Floats, heavy: Bools, bend: Callable[[Floats], Line]) -> Monotone
     count = max(len(knots) for knots, _ in lines)
     padded = [[np.pad(part, (0, count - len(part)), mode="edge") for part in line] for line in lines]
     knots, shares = np.stack(padded, axis=1)
-    return MonotoneTables(
-        knots=np.clip(knots, -FARTHEST_KNOT, FARTHEST_KNOT), levels=np.rint(shares * LEVELS).astype(np.int64)
-    )
+    return MonotoneTables(knots=knots, levels=np.rint(shares * LEVELS).astype(np.int64))
 
 
 def even(values: Floats) -> Line:

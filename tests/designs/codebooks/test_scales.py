@@ -1,0 +1,96 @@
+"""Scales of attributes with heavy tails: tried only where there are any, and made for any column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from taskveil.client.levels import LEVELS
+from taskveil.designs.codebooks import scales as module
+from taskveil.designs.codebooks.scales import KNOTS, heavy_tailed, scales
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(1000, 5))
+SKEWED = np.exp(2 * Z)
+
+
+def test_heavy_tails_are_found_in_any_unit_and_nothing_else() -> None:
+    columns = {
+        "gaussian": Z[:, 0],
+        "uniform": RNG.random(1000),
+        "rare dummy": (Z[:, 0] > 2.5).astype(float),
+        "constant": np.full(1000, 1e300),
+        "zero": np.zeros(1000),
+        "lognormal": SKEWED[:, 0],
+        "mirrored": -SKEWED[:, 0],
+        "far away": 1e6 + SKEWED[:, 1],
+        "huge": SKEWED[:, 1] * 1e300,
+        "tiny": SKEWED[:, 1] * 1e-300,
+        "both tails": np.sinh(3 * Z[:, 2]),
+        "many zeros": np.where(Z[:, 2] > 1, SKEWED[:, 2], 0.0),
+        "one wild cell": np.append(Z[1:, 3], 1e9),
+    }
+    found = heavy_tailed(np.column_stack(list(columns.values())))
+    assert [name for name, heavy in zip(columns, found, strict=True) if heavy] == list(columns)[5:]
+
+
+def test_nothing_is_tried_without_heavy_tails_or_with_too_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scales(Z) == {}
+    assert set(scales(SKEWED)) == {"capped", "logarithmic", "ranked"}
+    monkeypatch.setattr(module, "MOST_TABLES", 4)
+    assert scales(SKEWED) == {}
+
+
+@pytest.mark.parametrize("scale", ["logarithmic", "ranked"])
+def test_lognormal_values_become_gaussian_ones(scale: str) -> None:
+    levels = scales(SKEWED)[scale](SKEWED)
+    for column in range(5):
+        assert np.corrcoef(levels[:, column], Z[:, column])[0, 1] > 0.98
+        assert np.corrcoef(SKEWED[:, column], Z[:, column])[0, 1] < 0.6
+
+
+def test_logarithms_are_followed_closely_and_from_either_end() -> None:
+    low = SKEWED.min(axis=0)
+    unit = np.array([np.quantile(c[c > c.min()] - c.min(), 0.05) for c in SKEWED.T])
+    wanted = np.log1p((SKEWED - low) / unit)
+    found = scales(SKEWED)["logarithmic"](SKEWED) / LEVELS
+    assert found == pytest.approx(wanted / wanted.max(axis=0), abs=2e-3)
+    mirrored = scales(-SKEWED)["logarithmic"](-SKEWED) / LEVELS
+    assert mirrored == pytest.approx(1.0 - found, abs=1e-5)
+
+
+def test_capped_is_a_line_between_quantiles() -> None:
+    levels = scales(SKEWED)["capped"](SKEWED)
+    low, high = np.quantile(SKEWED, [0.05, 0.95], axis=0)
+    assert levels / LEVELS == pytest.approx(np.clip((SKEWED - low) / (high - low), 0, 1), abs=2e-6)
+
+
+def test_other_attributes_stay_as_they_are() -> None:
+    X = np.column_stack([SKEWED[:, 0], Z[:, 0], Z[:, 1] > 1, np.full(1000, 7.0)])
+    extent = np.maximum(np.ptp(X, axis=0), 1e-9)
+    for tables in scales(X).values():
+        found = tables(X)[:, 1:3] / LEVELS
+        assert found == pytest.approx(((X - X.min(axis=0)) / extent)[:, 1:3], abs=2e-6)
+        assert np.ptp(tables(X)[:, 3]) == 0
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.where(Z[:, 0] > 1.8, SKEWED[:, 0], 0.0),  # more zeros than the caps leave out
+        np.where(Z[:, 0] > 1.8, -SKEWED[:, 0], 0.0),
+        np.append(np.zeros(998), [5e-324, 1.0]),
+        np.append(np.zeros(998), [1.0, 1.7e308]),
+        np.append(np.zeros(998), [-1.7e308, 1.7e308]),
+        np.append(np.repeat([1.0, 2.0], 499), [3.0, 1e15]),
+        np.exp(100 * Z[:, 0]),
+    ],
+    ids=["zeros", "zeros and below", "subnormal", "huge", "widest", "ties", "e^100z"],
+)
+def test_no_column_is_too_strange(column: np.ndarray) -> None:
+    made = scales(np.column_stack([column, Z[:, 1]]))
+    assert len(made) == 3
+    for tables in made.values():
+        levels = tables(np.column_stack([column, Z[:, 1]]))[:, 0]
+        assert levels.min() < levels.max()
+        assert tables.knots.shape[1] <= KNOTS
