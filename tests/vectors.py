@@ -42,12 +42,15 @@ def records(device: Device, count: int) -> np.ndarray:
         edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
     nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     which = rng.integers(0, 4, size=(size[0], 1))
-    if isinstance(encoder, TabledEncoder):  # its edges are the knots, its insides lie between two of them
-        knots = encoder.tables.knots
-        place, row = rng.integers(0, knots.shape[1] - 1, size=size), np.arange(encoder.width)
-        edges, above = knots[row, place], knots[row, place + 1]
+    if isinstance(
+        encoder, TabledEncoder
+    ):  # values at knots, next to them, and where the level between two of them rises
+        knots, row = encoder.tables.knots, np.arange(encoder.width)
+        place = rng.integers(0, knots.shape[1] - 1, size=size)
+        edges, length = knots[row, place], np.diff(knots)[row, place]
+        rise = np.maximum(np.diff(encoder.tables.levels)[row, place], 1)
         nearly = np.nextafter(edges, rng.choice([-np.inf, np.inf], size=size))
-        inside = np.where(which == 2, edges + rng.random(size) * (above - edges), inside)
+        inside = np.where(which == 2, edges + length * ((rng.integers(0, rise) + 0.5) / rise), inside)
     return np.concatenate([hostile, np.where(which == 0, edges, np.where(which == 1, nearly, inside))])
 
 
