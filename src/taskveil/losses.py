@@ -5,6 +5,7 @@ A formula wherever there is one, real reports otherwise.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
