@@ -80,7 +80,7 @@ def duplicates_table(people: int = 30, copies: int = 10, replications: int = 3) 
     """What `auto` expects to gain over the constant answer from held-out volunteers, and what it truly gains, when
     every volunteer stands in the table several times."""
     lines = [f"{'population':32}{'copies':>8}{'expects to gain':>17}{'truly gains':>13}"]
-    for population in (classifier(0.5), mean_of(20, 4.0)):
+    for population in (classifier(0.5), mean_of(20, 2.0)):
         for times in (1, copies):
             gains = [_gains(population, people, times, seed) for seed in range(replications)]
             expected, true = np.mean(gains, axis=0)
