@@ -180,8 +180,8 @@ def test_copies_of_a_record_are_not_judged_by_who_has_seen_it() -> None:
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.NothingToReportWarning")
 def test_a_handful_of_volunteers_is_judged_in_numbers() -> None:
-    veil = tv.design(X[:4], LINEAR, epsilon=1.0)
-    nearly_alike = X[:4].copy()
+    veil = tv.design(X[:5], LINEAR, epsilon=1.0)
+    nearly_alike = X[:5].copy()
     nearly_alike[1:] = X[1]  # with the first held out, all others are
     best = Best(name="best", candidates=(Noisy(), Noisy(name="half", share=0.5)), otherwise=DESIGNERS["nothing"])
     for found in (veil, tv.design(nearly_alike, LINEAR, epsilon=1.0, method=best)):
