@@ -42,6 +42,12 @@ def test_labels_that_mean_nothing_are_not_memorised() -> None:
     assert np.square(found.held_out - noise).mean() > 0.95 * noise.var()
 
 
+def test_copies_of_a_record_are_not_seen_either() -> None:
+    noise = RNG.normal(size=(32, 1)).repeat(10, axis=0)
+    found = fit_predictor(X[:32].repeat(10, axis=0), noise, cost=SquaredError(), seed=0)
+    assert np.square(found.held_out - noise).mean() > 0.95 * noise.var()
+
+
 @pytest.mark.parametrize("kind", ["values", "classes"])
 def test_the_device_computes_what_was_trained(kind: str) -> None:
     truth, cost = (VALUE, SquaredError()) if kind == "values" else (LABEL, CrossEntropy())

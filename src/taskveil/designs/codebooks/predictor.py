@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import HiddenEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS, MonotoneTables
 from taskveil.designs.codebooks.scales import scales
+from taskveil.designs.folds import people
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.threads import one_thread
 from taskveil.tasks.costs import LinearInTruth
@@ -89,10 +90,11 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
         device: where torch computes.
     """
     everyone: Rows = slice(None)
+    person = people(X)
 
     def fitted(tables: MonotoneTables | None, dropout: float, rows: Rows) -> Predictor:
         inputs = X[rows] if tables is None else tables(X[rows])
-        return replace(_fit(inputs, truth[rows], cost, dropout, seed, device), tables=tables)
+        return replace(_fit(inputs, truth[rows], person[rows], cost, dropout, seed, device), tables=tables)
 
     tried = scales(X).values()
     if not tried:
@@ -111,11 +113,13 @@ def _better(first: Predictor, rival: Predictor) -> Predictor:
     return rival if gains.mean() > gains.std() / np.sqrt(len(gains)) else first
 
 
-def _fit(X: Floats, truth: Floats, cost: LinearInTruth, dropout: float, seed: int, device: str) -> Predictor:
-    """The predictor that takes attributes as they are given."""
+def _fit(
+    X: Floats, truth: Floats, person: Integers, cost: LinearInTruth, dropout: float, seed: int, device: str
+) -> Predictor:
+    """The predictor that takes attributes as they are given; all records of one `person` (N,) are in the same fold."""
     random = torch.Generator(device).manual_seed(seed)
     goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
-    (count, width), outputs = X.shape, goal.shape[1]
+    width, outputs = X.shape[1], goal.shape[1]
     magnitude = magnitudes(X)
     variance = (X / magnitude).var(axis=0)
     # Rows of about length one; a constant attribute is harmless.
@@ -123,7 +127,8 @@ def _fit(X: Floats, truth: Floats, cost: LinearInTruth, dropout: float, seed: in
     center = X.mean(axis=0)
     scaled = Records.of((X - center) / scale, device)
     shift, spread = cost.standard(goal)
-    fold = torch.randperm(count, generator=random, device=device) % FOLDS
+    mixed = torch.randperm(int(person.max()) + 1, generator=random, device=device)
+    fold = (mixed % FOLDS)[torch.as_tensor(person, device=device)]
     networks = _Networks(width, outputs, random, device)
     average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, dropout, random)
 
