@@ -21,21 +21,25 @@ volunteers, people, labels, truth = train_test_split(X, y, test_size=0.3, random
 # A pipeline of scaler and logistic regression is taken exactly: its torch twin gives the same answers, and gradients.
 pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.1)).fit(volunteers, labels)
 task = tv.ModelTask(pipeline, loss="cross_entropy")
+# Sizes are never negative, and nobody's is expected above the largest seen: who says so need not leave it to a guess
+# which of the largest are slips.
+sizes = tv.Box(0, volunteers.max(axis=0))
 frontier = tv.sweep(
-    volunteers, task, y=labels, X_test=people, y_test=truth, epsilons=[1, 2, 4], methods=["codebook"], seeds=1
-)
+    volunteers, task, y=labels, X_test=people, y_test=truth, domain=sizes, epsilons=[1, 2, 4], methods=["codebook"],
+    seeds=1,
+)  # fmt: skip
 print(frontier.table())
 enough = frontier.epsilon_for(kept=0.5)
 print(enough.statement)
 
 # The veil for that budget. A report is one of a few codewords, each of which stands for a calibrated answer.
-veil = tv.design(volunteers, task, y=labels, epsilon=enough, method="codebook")
+veil = tv.design(volunteers, task, y=labels, epsilon=enough, domain=sizes, method="codebook")
 answers = veil.predict(veil.privatize(people)).argmax(axis=1)
 print(f"logistic regression: {(answers == truth).mean():.0%} right from private reports, ε = {enough:g}")
 print(f"                     {(pipeline.predict(people) == truth).mean():.0%} right from the records themselves")
 
 # A forest has no gradients. Codebooks need none: the forest is asked, never opened.
 forest = RandomForestClassifier(50, min_samples_leaf=5, random_state=0).fit(volunteers, labels)
-veil = tv.design(volunteers, tv.ModelTask(forest, loss="cross_entropy"), y=labels, epsilon=4.0)
+veil = tv.design(volunteers, tv.ModelTask(forest, loss="cross_entropy"), y=labels, epsilon=4.0, domain=sizes)
 answers = veil.predict(veil.privatize(people)).argmax(axis=1)
 print(f"random forest:       {(answers == truth).mean():.0%} right from private reports, ε = 4")
