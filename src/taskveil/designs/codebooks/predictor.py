@@ -78,9 +78,10 @@ class Predictor:
 def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, device: str = "cpu") -> Predictor:
     """The predictor of least `cost`, on the scale on which records predict best.
 
-    Attributes are taken as they are, unless some have heavy tails and another scale lowers the mean held-out loss by
-    more than a standard error of the differences, record by record: the networks of all scales have the same folds,
-    first weights and batches. On another scale nobody is far out, so by the same rule learning may go without dropout.
+    Attributes are taken as they are, unless some have heavy tails and the best of the other scales lowers the mean
+    held-out loss by two standard errors of the differences, record by record: the networks of all scales have the same
+    folds, first weights and batches. On another scale nobody is far out, so learning may go without dropout, if that is
+    better by one.
 
     Args:
         X: the volunteers' records (N, n).
@@ -101,16 +102,16 @@ def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, d
         return fitted(None, DROPOUT, everyone)
     some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES] if len(X) > _JUDGES else everyone
     bent = min((fitted(tables, DROPOUT, some) for tables in tried), key=lambda found: float(found.losses.mean()))
-    chosen = _better(fitted(None, DROPOUT, some), bent)
+    chosen = _better(fitted(None, DROPOUT, some), bent, errors=2.0)  # the best of three leads by about one by chance
     if chosen is bent:
-        chosen = _better(bent, fitted(bent.tables, 0.0, some))
+        chosen = _better(bent, fitted(bent.tables, 0.0, some), errors=1.0)
     return chosen if some is everyone else fitted(chosen.tables, chosen.dropout, everyone)
 
 
-def _better(first: Predictor, rival: Predictor) -> Predictor:
-    """The first, unless the rival's losses are lower by more than the standard error of their mean difference."""
+def _better(first: Predictor, rival: Predictor, *, errors: float) -> Predictor:
+    """The first, unless the rival's losses are lower by more than so many standard errors of their mean difference."""
     gains = first.losses - rival.losses
-    return rival if gains.mean() > gains.std() / np.sqrt(len(gains)) else first
+    return rival if gains.mean() > errors * gains.std() / np.sqrt(len(gains)) else first
 
 
 def _fit(
