@@ -7,6 +7,7 @@ value. They also derive from the built-in error a caller would naturally catch (
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 
@@ -98,6 +99,15 @@ class WildRecordWarning(UserWarning):
 
 class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
+
+
+def callers_line() -> int:
+    """The `stacklevel` with which a warning shows the line outside this package that led here, however many of our
+    own calls and generators lie between."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "taskveil":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class MissingExtraError(TaskveilError, ImportError):

@@ -77,8 +77,9 @@ def test_labels_without_signal_are_answered_alike_for_everybody() -> None:
     others, their_labels = rng.normal(size=(4000, 4)), rng.integers(2, size=4000)
     forest = RandomForestClassifier(20, min_samples_leaf=5, random_state=0).fit(records, labels)
     task = tv.ModelTask(forest, "cross_entropy")
-    with pytest.warns(NothingToReportWarning, match="one answer for everybody.*More volunteers"):
+    with pytest.warns(NothingToReportWarning, match="one answer for everybody.*More volunteers") as said:
         veil = tv.design(records, task, epsilon=4.0, y=labels)
+    assert [warning.filename for warning in said] == [__file__]  # the caller's line, not one of ours
     assert veil.method == "nothing"
     assert veil.guarantee.epsilon < 1e-6
     constant = task.constant_loss(records, labels, others, their_labels)

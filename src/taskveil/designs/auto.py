@@ -17,7 +17,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.threads import one_thread
-from taskveil.errors import NothingToReportWarning
+from taskveil.errors import NothingToReportWarning, callers_line
 from taskveil.losses import Considered, expected_losses
 from taskveil.tasks import Task, take_labels
 from taskveil.veil import Veil
@@ -74,7 +74,7 @@ class Best:
                 won = [epsilon for epsilon in epsilons if seen[epsilon][0].method == designer.name]
                 for epsilon, _, veil in designer.designs(problem, won, [seed]) if won else ():
                     if designer is self.otherwise:
-                        warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=2)
+                        warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
                     yield epsilon, seed, replace(veil, considered=seen[epsilon])
 
     def _fitting(self, task: Task) -> list[Designer]:
