@@ -57,6 +57,14 @@ def test_designs_are_judged_without_a_word_about_few_records() -> None:
         veil.loss(wild)
 
 
+def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
+    copies = np.tile(np.random.default_rng(0).normal(size=(40, 6)), (10, 1))
+    train, test = sweeps._split(copies, in_time=False)
+    assert len(train) + len(test) == len(copies)
+    assert 100 <= len(test) <= 140
+    assert not {row.tobytes() for row in copies[train]} & {row.tobytes() for row in copies[test]}
+
+
 def test_without_test_records_some_are_held_out() -> None:
     frontier = tv.sweep(X, LINEAR, epsilons=[2.0], methods=["task_agnostic"])
     everything = tv.design(X, LINEAR, epsilon=2.0, method="task_agnostic").loss(X).mean

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskveil.arrays import Floats
 from taskveil.designs.domain import Domain
+from taskveil.designs.folds import people
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.problem import Designer, Problem
@@ -43,7 +45,8 @@ def sweep(
     """The expected test loss of every method at every budget.
 
     Args:
-        X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test.
+        X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test,
+            copies of a record together (`designs.folds`).
         task: what the data is for.
         epsilons: the budgets to try.
         methods: the designs to compare, as in `design`: names, or designers of your own.
@@ -66,7 +69,7 @@ def sweep(
     task.check_columns(column_names(X))
     task.labels(y, len(records))
     if X_test is None:
-        train, test = _split(len(records), in_time=block > 1)
+        train, test = _split(records, in_time=block > 1)
         held, y_test = records[test], take_labels(task, y, test)
         records, y, rows = records[train], take_labels(task, y, train), train
     else:
@@ -132,10 +135,15 @@ def _asked_for(
     return designers, budgets, chosen
 
 
-def _split(count: int, *, in_time: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The numbers of the records to design with, and of those to test on: drawn at random, the last ones in time."""
-    order = np.arange(count) if in_time else np.random.default_rng(0).permutation(count)
-    kept = max(2, round(count * (1 - TEST_SHARE)))
-    if count - kept < 1:
+def _split(records: Floats, *, in_time: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The numbers of the records to design with, and of those to test on: drawn at random, but no copy of a record is
+    on the other side; or the last ones in time."""
+    count = len(records)
+    person = np.arange(count) if in_time else people(records)
+    everybody = int(person.max()) + 1
+    order = np.arange(count) if in_time else np.random.default_rng(0).permutation(everybody)
+    kept = max(2, round(everybody * (1 - TEST_SHARE)))
+    if everybody - kept < 1:
         raise DataError("too few records to hold some out: pass X_test.")
-    return np.sort(order[:kept]), np.sort(order[kept:])
+    held_out = np.isin(person, order[kept:])
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
