@@ -14,7 +14,7 @@ from torch import nn
 import taskveil as tv
 from taskveil.designs import sweeps
 from taskveil.designs.learned.gradient import Settings
-from taskveil.errors import BudgetError, DataError, FewRecordsWarning, TaskError
+from taskveil.errors import BudgetError, DataError, FewRecordsWarning, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -63,6 +63,22 @@ def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
     assert len(train) + len(test) == len(copies)
     assert 100 <= len(test) <= 140
     assert not {row.tobytes() for row in copies[train]} & {row.tobytes() for row in copies[test]}
+
+
+def test_a_wild_cell_among_the_records_held_out_is_named() -> None:
+    """No design sees it, but it decides all losses."""
+    _, test = sweeps._split(X, in_time=False)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table.iloc[test[3], 1] = 1e6
+    with pytest.warns(WildRecordWarning, match=f"test records' .*row {test[3]}, column 'b'.*units") as said:
+        frontier = tv.sweep(table, LINEAR, epsilons=[8.0], methods=["task_aware"])
+    assert [warning.filename for warning in said] == [__file__]
+    assert "on 1 of them: check their units" in frontier.epsilon_for(0.1).statement
+
+
+def test_blocks_that_are_too_few_are_named() -> None:
+    frontier = tv.sweep(X, LINEAR, epsilons=[8.0], methods=["task_aware"], block=20)
+    assert "36 test records in blocks of 20 are too few" in frontier.epsilon_for(0.1).statement
 
 
 def test_without_test_records_some_are_held_out() -> None:

@@ -135,6 +135,7 @@ def warn_of(
     bounded: bool,
     columns: tuple[str, ...] | None = None,
     rows: Integers | None = None,
+    whose: str = "volunteers'",
     stacklevel: int,
 ) -> None:
     """One warning that names rows and columns, and no value; none without cells.
@@ -145,6 +146,7 @@ def warn_of(
         bounded: whether they were brought to where the others lie.
         columns: the columns' names, where there are some.
         rows: the numbers by which the caller knows the rows, where they are others.
+        whose: the values are.
         stacklevel: whose line is shown, as in `warnings.warn`: 2 is the caller's.
     """
     if not cells and not labels:
@@ -163,7 +165,7 @@ def warn_of(
         else "They were kept."
     )
     warnings.warn(
-        f"a few of the volunteers' values are out of line with all others: {'; '.join(named[:3])}{more}. {done} Check "
+        f"a few of the {whose} values are out of line with all others: {'; '.join(named[:3])}{more}. {done} Check "
         "their units; domain=... says where records may lie.",
         WildRecordWarning,
         stacklevel=stacklevel,

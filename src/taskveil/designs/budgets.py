@@ -92,9 +92,12 @@ def smallest_budget(
     """
     asked, level, count = f"{100 * kept:g}%", f"{100 * confidence:g}%", len(clear)
     if not bounds(constant - clear, confidence=confidence, block=block)[0] >= 0:
+        few = few_leaders(constant)
+        together = f" in blocks of {block}" * (block > 1)
+        care = f" Half of what that answer costs falls on {few} of them: check their units." * (few is not None)
         statement = (
-            f"No budget can be named: {count} test records are too few to be sure ({level}) that the model without "
-            "privacy is better than a constant answer at all. Test on more records."
+            f"No budget can be named: {count} test records{together} are too few to be sure ({level}) that the model "
+            f"without privacy is better than a constant answer at all.{care} Test on more records."
         )
         return Budget(kept=kept, confidence=confidence, statement=statement)
     surpluses = surplus(losses, clear, constant, kept)

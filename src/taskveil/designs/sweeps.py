@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.arrays import Floats
+from taskveil.designs.bounds import heaviest, warn_of
 from taskveil.designs.domain import Domain
 from taskveil.designs.folds import people
 from taskveil.designs.frontier import Frontier, Point
@@ -64,7 +65,7 @@ def sweep(
     """
     designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
     check_block(block)
-    records, held, rows = as_volunteers(X), None, None
+    records, held, rows, test = as_volunteers(X), None, None, None
     check_task(task).check_width(records.shape[1])
     task.check_columns(column_names(X))
     task.labels(y, len(records))
@@ -88,6 +89,9 @@ def sweep(
     )
     if domain is not None and not np.isnan(held).any():  # devices bring inside whatever lies outside a given domain
         held = problem.domain.project(held)
+    if np.isfinite(held).all():  # one that decides all losses hides what the designs are worth
+        wild, names = heaviest(held), column_names(X)
+        warn_of(wild, bounded=False, columns=names, rows=test, whose="test records'", stacklevel=3)
     served = as_linear(task) or task
     wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
