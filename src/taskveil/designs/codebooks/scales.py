@@ -20,7 +20,7 @@ KNOTS = 64
 
 HEAVY = 3.0
 """Excess kurtosis from which on an attribute has a heavy tail: that of the Laplace distribution. A Gaussian has 0, an
-exponential 6; this many standard deviations decide nothing yet, they only let other scales compete."""
+exponential 6. It decides nothing yet, it only lets other scales compete."""
 
 MOST_TABLES = 256
 """Attributes up to which tables are tried: each costs devices a kilobyte."""
