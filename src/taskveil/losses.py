@@ -54,9 +54,9 @@ def warn_of_few(per_record: Floats) -> None:
     if few is not None:
         who, those = ("1 record carries", "it") if few == 1 else (f"{few} records carry", "them")
         message = (
-            f"of {len(per_record)} records tested, {who} half of the mean loss. Its interval rests on {those} and may be "
-            "too narrow or too low: whether such records are rare cannot be told from so few. Check their units, or "
-            "measure on more records."
+            f"of {len(per_record)}, {who} half of the mean loss. Its interval rests on {those} and may be too narrow "
+            "or too low: whether such records are rare cannot be told from so few. Check their units, or measure on "
+            "more records."
         )
         warnings.warn(message, FewRecordsWarning, stacklevel=3)
 
