@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import taskveil as tv
 from cli.running import one_line, run
+from taskveil.cli.app import app
 
 
 @pytest.fixture
@@ -27,6 +29,21 @@ def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
     assert veil.columns == tuple("abcdef")
     assert veil.units is None
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("command", [("design", "r", "--epsilon", "2"), ("sweep", "--epsilons", "2", "--folder", "r")])
+def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    values = np.loadtxt(csv, delimiter=",", skiprows=1)
+    values[7, 2] = 1e9
+    np.savetxt(csv, values, delimiter=",", header="a,b,c,d,e,f", comments="")
+    name, *rest = (str(tmp_path / word) if word == "r" else word for word in command)
+    result = CliRunner().invoke(app, [name, str(csv), *rest])
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "out of line" in line]
+    assert line.startswith("warning: ")
+    assert "row 7, column 'c'" in line
+    assert ".py" not in result.stderr
 
 
 def test_design_says_what_it_chose_from(csv: Path, tmp_path: Path) -> None:

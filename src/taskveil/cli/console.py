@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -20,9 +22,11 @@ console = Console()
 
 @contextlib.contextmanager
 def friendly() -> Iterator[None]:
-    """Turns errors raised on purpose, files that cannot be used and missing packages into one line and exit code 2."""
+    """Turns errors raised on purpose, files that cannot be used and missing packages into one line and exit code 2, and
+    our warnings into one line: who types a command has no line of Python to look at."""
     try:
-        with needs("this command"):
+        with needs("this command"), warnings.catch_warnings():
+            warnings.showwarning = _one_line(warnings.showwarning)
             yield
     except BrokenPipeError:
         raise  # who reads us has seen enough (`| head`), and typer ends quietly
@@ -30,6 +34,18 @@ def friendly() -> Iterator[None]:
         # Not wrapped: a line that is cut at 80 characters cannot be searched for, or copied as a command.
         Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from error
+
+
+def _one_line(other: Callable[..., None]) -> Callable[..., None]:
+    """Shows our own warnings in one line on stderr, and leaves those of `other` packages as they are."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
+        if category.__module__.partition(".")[0] == "taskveil":
+            Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(str(message))}", soft_wrap=True)
+        else:
+            other(message, category, *where, **options)
+
+    return show
 
 
 def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli.console import console, numbers, pairs, refuse_existing
-from taskveil.cli.volunteers import read_volunteers
+from taskveil.cli.volunteers import as_table, read_volunteers
 from taskveil.client.verifying import read_key
 from taskveil.errors import ResumeError
 from taskveil.release.folder import sign as sign_release
@@ -42,9 +42,9 @@ def design(
     weights[[names.index(name) for name in weighted]] = numbers("--weight", list(weighted.values()))
     units = pairs("--unit", unit, names)
     task = tv.LinearTask(np.diag(weights) / np.sqrt(len(names)))
-    veil = tv.design(X, task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
+    veil = tv.design(as_table(names, X), task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
     given = tuple(units.get(name, "") for name in names) if units else None
-    veil = dataclasses.replace(veil, columns=names, units=given)
+    veil = dataclasses.replace(veil, units=given)
     veil.save(folder, overwrite=overwrite)
     loss = float(veil.losses(X).mean())
     result = {
@@ -91,7 +91,7 @@ def sweep(
     mean = np.eye(len(attributes)) / np.sqrt(len(attributes))
     try:
         frontier = tv.sweep(
-            X,
+            as_table([names[place] for place in attributes], X),
             tv.LinearTask(mean) if model is None else _model_task(model, loss, X.shape[1]),
             y=y,
             epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),

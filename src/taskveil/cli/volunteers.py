@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,13 @@ def read_volunteers(path: Path) -> tuple[tuple[str, ...], Floats]:
     if twice is not None:
         raise DataError(f"{path} has two columns named {twice!r}: rename one.")
     return names, values
+
+
+def as_table(names: Sequence[str], values: Floats) -> Any:
+    """Numbers (N, n) with their columns' names, so that whatever is said about a column names it."""
+    import pyarrow as pa
+
+    return pa.table(dict(zip(names, np.ascontiguousarray(values.T), strict=True)))
 
 
 def _read_csv(path: Path) -> tuple[tuple[str, ...], Floats]:
