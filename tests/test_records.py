@@ -146,6 +146,14 @@ def test_volunteers_are_finite() -> None:
             as_volunteers(bad)
 
 
+def test_a_column_that_is_not_finite_is_named() -> None:
+    table = pd.DataFrame({"age": [1.0, 2.0], "rent": [3.0, NAN]})
+    with pytest.raises(DataError, match="row 1, column 'rent' is nan"):
+        as_volunteers(table)
+    with pytest.raises(DataError, match="row 1, column 1 is nan"):
+        as_volunteers(table.to_numpy())
+
+
 def test_numbers_in_cells() -> None:
     assert [number_in(cell) for cell in (" 5 ", "+5", "-inf", "1e400")] == [5.0, 5.0, -np.inf, np.inf]
     assert [number_in(cell) for cell in ("x", "1_0", "0x10", "1,5")] == [None] * 4

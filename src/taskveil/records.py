@@ -58,8 +58,10 @@ def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
         )
     if not np.isfinite(matrix).all():
         row, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+        names = column_names(X)
         raise DataError(
-            f"volunteers' records must be finite; row {row}, column {column} is {matrix[row, column]}. "
+            f"volunteers' records must be finite; row {row}, column {column if names is None else repr(names[column])} "
+            f"is {matrix[row, column]}. "
             "Impute or drop such rows (on devices, NaN is allowed and brought inside the domain)."
         )
     return matrix
