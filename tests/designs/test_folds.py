@@ -30,6 +30,17 @@ def test_a_few_copies_are_found_among_many_and_minus_zero_is_zero() -> None:
     np.testing.assert_array_equal(people(X), expected)
 
 
+def test_a_table_put_together_several_times_is_seen_when_it_is_rounded() -> None:
+    """No attribute tells its people apart any more, and some are alike."""
+    rounded = np.round(2 * MEASURED)
+    rounded[7] = rounded[3]
+    person = people(np.tile(rounded, (4, 1)))
+    assert len(set(person)) == len({row.tobytes() for row in rounded + 0.0}) < 40
+    np.testing.assert_array_equal(person[:40], person[120:])
+    unevenly = np.vstack([rounded, rounded, rounded[:20]])
+    np.testing.assert_array_equal(people(unevenly), np.arange(100))  # may well be people who are alike
+
+
 @pytest.mark.parametrize(
     "X",
     [

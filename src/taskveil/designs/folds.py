@@ -23,14 +23,17 @@ def people(X: Floats) -> Integers:
     """Whose record each of X (N, n) is: numbers (N,) from 0 in the order of appearance, the same for copies.
 
     Identical records are copies of one person's where some attribute alone tells nine in ten of the different records
-    apart, as measured values do. Where people share the values of every attribute, being identical is natural: two who
-    gave the same few answers are two.
+    apart, as measured values do, or where every record stands there twice as often as some whole number, or three times
+    …: a table that was put together several times, rounded or not. Otherwise, where people share the values of every
+    attribute, being identical is natural: two who gave the same few answers are two.
     """
     alone = np.arange(len(X))
     number: dict[bytes, int] = {}
     person = np.array([number.setdefault(row.tobytes(), len(number)) for row in X + 0.0])  # + 0: minus zero is zero
     if not MANY_PEOPLE <= len(number) < len(X):
         return alone
-    _, first = np.unique(person, return_index=True)
+    _, first, times = np.unique(person, return_index=True, return_counts=True)
+    if np.gcd.reduce(times) > 1:  # by chance, once in 2^20 tables
+        return person
     telling = max(len(np.unique(column)) for column in X[first].T)
     return person if telling >= 0.9 * len(number) else alone
