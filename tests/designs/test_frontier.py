@@ -219,3 +219,22 @@ def test_hardly_any_records_are_no_reason_to_raise(tmp_path: Path, count: int) -
     assert frontier.epsilon_for(0.5) in (4.0, math.inf)
     frontier.to_html(tmp_path / "p.html")
     assert Frontier.from_json(frontier.to_json(tmp_path / "f.json")).rows() == frontier.rows()
+
+
+def test_advice_does_not_repeat_itself(tmp_path: Path) -> None:
+    """One budget keeps everything that is asked about; without it, nothing is sure and one sentence says so."""
+    rng = np.random.default_rng(0)
+    constant, clear = 2 + 0.1 * rng.random(200), 1 + 0.1 * rng.random(200)
+
+    def frontier(losses: np.ndarray) -> Frontier:
+        means = {"clear": float(clear.mean()), "constant": float(constant.mean())}
+        per_record = {"clear_per_record": clear, "constant_per_record": constant}
+        return Frontier(points=(Point.of("codebook", 4.0, 0, losses),), **means, **per_record)
+
+    better, useless = frontier(clear - 0.1), frontier(constant.copy())
+    (said,) = better.advice()
+    assert "at least 95%" in said
+    assert "does better than the model" in better.to_html(tmp_path / "better.html").read_text()
+    (said,) = useless.advice()
+    assert "to keep 50%" in said
+    assert "does better than the model" not in useless.to_html(tmp_path / "useless.html").read_text()

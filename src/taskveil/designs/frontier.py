@@ -144,8 +144,11 @@ class Frontier:
         return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
 
     def advice(self) -> list[str]:
-        """The budgets that keep half, four fifths and nearly all of the usable signal, in words."""
-        return list(dict.fromkeys(self.epsilon_for(kept).statement for kept in (0.5, 0.8, 0.95)))
+        """The budgets that keep half, four fifths and nearly all of the usable signal, in words: of shares with one
+        answer the largest, of those without any the smallest."""
+        found = [self.epsilon_for(kept) for kept in (0.5, 0.8, 0.95)]
+        named = {(budget.high, budget.low, budget.method): budget.statement for budget in found if budget.method}
+        return [*named.values(), *[budget.statement for budget in found if not budget.method][:1]]
 
     def per_record(self, method: str, epsilon: float) -> Floats | None:
         """Losses (N,) of the test records, the mean over the seeds of a `method` at one `epsilon`; None if not kept."""

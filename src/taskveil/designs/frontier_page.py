@@ -78,6 +78,7 @@ def page(
         picture=base64.b64encode(picture(rows, clear=clear, constant=constant)).decode("ascii"),
         head=head,
         body=body,
+        above=_ABOVE * any((row["kept"] or 0.0) > 1 for row in rows),
         clear=f"{clear:.4g}",
         constant=f"{constant:.4g}",
         # "<" is written as an escape, so that no text in the data can end the element.
@@ -107,6 +108,8 @@ def _cell(epsilon: float, row: Row | None) -> str:
     return f'<td data-budget="ε = {epsilon:g}">{row["loss"]:.4g}<small>{"<br>".join(lines)}</small></td>'
 
 
+_ABOVE = " More than 100%: the device's predictor learnt from labels, and does better than the model."
+
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
@@ -132,8 +135,8 @@ small {{ display: block; color: #666; font-size: .75rem; }}
 <img alt="Task loss against privacy budget for every method" src="data:image/png;base64,{picture}">
 <table><thead><tr><th>method</th>{head}</tr></thead><tbody>{body}</tbody></table>
 <p>Without any privacy the loss is {clear}; one answer for everybody costs {constant}. The share kept says where a
-design lies between the two. Everything is measured on records that no design has seen. <em>Records</em>, the light
-bands: 95% intervals for other records like these. <em>Seeds</em>, the dark bands: least and greatest loss over
+design lies between the two.{above} Everything is measured on records that no design has seen. <em>Records</em>, the
+light bands: 95% intervals for other records like these. <em>Seeds</em>, the dark bands: least and greatest loss over
 seeds.</p>
 <script type="application/json" id="data">{data}</script>
 </body></html>
