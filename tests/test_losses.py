@@ -107,3 +107,12 @@ def test_expectations_without_a_formula_are_the_same_for_the_same_seed() -> None
     np.testing.assert_array_equal(simulated(0), simulated(0))
     assert (simulated(0) != simulated(1)).any()
     assert simulated(0).mean() == pytest.approx(veil.loss(X).mean, rel=0.1)
+
+
+def test_no_interval_of_squares_goes_below_zero() -> None:
+    """One record that costs nearly everything: Student's lower limit is negative, which no mean of squares can be."""
+    costs = np.append(np.full(99, 1e-3), 100.0)
+    assert interval(costs)[0] < 0
+    assert Loss.of(costs, exact=True).low == 0.0
+    assert Loss.of(costs - 1.0, exact=True).low < -1.0  # a loss of one's own may be negative
+    assert np.isnan(Loss.of(costs[:1], exact=True).low)

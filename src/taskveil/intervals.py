@@ -49,6 +49,12 @@ def interval(values: Floats, *, confidence: float = 0.95, block: int = 1) -> tup
     return _limits(values, (1 + confidence) / 2, block, ())
 
 
+def loss_interval(losses: Floats, *, block: int = 1) -> tuple[Floats, Floats]:
+    """The 95% `interval` of a mean loss, from `losses` (..., N): not below zero where none of them is."""
+    low, high = interval(losses, block=block)
+    return np.where((losses >= 0).all(axis=-1), np.maximum(low, 0.0), low), high
+
+
 def bounds(values: Floats, *, confidence: float, block: int = 1) -> tuple[Floats, Floats]:
     """A lower and an upper bound (...) of the mean of `values` (..., N), each holding with this `confidence` (at least
     a half); `block` neighbours belong together. NaN as in `interval`."""

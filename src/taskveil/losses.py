@@ -17,7 +17,7 @@ from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
 from taskveil.errors import FewRecordsWarning
-from taskveil.intervals import few_leaders, interval
+from taskveil.intervals import few_leaders, loss_interval
 from taskveil.tasks import LinearTask, Task, take_labels
 
 REPORTS = 2**14
@@ -44,7 +44,7 @@ class Loss:
     def of(cls, per_record: Floats, *, exact: bool, block: int = 1) -> Loss:
         """The mean of the records' expected losses (N,), with its interval; `block` neighbours in time belong
         together."""
-        low, high = interval(per_record, block=block)
+        low, high = loss_interval(per_record, block=block)
         return cls(mean=float(per_record.mean()), low=float(low), high=float(high), exact=exact)
 
 

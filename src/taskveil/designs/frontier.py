@@ -15,7 +15,7 @@ from taskveil.arrays import Floats
 from taskveil.designs.budgets import Budget, share_interval, share_text, smallest_budget
 from taskveil.designs.frontier_page import page, picture
 from taskveil.errors import BudgetError, TaskError
-from taskveil.intervals import interval
+from taskveil.intervals import loss_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Point:
     @classmethod
     def of(cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1) -> Point:
         """The point of a design with these expected `losses` (N,) on the test records, `block` of them together."""
-        low, high = interval(losses, block=block)
+        low, high = loss_interval(losses, block=block)
         found = {"loss": float(losses.mean()), "low": float(low), "high": float(high)}
         return cls(method=method, epsilon=epsilon, seed=seed, per_record=losses, **found)
 
@@ -167,7 +167,7 @@ class Frontier:
         low, high = (float(np.mean([getattr(p, end) for p in points])) for end in ("low", "high"))
         kept: tuple[float | None, float | None] = (None, None)
         if losses is not None:
-            low, high = map(float, interval(losses, block=self.block))
+            low, high = map(float, loss_interval(losses, block=self.block))
             if clear is not None and constant is not None and not self.nothing_to_keep:
                 kept = share_interval(losses, clear, constant, block=self.block)
         return {
