@@ -75,6 +75,8 @@ def test_the_loss_is_the_mean_of_the_records_losses(veil: tv.Veil, volunteers: n
     assert together.high - together.low > 2 * (loss.high - loss.low)
     with pytest.raises(DataError, match="whole number of neighbouring records"):
         veil.loss(volunteers, block=0)
+    with pytest.raises(DataError, match="less than two blocks of"):
+        veil.loss(volunteers, block=len(volunteers) // 2 + 1)
 
 
 def test_few_records_that_carry_the_loss_are_said(veil: tv.Veil, volunteers: np.ndarray) -> None:

@@ -17,6 +17,7 @@ from taskveil.client.verifying import read_key
 from taskveil.decoders import Decoder
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import Guarantee
+from taskveil.intervals import check_block
 from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
 from taskveil.release import folder as release
@@ -126,6 +127,11 @@ class Veil:
                 within a month). The interval is then wider where neighbours are alike.
         """
         per_record, exact = self._losses(X, y)
+        if check_block(block) > 1 and len(per_record) < 2 * block:
+            raise DataError(
+                f"{len(per_record)} records are less than two blocks of {block}, which no interval can be told from: "
+                "pass a smaller block, or more records."
+            )
         loss = Loss.of(per_record, exact=exact, block=block)
         warn_of_few(per_record)
         return loss

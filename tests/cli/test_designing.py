@@ -48,9 +48,10 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
 
 def test_design_says_what_it_chose_from(csv: Path, tmp_path: Path) -> None:
     shown = run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2")
-    lines = [line for line in shown.splitlines() if "held out" in line]
     considered = tv.Veil.load(tmp_path / "r").considered
-    assert [line.split()[0] for line in lines] == [entry.method for entry in considered]
+    assert f"Expected task loss on volunteers held out: {considered[0].held_out_loss:.6g}" in shown
+    lines = [line for line in shown.splitlines() if "(chosen)" in line or "±" in line]
+    assert [line.split()[0] for line in lines] == [f"{entry.method}:" for entry in considered]
     assert "(chosen)" in lines[0]
     assert all("±" in line for line in lines[1:])
 

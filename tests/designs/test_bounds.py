@@ -142,6 +142,21 @@ def test_a_record_that_carries_most_of_the_variance_by_nature_is_named_and_kept(
     assert "kept" in str(warning.message)
 
 
+@pytest.mark.parametrize("every", [20, 37, 6])
+def test_a_group_in_another_unit_is_named_and_kept(every: int) -> None:
+    """Too many for a slip, and far too far out for a group that was meant."""
+    mixed = 70.0 + 10.0 * X[:, :2]
+    mixed[::every, 1] *= 1000
+    (warning,) = caught(mixed, tv.LinearTask(np.eye(2)))
+    assert "row 0, column 1" in str(warning.message)
+    assert "kept" in str(warning.message)
+    assert {(cell.row, cell.column) for cell in heaviest(mixed)} == {(row, 1) for row in range(0, 300, every)}
+    assert heaviest(70.0 + 10.0 * X) == []
+    half = 70.0 + 10.0 * X
+    half[::2] *= 1000  # as many as the others: two kinds of people
+    assert heaviest(half) == []
+
+
 def test_sweeps_name_the_rows_of_the_table_they_were_given() -> None:
     train = np.sort(np.random.default_rng(0).permutation(300)[:210])  # what the sweep designs with
     row = int(train[100])

@@ -46,7 +46,9 @@ def design(
     given = tuple(units.get(name, "") for name in names) if units else None
     veil = dataclasses.replace(veil, units=given)
     veil.save(folder, overwrite=overwrite)
-    loss = float(veil.losses(X).mean())
+    # What was seen on volunteers held out, where methods were judged so: the others' losses have helped to design.
+    judged = veil.considered[0].held_out_loss if veil.considered else None
+    loss = float(veil.losses(X).mean()) if judged is None else judged
     result = {
         "folder": str(folder),
         "epsilon": veil.guarantee.epsilon,
@@ -57,11 +59,12 @@ def design(
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on the volunteers: {loss:.6g}")
+        whom = "the volunteers" if judged is None else "volunteers held out"
+        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on {whom}: {loss:.6g}")
         for entry in veil.considered:
             lead = entry.held_out_loss - veil.considered[0].held_out_loss
             behind = f"{lead:+.2g} ± {entry.standard_error:.2g}" if entry.method != veil.method else "chosen"
-            console.print(f"  {entry.method} on volunteers held out: {entry.held_out_loss:.6g} ({behind})")
+            console.print(f"  {entry.method}: {entry.held_out_loss:.6g} ({behind})")
         console.print(f"Release written to {folder}")
 
 

@@ -43,6 +43,7 @@ INFLATION = 0.2  # of the variance, at least: less does no harm
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
 WORTH = 0.01  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
+GROUP_SHARE = 0.2  # of the records, at most: more of them are as usual as the others
 
 _TAIL = 10  # records at least that a tail is told from
 _FOLDS, _EPSILON, _CODEWORDS = 10, 5.0, 64
@@ -120,12 +121,20 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 
 
 def heaviest(X: Floats) -> list[WildCell]:
-    """Cells of X (N, n) that carry most of their attribute's variance; rare values of sparse ones do not count."""
+    """Cells of X (N, n) that carry most of their attribute's variance, alone or as a group that lies ten times as far
+    out as all others, as grams do among kilograms; rare values of sparse attributes do not count."""
     if len(X) < FEWEST:
         return []
-    shares = _variance_shares(X)
-    shares[:, np.median(np.abs(X - np.median(X, axis=0)), axis=0) == 0] = 0.0
-    return [WildCell(int(r), int(c), float(shares[r, c])) for r, c in np.argwhere(shares > MOST_OF_IT)]
+    shares, distance = _variance_shares(X), np.abs(X - np.median(X, axis=0))
+    shares[:, np.median(distance, axis=0) == 0] = 0.0
+    ordered = np.sort(distance, axis=0)[::-1][: int(GROUP_SHARE * len(X)) + 1]
+    with np.errstate(over="ignore"):
+        gap = ordered[:-1] >= 10 * ordered[1:]
+    nearest = np.where(gap, ordered[:-1], np.inf).min(axis=0)  # the distance of a group's nearest member
+    group = distance >= nearest
+    together = group & ((shares * group).sum(axis=0) > MOST_OF_IT)
+    found = np.argwhere((shares > MOST_OF_IT) | together)
+    return [WildCell(int(r), int(c), float(shares[r, c])) for r, c in found]
 
 
 def warn_of(
