@@ -158,3 +158,10 @@ def test_hardly_anything_left_over_is_still_counted(size: int, favoured: int, ep
 
 def test_sums_are_printed_rounded_up() -> None:
     assert "ε = 1.00001" in compose([Cost(epsilon=1.0000004)]).statement
+
+
+def test_any_number_of_reports_that_tell_nothing_adds_up_at_once() -> None:
+    """Composed report by report, 2^36 of them would fill hundreds of gigabytes."""
+    response = Response.calibrated(size=2, favoured=1, epsilon=2.0**-36)
+    cost = Cost(epsilon=response.epsilon, parts=(response,))
+    assert reports_within(cost, epsilon=3.0, delta=1e-6) >= reports_within(cost, epsilon=3.0) > 2**37

@@ -29,6 +29,10 @@ from taskveil.veil import Veil
 SMALLEST_DELTA = 1e-9
 """Below this the error of adding up doubles could matter; budgets are then simply added."""
 
+MOST_COMPOSED = 2**22
+"""Reports beyond which budgets are simply added: composing more takes gigabytes, and only reports that tell next to
+nothing are ever made so often."""
+
 _ARITHMETIC = 1e-13  # δ asked of the composed distribution is smaller by this: more than sums of doubles err
 
 
@@ -81,8 +85,9 @@ def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
     deltas = sum((Fraction(cost.delta) * cost.times for cost in costs), Fraction(0))
     basic = round_up(epsilons)
     best = basic if deltas <= Fraction(delta) else math.inf
-    if delta >= SMALLEST_DELTA:
-        best = min(best, _composed_epsilon(costs, delta, basic))
+    reports = sum(cost.times * max(1, len(cost.parts)) for cost in costs)
+    if delta >= SMALLEST_DELTA and reports <= MOST_COMPOSED:
+        best = min(best, _composed_epsilon(costs, delta, basic / reports))
     if math.isinf(best):
         raise BudgetError(f"the reports' own deltas add up to {float(deltas):g}: ask for a delta above that.")
     return Total(epsilon=best, delta=delta, basic_epsilon=basic)
@@ -130,8 +135,8 @@ def reports_within(cost: Cost, *, epsilon: float, delta: float = 0.0) -> int:
     return low
 
 
-def _composed_epsilon(costs: Sequence[Cost], delta: float, basic: float) -> float:
-    """ε at `delta` of the composed dominating pairs, every rounding upwards."""
+def _composed_epsilon(costs: Sequence[Cost], delta: float, mean: float) -> float:
+    """ε at `delta` of the composed dominating pairs of reports that cost `mean` on average, every rounding upwards."""
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError as error:
@@ -139,8 +144,7 @@ def _composed_epsilon(costs: Sequence[Cost], delta: float, basic: float) -> floa
             "composition with delta > 0 needs dp-accounting: pip install 'taskveil[design]', or ask for delta=0."
         ) from error
     # Each loss is rounded up to the next multiple of this; the sum then errs by a thousandth of ε at most.
-    reports = sum(cost.times * max(1, len(cost.parts)) for cost in costs)
-    interval = min(1e-3, max(1e-6, 1e-3 * basic / reports))
+    interval = min(1e-3, max(1e-6, 1e-3 * mean))
     whole = pld.identity(value_discretization_interval=interval)
     for cost in costs:
         for one in _dominating(cost, pld, interval):
