@@ -10,6 +10,7 @@ import pytest
 import taskveil as tv
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, read_files
 from taskveil.errors import ReleaseError, VersionError
+from taskveil.losses import Considered
 from taskveil.release.parts import SERVER_KINDS
 
 METHODS = ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
@@ -144,3 +145,14 @@ def test_releases_that_do_not_say_how_sure_a_choice_was_can_be_read(
         replace(veil, considered=(Considered("codebook", 1.5),)).save(tmp_path / "r")  # type: ignore[arg-type]
     (read,) = tv.Veil.load(tmp_path / "r").considered
     assert (read.method, read.held_out_loss, read.standard_error) == ("codebook", 1.5, 0.0)
+
+
+def test_what_older_versions_cannot_read_has_another_schema(veil: tv.Veil, tmp_path: Path) -> None:
+    """Then they ask for a newer taskveil, instead of calling the release malformed."""
+    replace(veil, considered=(Considered(method="codebook", held_out_loss=1.5, standard_error=0.0),)).save(
+        tmp_path / "r"
+    )
+    replace(veil, considered=()).save(tmp_path / "s")
+    read = {name: json.loads((tmp_path / name / "server" / "manifest.json").read_text())["schema"] for name in "rs"}
+    assert read == {"r": 2, "s": 1}
+    assert tv.Veil.load(tmp_path / "r").considered[0].method == "codebook"

@@ -171,7 +171,11 @@ def read_files(
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
-    encoder = content.get("encoder")
+    encoder, considered = content.get("encoder"), content.get("considered")
+    if isinstance(considered, list) and any(
+        isinstance(entry, dict) and "standard_error" in entry for entry in considered
+    ):
+        return 2  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
     return SINCE.get(str(encoder["kind"]), 1) if isinstance(encoder, dict) and "kind" in encoder else 1
 
 
