@@ -31,6 +31,13 @@ function times(epsilon: number): string {
 /** Six digits, rounded up. */
 export function roundedUp(epsilon: number): string {
   const shown = Number(epsilon.toPrecision(6));
-  if (shown >= epsilon) return String(shown);
-  return String(Number((shown + 10 ** (Math.floor(Math.log10(epsilon)) - 5)).toPrecision(6)));
+  if (shown >= epsilon) return spelled(shown);
+  return spelled(Number((shown + 10 ** (Math.floor(Math.log10(epsilon)) - 5)).toPrecision(6)));
+}
+
+/** As Python spells it: 1e-05 and 1e+06, where JavaScript says 0.00001 and 1000000. */
+function spelled(value: number): string {
+  const [digits, power] = value.toExponential().split("e");
+  const size = Math.abs(Number(power));
+  return size > (value < 1 ? 4 : 5) ? `${digits}e${power![0]}${String(size).padStart(2, "0")}` : String(value);
 }

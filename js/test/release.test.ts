@@ -2,6 +2,7 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
+import { roundedUp } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { cpuTime } from "./cpu.js";
 import { devices, files } from "./files.js";
@@ -165,3 +166,15 @@ test("the promise is made from what the mechanism keeps, in Python's words", asy
   const lying = forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "Nobody learns anything (\\u03b5 = 0.001)."'));
   expect((await readDevice(lying)).statement).toContain("20.1 times as likely");
 });
+
+test.each([
+  [1.4551915228260974e-11, "1.4552e-11"],
+  [9.999894195994404e-9, "9.9999e-09"],
+  [0.0000099999997, "1e-05"],
+  [0.0001, "0.0001"],
+  [2.0000004, "2.00001"],
+  [999999, "999999"],
+  [1234567, "1.23457e+06"],
+  [0, "0"],
+  [Infinity, "Infinity"],
+])("%d is spelled as in Python: %s", (value, text) => expect(roundedUp(value)).toBe(text));
