@@ -100,6 +100,7 @@ def test_huge_budgets_use_wide_integers() -> None:
         lambda: Response.calibrated(size=4, favoured=4, epsilon=1.0),
         lambda: Response.calibrated(size=4, favoured=0, epsilon=1.0),
         lambda: Response.calibrated(size=4, favoured=1, epsilon=0.0),
+        lambda: Response.calibrated(size=4, favoured=1, epsilon=1e-13),
         lambda: Response.calibrated(size=4, favoured=1, epsilon=float("nan")),
         lambda: Response.calibrated(size=4, favoured=1, epsilon=1e6),
         lambda: Response(size=4, favoured=1, a=1, b=2),

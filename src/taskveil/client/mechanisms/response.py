@@ -61,7 +61,10 @@ class Response:
         if not (math.isfinite(epsilon) and 0 < epsilon <= 1000):
             raise MechanismError(f"a stage's epsilon must lie between 0 and 1000, got {epsilon}. Use several stages.")
         b = 1 << max(0, _PRECISION - int(epsilon * math.log2(math.e)))
-        return cls(size=size, favoured=favoured, a=_floor_exp_times(epsilon, b), b=b)
+        a = _floor_exp_times(epsilon, b)
+        if a == b:  # ε of exactly 0, which no release may state
+            raise MechanismError(f"an epsilon of {epsilon:g} is too small to be told from none: use 1e-12 or more.")
+        return cls(size=size, favoured=favoured, a=a, b=b)
 
     @property
     def total(self) -> int:
