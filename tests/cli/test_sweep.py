@@ -54,6 +54,8 @@ def test_the_command_writes_table_json_picture_and_page(files: tuple[Path, Path]
     assert "95% of the usable signal" in result.output  # what to choose, in words
     names = {"table.txt", "frontier.json", "frontier.png", "frontier.html", "finished.json"}
     assert {path.name for path in folder.iterdir()} == names
+    shown = names - {"finished.json", "frontier.png"}  # nothing of single records is in what is made to be shown
+    assert not any("per_record" in (folder / name).read_text(encoding="utf-8") for name in shown)
     again = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(again.output)["clear"] == pytest.approx(0.0, abs=1e-9)
 

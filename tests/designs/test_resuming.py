@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,6 +87,11 @@ def test_points_of_anything_else_are_refused(log: Path, other: dict[str, Any]) -
     with pytest.raises(DataError, match=OTHER):
         run(log, **other)
     assert run(None, **other) != run(log)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes there")
+def test_losses_of_single_records_are_for_their_owner_only(log: Path) -> None:
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_domains_of_one_bounding_box_are_told_apart(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def sweep(
     except ResumeError as error:
         raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
     (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
-    frontier.to_json(folder / "frontier.json")
+    frontier.to_json(folder / "frontier.json", losses=False)  # nothing of single records, in what is made to be shown
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:

@@ -210,12 +210,16 @@ class Frontier:
         )
         return _written(path, text.encode())
 
-    def to_json(self, path: str | Path) -> Path:
-        """All points, the two lines and the rows of the table. Losses of single records are kept in single precision:
-        treat the file as you treat the test records."""
-        content = {**self._content(), "points": [point.content() for point in self.points]}
+    def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
+        """All points, the two lines and the rows of the table, in a file at `path`.
+
+        With `losses`, those of single records are kept in single precision, and `epsilon_for` of what is read again
+        answers as here. Values can be computed from them: treat such a file as you treat the test records.
+        """
+        content = {**self._content(), "points": [point.content(losses=losses) for point in self.points]}
         lines = {"clear": self.clear_per_record, "constant": self.constant_per_record}
-        content["per_record"] = {name: _packed(losses) for name, losses in lines.items() if losses is not None}
+        if losses:
+            content["per_record"] = {name: _packed(line) for name, line in lines.items() if line is not None}
         return _written(path, (json.dumps(content, indent=1) + "\n").encode())
 
     def _content(self) -> dict[str, Any]:
