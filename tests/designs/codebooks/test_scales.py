@@ -7,7 +7,7 @@ import pytest
 
 from taskveil.client.levels import LEVELS
 from taskveil.designs.codebooks import scales as module
-from taskveil.designs.codebooks.scales import KNOTS, heavy_tailed, scales
+from taskveil.designs.codebooks.scales import KNOTS, heavy_tailed, ranked, scales
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(1000, 5))
@@ -94,3 +94,14 @@ def test_no_column_is_too_strange(column: np.ndarray) -> None:
         levels = tables(np.column_stack([column, Z[:, 1]]))[:, 0]
         assert levels.min() < levels.max()
         assert tables.knots.shape[1] <= KNOTS
+
+
+@pytest.mark.parametrize("count", [11, 60, 1000])
+def test_ranks_publish_nobodys_value(count: int) -> None:
+    """Knots are read by anybody who has the release: each stands for five people or more."""
+    values = np.exp(2 * np.random.default_rng(count).normal(size=count))
+    knots, shares = ranked(values)
+    assert not np.isin(knots, values).any()
+    assert len(knots) <= count // 5
+    assert (np.diff(knots) > 0).all()
+    assert (shares[0], shares[-1]) == (0.0, 1.0)

@@ -28,6 +28,9 @@ MOST_TABLES = 256
 CAPPED = 0.05
 """The share of people beyond each cap."""
 
+TOGETHER = 5
+"""People whose mean is a knot, at least, where knots are made of single people's values."""
+
 Line = tuple[Floats, Floats]
 """Knots and levels (as shares of the highest) of one attribute's table, as many as it needs."""
 
@@ -87,14 +90,20 @@ def logarithmic(values: Floats) -> Line:
 
 
 def ranked(values: Floats) -> Line:
-    """Where the value would stand among people of a Gaussian: quantiles at evenly spaced places of the bell."""
+    """Where the value would stand among people of a Gaussian. Neighbours are taken together by evenly spaced places of
+    the bell, at least `TOGETHER` of them: a knot, which anybody can read in a release, is nobody's own value."""
     end = -ndtri(0.5 / len(values))
-    places = np.linspace(-end, end, KNOTS)
-    quantiles = np.quantile(values, ndtr(places))
-    quantiles[0], quantiles[-1] = values.min(), values.max()
-    knots, tied = np.unique(quantiles, return_inverse=True)
-    shares = np.bincount(tied, places) / np.bincount(tied)
-    return knots, (shares - shares[0]) / (shares[-1] - shares[0])
+    ideal = len(values) * ndtr(np.linspace(-end, end, KNOTS + 1)[1:-1])
+    cuts = [0]
+    for cut in np.rint(ideal).astype(int).tolist():
+        if cut - cuts[-1] >= TOGETHER and len(values) - cut >= TOGETHER:
+            cuts.append(cut)
+    counts = np.diff([*cuts, len(values)])
+    places = ndtri((np.arange(len(values)) + 0.5) / len(values))
+    means, shares = (np.add.reduceat(part, cuts) / counts for part in (np.sort(values), places))
+    knots, tied = np.unique(np.maximum.accumulate(means), return_inverse=True)
+    shares = np.bincount(tied, shares * counts) / np.bincount(tied, counts)
+    return (knots, (shares - shares[0]) / (shares[-1] - shares[0])) if len(knots) > 1 else even(values)
 
 
 _BENDS: dict[str, Callable[[Floats], Line]] = {"capped": capped, "logarithmic": logarithmic, "ranked": ranked}
