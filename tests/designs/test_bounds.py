@@ -195,3 +195,11 @@ def test_sweeps_bring_test_records_inside_a_given_domain() -> None:
         for records in (test, np.clip(test, -9, 9))
     ]
     assert frontiers[0].table() == frontiers[1].table()
+
+
+def test_ties_with_the_last_that_is_in_line_are_not_wild() -> None:
+    counts = np.random.default_rng([4, 60, 5]).poisson(1, size=(60, 5)).astype(float)
+
+    found = outside(counts, plausible_box(counts))
+
+    assert len(found) == 1  # the only 4 of its attribute, and none of its twelve 2s

@@ -208,7 +208,8 @@ def _reach(distance: Floats, spread: float) -> float:
         return np.inf
     place = wild[-1]
     reach = logs[beyond[place]] + _quantile(PLAUSIBLE, others)[place] * slope[place]
-    return float(np.exp(reach) - spread)
+    # Through logarithms and back, the last of the others must not land outside: it may have many ties.
+    return max(float(np.exp(reach) - spread), float(ordered[beyond[place]]))
 
 
 def _quantile(chance: float | Floats, others: Integers) -> Floats:
