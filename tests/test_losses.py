@@ -60,13 +60,21 @@ def test_records_in_the_order_of_time_belong_together() -> None:
 
 
 def test_a_mean_that_few_records_carry_is_said_to_whoever_asked() -> None:
-    losses = np.r_[np.full(2, 500.0), np.ones(398)]
-    with pytest.warns(FewRecordsWarning, match=r"of 400, 2 records carry half of the mean loss.*more records") as said:
+    losses = np.r_[np.full(3, 500.0), np.ones(397)]
+    with pytest.warns(
+        FewRecordsWarning, match=r"of 400, 2 records carry half of what the losses differ.*more records"
+    ) as said:
         warn_of_few(losses)
     assert "500" not in str(said[0].message)
     with pytest.warns(FewRecordsWarning, match="of 400, 1 record carries half"):
         warn_of_few(np.r_[1e6, np.ones(399)])
-    for harmless in (losses[1:20], np.random.default_rng(0).exponential(size=400), np.ones(400), np.zeros(400)):
+    for harmless in (
+        losses[:20],
+        np.random.default_rng(0).exponential(size=400),
+        np.ones(400),
+        np.zeros(400),
+        losses + 1e6,
+    ):
         warn_of_few(harmless)  # every warning is an error here
     Loss.of(losses, exact=True)
 

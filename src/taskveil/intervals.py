@@ -7,7 +7,8 @@ side is what counts: each holds with the confidence named and is never tighter t
 **What is assumed.** The records are drawn independently from the people of interest (block = 1), or they come in the
 order of time and records more than about `block` apart tell nothing of each other. Nothing is assumed about the shape,
 but a mean that hangs on events which the sample has hardly seen cannot be bounded by any method: `few_leaders` counts
-the records that carry half of the mean, and `Veil.loss` warns when they are few.
+the records that carry half of all differences, and `Veil.loss` warns when they are few. Nothing can warn of what the
+sample holds nothing of.
 
 **Skewness.** Losses are skewed to the right, so samples that missed the tail have too low a mean *and* too small a
 spread: mean ± 1.96 s/√n then lies too low, and far too often. Hall's transformation (1992) takes the skewness γ out of
@@ -104,13 +105,13 @@ def circular_means(values: Floats, block: int) -> Floats:
 
 
 FEW = 5
-"""Up to so many records that carry half of a mean are few, if there are twenty times as many in all: about where 95%
-intervals of lognormal losses begin to hold less often. Cross-entropy of a sound model is far from it."""
+"""Up to so many records that carry half of all differences are few, if there are twenty times as many in all."""
 
 
 def few_leaders(values: Floats) -> int | None:
-    """The smallest number of records that carry half of the mean of |values| (N,), if they are few; None if not."""
-    carried = np.cumsum(np.sort(np.abs(values))[::-1])
+    """The smallest number of records that carry half of what `values` (N,) differ from their median, if they are few;
+    None if not. What all have in common makes no mean less sure."""
+    carried = np.cumsum(np.sort(np.abs(values - np.median(values)))[::-1])
     count = 1 + int(np.searchsorted(carried, carried[-1] / 2))
     return count if carried[-1] > 0 and count <= min(FEW, len(values) / 20) else None
 

@@ -49,14 +49,16 @@ class Loss:
 
 
 def warn_of_few(per_record: Floats) -> None:
-    """A FewRecordsWarning to whoever asked for the loss, if few of the records (N,) carry half of it."""
+    """A FewRecordsWarning to whoever asked for the loss, if few of the records (N,) carry half of what the
+    losses differ."""
     few = few_leaders(per_record)
-    if few is not None:
+    uncertain = per_record.std() > 0.01 * abs(per_record.mean()) * math.sqrt(len(per_record))
+    if few is not None and uncertain:  # a percent more or less harms nobody
         who, those = ("1 record carries", "it") if few == 1 else (f"{few} records carry", "them")
         message = (
-            f"of {len(per_record)}, {who} half of the mean loss. Its interval rests on {those} and may be too narrow "
-            "or too low: whether such records are rare cannot be told from so few. Check their units, or measure on "
-            "more records."
+            f"of {len(per_record)}, {who} half of what the losses differ. The mean's interval rests on {those} and may "
+            "be too narrow or too low: whether such records are rare cannot be told from so few. Check their units, or "
+            "measure on more records."
         )
         warnings.warn(message, FewRecordsWarning, stacklevel=3)
 

@@ -40,7 +40,7 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
     name, *rest = (str(tmp_path / word) if word == "r" else word for word in command)
     result = CliRunner().invoke(app, [name, str(csv), *rest])
     assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.stderr.splitlines() if "out of line" in line]
+    (line,) = [line for line in result.stderr.splitlines() if "Check their units; domain" in line]
     assert line.startswith("warning: ")
     assert "row 7, column 'c'" in line
     assert ".py" not in result.stderr

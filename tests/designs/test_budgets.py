@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from taskveil.designs.budgets import Budget, share_interval, smallest_budget, surely_kept, surplus
+from taskveil.designs.frontier import Frontier, Point
 from taskveil.intervals import bounds
 
 RNG = np.random.default_rng(0)
@@ -94,7 +95,7 @@ def test_a_signal_that_is_not_sure_names_no_budget() -> None:
 
 def test_a_few_records_that_decide_are_counted_in_words() -> None:
     constant, clear = np.ones(COUNT), np.zeros(COUNT)
-    constant[:2] = 1000.0
+    constant[:3] = 1000.0
     found = smallest_budget([("a", 1.0)], 0.1 * constant[None], clear, constant, kept=0.01, confidence=0.9)
     assert found == 1.0
     assert "it rests on 2 of them: test on more." in found.statement
@@ -120,3 +121,33 @@ def test_a_budget_is_a_number() -> None:
     assert type(budget.high) is float
     for again in (copy.copy(budget), copy.deepcopy(budget), pickle.loads(pickle.dumps(budget))):
         assert (again, vars(again)) == (budget, vars(budget))
+
+
+def test_a_signal_that_single_precision_cannot_hold_promises_nothing() -> None:
+    rng = np.random.default_rng(0)
+    clear = np.full(200, 1e8)
+    constant = clear + 1 + 0.3 * rng.normal(size=200)
+    losses = constant - 0.2 * (constant - clear)
+    frontier = Frontier(
+        points=(Point.of("mine", 1.0, 0, losses),),
+        clear=float(clear.mean()),
+        constant=float(constant.mean()),
+        clear_per_record=clear,
+        constant_per_record=constant,
+    )
+
+    assert math.isinf(frontier.epsilon_for(0.95))  # it keeps 20%
+
+
+def test_what_all_tested_have_alike_says_nothing_about_others() -> None:
+    """Ten people whom a design serves as well as the model does: nobody knows how it serves the eleventh."""
+    constant, clear = noisy(1.0, 0.1), noisy(0.2, 0.1)
+    found = smallest_budget([("a", 1.0)], clear[None], clear, constant, kept=1.0, confidence=0.9)
+    assert found == math.inf
+
+
+def test_the_statement_names_how_rare_people_may_be_missing() -> None:
+    constant, clear, losses = noisy(1.0, 0.1), noisy(0.1, 0.1), noisy(0.2, 0.1)
+    found = smallest_budget([("a", 1.0)], losses[None], clear, constant, kept=0.5, confidence=0.9)
+    share = 1 - 0.1 ** (1 / COUNT)
+    assert f"kinds of people rarer than {share:.1%} may be missing" in found.statement

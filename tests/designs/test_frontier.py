@@ -17,11 +17,12 @@ from taskveil.errors import BudgetError, TaskError
 
 RECORDS = 400
 NOISE = np.random.default_rng(0).normal(size=RECORDS) / 10
-"""What makes records differ: the same for all losses, less for the better designs."""
+"""What makes records differ: nearly the same for all losses, less for the better designs."""
 
 
 def losses(mean: float) -> np.ndarray:
-    return mean * (1 + NOISE - NOISE.mean())
+    own = np.random.default_rng(round(1000 * mean)).normal(size=RECORDS) / 200
+    return mean * (1 + NOISE - NOISE.mean()) + own - own.mean()
 
 
 def point(method: str, epsilon: float, seed: int, loss: float) -> Point:
@@ -51,7 +52,7 @@ def test_the_share_kept_and_the_budget_for_it() -> None:
     assert (found.kept, found.confidence) == (0.84, 0.9)
     assert found.statement == (
         "ε = 4 with task_aware keeps at least 84% of the usable signal, with 90% confidence for other records like the "
-        "400 tested."
+        "400 tested, among which kinds of people rarer than 0.6% may be missing."
     )
     assert FRONTIER.epsilon_for(kept=0.39) == 1.0
     assert FRONTIER.epsilon_for(kept=0.39, method="task_agnostic") == 4.0
@@ -126,7 +127,7 @@ def test_a_file_of_many_records_stays_small(tmp_path: Path) -> None:
     points = tuple(Point.of("codebook", e, 0, np.random.default_rng(e).random(10_000)) for e in range(1, 31))
     lines = {"clear_per_record": np.zeros(10_000), "constant_per_record": np.ones(10_000)}
     path = replace(FRONTIER, points=points, **lines).to_json(tmp_path / "f.json")
-    assert path.stat().st_size < 2_000_000
+    assert path.stat().st_size < 4_000_000  # doubles: small signals on large losses must survive
 
 
 OLD = replace(

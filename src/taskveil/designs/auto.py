@@ -38,8 +38,9 @@ fewer say little about their own spread."""
 class Best:
     """The best of several designers, for every budget by itself; `veil.considered` says what was seen.
 
-    Every fold of the volunteers is judged by veils designed on the others, so no part of the choice sees its own data;
-    the designer chosen is then given all volunteers. A single one that fits needs no judging.
+    Every fold of the volunteers is judged by veils designed on the others, so no part of the choice sees its own data
+    (but for wild cells, which are brought back before); the designer chosen is then given all volunteers. A single one
+    that fits needs no judging.
 
     `candidates` come in the order of preference; `otherwise` is taken, with a warning, where none is better than it.
     """

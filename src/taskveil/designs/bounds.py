@@ -168,14 +168,15 @@ def warn_of(
     ]
     named += [f"the label of row {number[cell.row]} ({cell.share:.0%} of the labels' variance)" for cell in labels]
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-    done = (
-        "Such values were brought to where the others' tail might reach, which serves held-out volunteers better."
+    said, done = (
+        ("are out of line with all others", "Such values were brought to where the others' tail might reach, which "
+         "serves held-out volunteers better.")
         if bounded
-        else "They were kept."
-    )
+        else ("carry most of a column's variance", "They were kept.")
+    )  # fmt: skip
     warnings.warn(
-        f"a few of the {whose} values are out of line with all others: {'; '.join(named[:3])}{more}. {done} Check "
-        "their units; domain=... says where records may lie.",
+        f"a few of the {whose} values {said}: {'; '.join(named[:3])}{more}. {done} Check their units; domain=... says "
+        "where records may lie.",
         WildRecordWarning,
         stacklevel=stacklevel,
     )

@@ -9,6 +9,10 @@ Many designs are asked at once, and the luckiest of many looks better than it is
 step-down test (Romano and Wolf, 2005): the designs that may fall short share one confidence, widened to what the
 largest of so many correlated means needs; those that pass leave, and the rest is asked again. Designs that fall short
 beyond doubt cannot win by luck and are not counted.
+
+What the tested records hold nothing of cannot be bounded: kinds of people whose share is below
+1 − (1 − confidence)^(1/N) may be missing among N records, and what a design does to them is not known. The statement
+names that share.
 """
 
 from __future__ import annotations
@@ -91,7 +95,7 @@ def smallest_budget(
         block: so many neighbours among the records belong together.
     """
     asked, level, count = f"{100 * kept:g}%", f"{100 * confidence:g}%", len(clear)
-    if not bounds(constant - clear, confidence=confidence, block=block)[0] >= 0:
+    if not bounds(constant - clear, confidence=confidence, block=block)[0] > 0:
         few = few_leaders(constant)
         together = f" in blocks of {block}" * (block > 1)
         care = f" Half of what that answer costs falls on {few} of them: check their units." * (few is not None)
@@ -111,7 +115,8 @@ def smallest_budget(
         care = f" But it rests on {few} of them: test on more." * (few is not None)
         statement = (
             f"ε = {value:g} with {method} keeps at least {asked} of the usable signal, with {level} confidence for "
-            f"other records like the {count} tested.{perhaps}{care}"
+            f"other records like the {count} tested, among which kinds of people rarer than "
+            f"{_unseen(count / block, confidence):.1%} may be missing.{perhaps}{care}"
         )
         return Budget(value, low=low, method=method, kept=kept, confidence=confidence, statement=statement)
     best = int(np.argmin(means))
@@ -129,6 +134,11 @@ def smallest_budget(
         "budgets, test on more records, or ask for less."
     )
     return Budget(low=low, kept=kept, confidence=confidence, statement=statement)
+
+
+def _unseen(count: float, confidence: float) -> float:
+    """The share of people of whom, with the rest of the confidence, `count` independent records hold none."""
+    return float(-np.expm1(np.log1p(-confidence) / count))
 
 
 def share_text(kept: float | None) -> str:
@@ -152,7 +162,9 @@ def surely_kept(surpluses: Floats, *, confidence: float, block: int = 1) -> tupl
     asked, luck = np.flatnonzero(possible), _luck(surpluses[possible], block)
     while len(asked):
         needed = float(ndtr(np.quantile(luck.max(axis=1), confidence)))
-        passed = bounds(surpluses[asked], confidence=max(confidence, needed), block=block)[0] >= 0
+        # What is the same for all tested, even zero, says nothing about how others differ.
+        spread = np.ptp(surpluses[asked], axis=1) > 0
+        passed = spread & (bounds(surpluses[asked], confidence=max(confidence, needed), block=block)[0] >= 0)
         if not passed.any():
             break
         sure[asked[passed]] = True
@@ -194,6 +206,8 @@ def _crossing(limit: Callable[[float], float], share: float, direction: float) -
         if step > _WIDEST:
             return None
     nearer = share + direction * step / 2 if step > 2.0**-10 else share
+    if direction * limit(nearer) <= 0:  # no spread at all, but for rounding
+        return nearer
     return float(brentq(limit, nearer, share + direction * step, xtol=1e-9))
 
 

@@ -33,9 +33,6 @@ class Point:
     high: float
     per_record: Floats | None = field(default=None, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        _round(self, "per_record")
-
     @classmethod
     def of(cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1) -> Point:
         """The point of a design with these expected `losses` (N,) on the test records, `block` of them together."""
@@ -65,9 +62,6 @@ class Frontier:
     block: int = 1
     clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
     constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        _round(self, "clear_per_record", "constant_per_record")
 
     @property
     def methods(self) -> list[str]:
@@ -115,7 +109,8 @@ class Frontier:
         Args:
             kept: the share asked for, above 0 and at most 1; 1 is as good as without privacy.
             method: the design to use; by default any of the sweep's.
-            confidence: how sure. With 0.9 the answer is too small for at most one set of test records in ten.
+            confidence: how sure. With 0.9 the answer is too small for about one set of test records in ten where a
+                design just misses; more often where what counts are people so rare that tests hold few or none.
 
         Returns:
             A number with `.low` and `.high` (below the one budgets surely fall short, the other is the number), the
@@ -213,7 +208,7 @@ class Frontier:
     def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
         """All points, the two lines and the rows of the table, in a file at `path`.
 
-        With `losses`, those of single records are kept in single precision, and `epsilon_for` of what is read again
+        With `losses`, those of single records are kept, and `epsilon_for` of what is read again
         answers as here. Values can be computed from them: treat such a file as you treat the test records.
         """
         content = {**self._content(), "points": [point.content(losses=losses) for point in self.points]}
@@ -246,22 +241,12 @@ class Frontier:
         return [(m, e) for m in self.methods for e in self.epsilons if self._at(m, e)]
 
 
-def _round(kept: Point | Frontier, *names: str) -> None:
-    """Losses of single records in single precision, as files keep them: a frontier that was read answers exactly as
-    the one that was written."""
-    for name in names:
-        losses = getattr(kept, name)
-        if losses is not None:
-            with np.errstate(over="ignore"):
-                object.__setattr__(kept, name, losses.astype(np.float32).astype(np.float64))
-
-
 def _packed(losses: Floats) -> str:
-    return base64.b64encode(losses.astype("<f4").tobytes()).decode("ascii")
+    return base64.b64encode(losses.astype("<f8").tobytes()).decode("ascii")
 
 
 def _unpacked(text: str | None) -> Floats | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)
+    return None if text is None else np.frombuffer(base64.b64decode(text), dtype="<f8")
 
 
 def _written(path: str | Path, content: bytes) -> Path:

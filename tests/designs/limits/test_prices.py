@@ -64,7 +64,7 @@ def test_the_exact_excess(count: int, alpha: float, slope: float) -> None:
     weights = np.exp(-(line**2) / 2)
     others = rest ** (count - 2.0) * np.exp(-(rest**2) / 2) if count > 1 else np.ones(1)
     weights, others = weights / weights.sum(), others / others.sum()
-    for length, found in zip(lengths, _mean_excess(lengths, alpha, slope, count), strict=True):
+    for length, found in zip(lengths, _mean_excess(lengths, alpha, slope, count)[0], strict=True):
         excess = 2 * length * line[:, None] - length**2 - alpha - slope * (line[:, None] ** 2 + rest**2)
         expected = weights @ np.maximum(excess, 0.0) @ others
         assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)

@@ -26,7 +26,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Floats
-from taskveil.designs.limits.prices import equal_directions
+from taskveil.designs.limits.prices import equal_directions, price_limit
 from taskveil.guarantee import as_epsilon
 
 _KNOTS = np.linspace(0.0, 4.6, 41)
@@ -71,7 +71,7 @@ def staircase_ceiling(epsilon: float, *, cuts: int = 100) -> float:
         cuts: rounds of cutting planes; fewer are faster and leave the bound a little higher.
     """
     budget = as_epsilon(epsilon)
-    known = equal_directions(1, budget)
+    known = min(equal_directions(1, budget), 1.0 - price_limit([1.0], budget))
     if not 0.2 <= budget <= 10:  # outside, the closed forms are as near
         return known
     grid = np.linspace(0.0, _FARTHEST, 241)
