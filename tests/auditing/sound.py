@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import releases
 import taskveil as tv
 from auditing import foreign, leaks
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage
@@ -19,6 +20,11 @@ def designed(method: str) -> tv.Veil:
     rng = np.random.default_rng(7)
     volunteers = rng.standard_t(4, size=(300, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5]) @ rng.normal(size=(4, 4))
     return tv.design(volunteers, tv.LinearTask(np.diag([2.0, 2.0, 1.0, 0.0])), epsilon=2.0, method=method)
+
+
+def tabled(name: str) -> tv.Veil:
+    device = releases.devices()[name]
+    return releases.veil(device.encoder, device.mechanism)
 
 
 FOREIGN = [
@@ -60,7 +66,11 @@ SOUND = [
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
     *(
         Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
-        for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization")
+        for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing")
+    ),
+    *(
+        Exhibit(name=f"{name}, of the vectors", make=lambda name=name: tabled(name), epsilon=4.0, trials=40_000)
+        for name in ("laplace_tabled", "codebook_tabled")
     ),
     Exhibit(name="more noise in small batches", make=lambda: leaks.quieter_in_large_batches, epsilon=1.0),
     Exhibit(name="a coarse grid throughout", make=lambda: leaks.coarse_throughout, epsilon=1.0),

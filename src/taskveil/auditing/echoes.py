@@ -42,7 +42,9 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
         return Check.not_applicable(name, "a report is a choice from a list, in which no record stands.")
     inside = target.low + rng.random((_INPUTS, target.width)) * (target.high - target.low)
     far = np.exp(rng.uniform(0, np.log(_FARTHEST), size=(_INPUTS, 1))) * rng.choice([-1.0, 1.0], size=(_INPUTS, 1))
-    beyond = target.middle + far * (target.high - target.low) / 2 * rng.uniform(0.9, 1, size=(_INPUTS, target.width))
+    with np.errstate(over="ignore"):  # ranges may be as wide as doubles go
+        beyond = target.middle + far * (target.high - target.low) / 2 * rng.uniform(0.9, 1, size=inside.shape)
+    beyond = np.clip(beyond, -np.finfo(float).max, np.finfo(float).max)
     worst, tests = 0.0, 2
     for where, inputs, count, size in (
         ("in one of many calls", inside, calls, 1),

@@ -69,6 +69,7 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # infinities and NaN are welcome
 def hostile_records(low: Floats, high: Floats, rng: np.random.Generator, count: int) -> Floats:
     """`count` vectors a broken sensor, a wrong unit or an attacker may send (count, n)."""
     width = len(low)
@@ -86,6 +87,7 @@ def hostile_records(low: Floats, high: Floats, rng: np.random.Generator, count: 
     return np.concatenate([bits, mixed, inside, corners, scaled])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
     low, high = target.low, target.high
     width = target.width
