@@ -13,7 +13,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.designs.frontier import Frontier, Point
-from taskveil.errors import BudgetError, TaskError
+from taskveil.errors import BudgetError, DataError, TaskError
 
 RECORDS = 400
 NOISE = np.random.default_rng(0).normal(size=RECORDS) / 10
@@ -239,3 +239,13 @@ def test_advice_does_not_repeat_itself(tmp_path: Path) -> None:
     (said,) = useless.advice()
     assert "to keep 50%" in said
     assert "does better than the model" not in useless.to_html(tmp_path / "useless.html").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"points": [{"method": 1}], "clear": 0, "constant": 1}', "damaged"])
+def test_what_is_no_frontier_is_refused_in_words(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "frontier.json"
+    FRONTIER.to_json(path)
+    whole = path.read_text()
+    path.write_text(whole.replace('"per_record": "', '"per_record": "?') if text == "damaged" else text)
+    with pytest.raises(DataError, match="holds no frontier"):
+        Frontier.from_json(path)

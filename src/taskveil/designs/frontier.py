@@ -14,8 +14,8 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.designs.budgets import Budget, share_interval, share_text, smallest_budget
 from taskveil.designs.frontier_page import page, picture
-from taskveil.errors import BudgetError, TaskError
-from taskveil.intervals import loss_interval
+from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.intervals import check_block, loss_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,17 +222,20 @@ class Frontier:
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
-        """What `to_json` wrote, also of older versions."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        lines = content.get("per_record", {})
-        return cls(
-            points=tuple(map(Point.read, content["points"])),
-            clear=content["clear"],
-            constant=content["constant"],
-            block=content.get("block", 1),
-            clear_per_record=_unpacked(lines.get("clear")),
-            constant_per_record=_unpacked(lines.get("constant")),
-        )
+        """What `to_json` wrote, also of older versions; DataError if it is none."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            lines = content.get("per_record", {})
+            return cls(
+                points=tuple(map(Point.read, content["points"])),
+                clear=float(content["clear"]),
+                constant=float(content["constant"]),
+                block=check_block(content.get("block", 1)),
+                clear_per_record=_unpacked(lines.get("clear")),
+                constant_per_record=_unpacked(lines.get("constant")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
 
     def _at(self, method: str, epsilon: float) -> list[Point]:
         return [p for p in self.points if p.method == method and p.epsilon == epsilon]
@@ -246,7 +249,7 @@ def _packed(losses: Floats) -> str:
 
 
 def _unpacked(text: str | None) -> Floats | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), dtype="<f8")
+    return None if text is None else np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
 
 
 def _written(path: str | Path, content: bytes) -> Path:
