@@ -2,7 +2,7 @@
 
 A folder holds `manifest.json`, `weights.safetensors` and, if signed, `manifest.sig`. The manifest names the schema
 version, the SHA-256 of the weights and its own digest, and must be byte for byte the canonical form of its content:
-flipping any bit of either file is noticed. Nothing is pickled and no code is read.
+flipping any bit of either file is noticed. They hold numbers and text alone, and no code is read from them.
 
 A part of a veil is a frozen dataclass of numbers and arrays, written as {"kind", fields…} with its arrays in the
 weights file. A field is only accepted as the type its class declares, and building the part runs its own checks, so a
