@@ -4,9 +4,14 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 2;
-/** The schema from which on there is such an encoder; the others have been there from the first. */
-const SINCE = new Map([["tabled_encoder", 2]]);
+const SCHEMA = 3;
+/** The schema from which on there is such an encoder or mechanism; the others have been there from the first. */
+const SINCE = new Map([
+  ["tabled_encoder", 2],
+  ["tree_encoder", 3],
+  ["layered_encoder", 3],
+  ["sum_codebook", 3],
+]);
 /** Bytes of a manifest, and of the weights' header. */
 const MOST_MANIFEST = 2 ** 20;
 /** Bytes of the weights. */
@@ -65,7 +70,7 @@ function parse(text: string): Json {
   if (Number.isInteger(schema) && (schema as number) > SCHEMA) {
     fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
   }
-  const written = SINCE.get(canonical?.encoder?.kind) ?? 1;
+  const written = Math.max(...[canonical?.encoder, canonical?.mechanism].map((part) => SINCE.get(part?.kind) ?? 1));
   if (canonical?.schema !== BigInt(written)) fail("release", `${none} of schema ${written}. Is this the client folder of a release?`);
   return canonical;
 }
@@ -109,6 +114,15 @@ async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): 
 
 const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
 
+/** Bytes of a number of each kind that releases hold. */
+const STORED = new Map([
+  ["F64", 8],
+  ["I64", 8],
+  ["I32", 4],
+  ["I16", 2],
+  ["I8", 1],
+]);
+
 /** The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between. */
 function safetensors(raw: Bytes): Map<string, Tensor> {
   const length = Number(new DataView(raw.buffer).getBigUint64(0, true));
@@ -131,8 +145,7 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
     const [start, stop] = data_offsets;
     need(start === end && stop >= start, `places of tensor ${name}`);
     end = stop;
-    const bytes = dtype === "I8" ? 1 : 8;
-    need(["F64", "I64", "I8"].includes(dtype) && stop - start === bytes * product(shape), `tensor ${name}`);
+    need(STORED.has(dtype) && stop - start === STORED.get(dtype)! * product(shape), `tensor ${name}`);
     tensors.set(name, { name, shape, dtype, raw: raw.subarray(8 + length + start, 8 + length + stop) });
   }
   need(8 + length + end === raw.length, "bytes that belong to no tensor");
@@ -143,6 +156,8 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
 export function numbers({ name, dtype, raw }: Tensor): Float64Array {
   const { buffer } = raw.slice();
   if (dtype === "I8") return new Float64Array(new Int8Array(buffer));
+  if (dtype === "I16") return new Float64Array(new Int16Array(buffer));
+  if (dtype === "I32") return new Float64Array(new Int32Array(buffer));
   let data: Float64Array;
   if (dtype === "F64") data = new Float64Array(buffer);
   else {

@@ -22,6 +22,9 @@ from taskveil.errors import DataError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Integers32 = NDArray[np.int32]
+Integers16 = NDArray[np.int16]
+Integers8 = NDArray[np.int8]
 Signs = NDArray[np.int8]
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]

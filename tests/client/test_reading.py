@@ -139,7 +139,7 @@ def test_forged_noise_is_refused(change: Change, tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="newer taskveil"):
-        read_device(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=3)))
+        read_device(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=4)))
 
 
 @pytest.mark.parametrize(

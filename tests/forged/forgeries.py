@@ -315,7 +315,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "no weights at all", written(manifest, b"")
     yield "weights of another release", (canonical(manifest), weights + b"\0")
     yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
-    for schema in (2, 0, "1", None):
+    for schema in (2, 3, 0, "1", None):
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)

@@ -39,10 +39,10 @@ from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.verifying import verify
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 2
+SCHEMA = 3
 """The newest that is read here."""
-SINCE = {"tabled_encoder": 2}
-"""The schema from which on there is such an encoder; the others have been there from the first."""
+SINCE = {"tabled_encoder": 2, "tree_encoder": 3, "layered_encoder": 3, "sum_codebook": 3}
+"""The schema from which on there is such an encoder or mechanism; the others have been there from the first."""
 CLIENT = "client"
 """The folder of a release that devices get."""
 MANIFEST = "manifest.json"
@@ -94,9 +94,22 @@ BROKEN = (
 """What building a device of forged files may raise."""
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # without it, opening a pipe waits for its other end
-_STORED: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I8": np.dtype("i1")}
+_STORED: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+}
 # How the parts' modules write the types of their fields (annotations are text there).
-_DECLARED = {"Integers": np.int64, "Floats": np.float64, "Signs": np.int8}
+_DECLARED = {
+    "Floats": np.float64,
+    "Integers": np.int64,
+    "Integers32": np.int32,
+    "Integers16": np.int16,
+    "Integers8": np.int8,
+    "Signs": np.int8,
+}
 
 
 def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, dict[str, Any]]:
@@ -171,12 +184,12 @@ def read_files(
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
-    encoder, considered = content.get("encoder"), content.get("considered")
+    considered, parts = content.get("considered"), (content.get("encoder"), content.get("mechanism"))
     if isinstance(considered, list) and any(
         isinstance(entry, dict) and "standard_error" in entry for entry in considered
     ):
         return 2  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
-    return SINCE.get(str(encoder["kind"]), 1) if isinstance(encoder, dict) and "kind" in encoder else 1
+    return max(SINCE.get(str(part.get("kind")), 1) if isinstance(part, dict) else 1 for part in parts)
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
