@@ -88,7 +88,14 @@ class Considered:
 
 
 def expected_losses(
-    device: Device, decoder: Decoder, task: Task, X: Floats, y: Any, *, rng: np.random.Generator | None = None
+    device: Device,
+    decoder: Decoder,
+    task: Task,
+    X: Floats,
+    y: Any,
+    *,
+    answering: Decoder | None = None,
+    rng: np.random.Generator | None = None,
 ) -> tuple[Floats, bool]:
     """Expected loss of every record (N,), and whether it is exact.
 
@@ -97,16 +104,18 @@ def expected_losses(
         decoder: what becomes of them.
         task: what they are for.
         X, y: records (N, n) and their labels.
+        answering: from reports straight to answers; without it, the task answers for the decoder's estimates.
         rng: where the expectation has no formula, draw from this instead of making real reports: designs that are
             compared on the same draws are compared alike, and another day again.
     """
     task.labels(y, len(X))  # whatever is wrong with them is said now
     latents = device.encoder(X)
-    match device.mechanism, decoder, task:
-        case Laplace() as laplace, AffineDecoder() as affine, LinearTask() as linear:
-            return _laplace(laplace, affine, latents, linear, X), True
+    match device.mechanism, answering or decoder, task:
         case Codebook(stages=(_,)) as codebook, CodewordDecoder() as codewords, _:
-            return _codewords(codebook, codewords, latents, task, X, y), True
+            outputs = task.predict(codewords.codewords) if answering is None else codewords.codewords
+            return _codewords(codebook, outputs, latents, task, X, y), True
+        case Laplace() as laplace, AffineDecoder() as affine, LinearTask() as linear if answering is None:
+            return _laplace(laplace, affine, latents, linear, X), True
         case LatticeCodebook() as codebook, LatticeDecoder() as points, LinearTask() as linear if _orthogonal(
             points, linear
         ):
@@ -116,7 +125,9 @@ def expected_losses(
             total = np.zeros(len(X))
             for _ in range(draws):
                 reports = mechanism(latents) if rng is None else _simulated(mechanism, latents, rng)
-                total += task.losses(decoder(mechanism.values(reports)), X, y)
+                values = mechanism.values(reports)
+                outputs = task.predict(decoder(values)) if answering is None else answering(values)
+                total += task.output_losses(outputs, X, y)
             return total / draws, False
 
 
@@ -126,15 +137,16 @@ def _laplace(mechanism: Laplace, decoder: AffineDecoder, latents: Floats, task: 
     return task.losses(decoder(mechanism.bound(latents)), X) + noise
 
 
-def _codewords(mechanism: Codebook, decoder: CodewordDecoder, latents: Floats, task: Task, X: Floats, y: Any) -> Floats:
-    """Σ_k P[k | x] · loss(d_k): b/T for every codeword and (a − b)/T more for the favoured."""
+def _codewords(mechanism: Codebook, outputs: Floats, latents: Floats, task: Task, X: Floats, y: Any) -> Floats:
+    """Σ_k P[k | x] · loss(answer k) for the answers `outputs` (K, m): b/T for every one and (a − b)/T more for the
+    favoured."""
     (stage,) = mechanism.stages
     favoured = stage.favoured(mechanism.region.enforce(latents))
-    rows = max(1, _BLOCK // len(decoder.codewords))
+    rows = max(1, _BLOCK // len(outputs))
     parts = []
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
-        losses = task.pairwise_losses(decoder.codewords, X[part], take_labels(task, y, part))
+        losses = task.pairwise_output_losses(outputs, X[part], take_labels(task, y, part))
         favoured_losses = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
         parts.append(stage.response.extra * favoured_losses + stage.response.base * losses.sum(axis=1))
     return np.concatenate(parts)

@@ -31,6 +31,9 @@ class Veil:
 
     Tables are matched by column name, whatever their order; bare arrays (N, n) are taken in the design's order.
 
+    `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
+    the model gives to any record. Without it the task answers for the decoder's estimate.
+
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
     """
 
@@ -43,6 +46,7 @@ class Veil:
     bounds: LossBounds | None = None
     units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
+    answering: Decoder | None = None
     _stored_id: str | None = field(init=False, default=None)
     """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
 
@@ -52,6 +56,8 @@ class Veil:
             self.task.check_width(n)
         if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
+        if self.answering is not None and self.answering.shape[1] != self.mechanism.report_width:
+            raise DataError("the answers of a veil must be answers to its reports.")
         _ = self.device  # checks names and units
 
     def __repr__(self) -> str:
@@ -97,6 +103,16 @@ class Veil:
 
     def decode(self, reports: Any) -> Floats:
         """Estimates x̂ (N, n) of the records behind the reports (N, width)."""
+        return self.decoder(self._values(reports))
+
+    def predict(self, reports: Any) -> Floats:
+        """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
+        logits for a classifier. Designed with answers="record" it is what the task says of the estimate, f(x̂)."""
+        values = self._values(reports)
+        return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
+
+    def _values(self, reports: Any) -> Any:
+        """What the reports (N, width) stand for; DataError unless devices can have made them with this release."""
         if isinstance(reports, Received) and reports.release.hex() != self.release_id:
             raise DataError(
                 f"these are reports of release {reports.release.hex()[:12]}…, not of {self.release_id[:12]}…. Decode "
@@ -109,11 +125,7 @@ class Veil:
                 f"report {int(np.flatnonzero(~held)[0])} holds a number that no device makes with this release; "
                 "was it made with another one? Veil.receive refuses such reports one by one."
             )
-        return self.decoder(self.mechanism.values(numbers))
-
-    def predict(self, reports: Any) -> Floats:
-        """The task's output ŷ for every report (N, width)."""
-        return self._task.predict(self.decode(reports))
+        return self.mechanism.values(numbers)
 
     def loss(self, X: Any, y: Any = None, *, block: int = 1) -> Loss:
         """The expected task loss over the randomisation, with a 95% interval for other records like these.
@@ -145,7 +157,7 @@ class Veil:
         records = self._records(X)
         if len(records) == 0 or not np.isfinite(records).all():
             raise DataError("the loss is measured on at least one record of finite numbers.")
-        return expected_losses(self.device, self.decoder, self._task, records, y)
+        return expected_losses(self.device, self.decoder, self._task, records, y, answering=self.answering)
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""

@@ -184,7 +184,10 @@ def read_files(
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
-    considered, parts = content.get("considered"), (content.get("encoder"), content.get("mechanism"))
+    parts = (content.get("encoder"), content.get("mechanism"))
+    if "answering" in content:
+        return 3  # on the server's side: until then a model answered for the estimate
+    considered = content.get("considered")
     if isinstance(considered, list) and any(
         isinstance(entry, dict) and "standard_error" in entry for entry in considered
     ):

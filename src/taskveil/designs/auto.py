@@ -155,7 +155,9 @@ def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[fl
             asked = [epsilon for epsilon in epsilons if designer.name in running[epsilon]]
             for epsilon, _, veil in designer.designs(rest, asked, [seed]) if asked else ():
                 rng = np.random.default_rng(seed)
-                losses, _ = expected_losses(veil.device, veil.decoder, problem.task, X, y, rng=rng)
+                losses, _ = expected_losses(
+                    veil.device, veil.decoder, problem.task, X, y, answering=veil.answering, rng=rng
+                )
                 judged[epsilon].losses[designer.name][held] = losses
         for epsilon, names_left in running.items():
             left = judged[epsilon].still_open(names_left) if names_left else []

@@ -58,6 +58,11 @@ class Designed(Protocol):
         ...
 
     @property
+    def answering(self) -> Decoder | None:
+        """From reports straight to answers."""
+        ...
+
+    @property
     def considered(self) -> tuple[Considered, ...]:
         """What else the design looked at."""
         ...
@@ -108,6 +113,8 @@ def _write(veil: Designed, folder: Path) -> None:
         "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
         "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
+    if veil.answering is not None:
+        server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)
     write_files(folder / SERVER, server, arrays)
 
 
@@ -131,7 +138,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         decoder = unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values())
         if decoder.shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
-        task, bounds = server["task"], server["bounds"]
+        task, bounds, answering = server["task"], server["bounds"], server.get("answering")
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
@@ -141,11 +148,14 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "columns": device.columns,
             "units": device.units,
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
+            "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
             # Releases of 0.1 do not say how sure the choice was.
             "considered": unpack(
                 [{"standard_error": 0.0, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple
             ),
         }
+        if answering is not None and parts["answering"].shape[1] != device.mechanism.report_width:
+            raise ReleaseError(f"{folder}: the answers do not fit the reports.")
         if parts["task"] is not None:
             parts["task"].check_width(device.encoder.width)
         return parts, str(client["digest"])

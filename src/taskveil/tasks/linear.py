@@ -99,6 +99,14 @@ class LinearTask:
         """‖K(d − x)‖₂² (N, k) for every record of X (N, n) and every d of `candidates` (k, n); y does not matter."""
         return squared_distances(self.predict(X), self.predict(candidates))
 
+    def output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
+        """‖ŷ − Kx‖₂² (N,) of the answers `outputs` ŷ (N, m) to records X (N, n); labels y do not matter."""
+        return np.asarray(((outputs - self.predict(X)) ** 2).sum(axis=1))
+
+    def pairwise_output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002
+        """‖ŷ − Kx‖₂² (N, k) of each of the answers `outputs` (k, m) to every record of X (N, n); y does not matter."""
+        return squared_distances(self.predict(X), outputs)
+
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:  # noqa: ARG002 - no labels
         """The loss (N,) on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
         return self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test)

@@ -113,11 +113,19 @@ class ModelTask:
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
         """The loss (N,) of answering f(x̂) with `estimates` x̂ (N, n) where the truth is that of X (N, n) and y."""
-        return self.cost.losses(self.predict(estimates), self.truth(X, y))
+        return self.output_losses(self.predict(estimates), X, y)
 
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
         """The loss (N, k) of answering f(d) with every d of `candidates` (k, n) for every record of X (N, n) and y."""
-        return self.cost.pairwise_losses(self.predict(candidates), self.truth(X, y))
+        return self.pairwise_output_losses(self.predict(candidates), X, y)
+
+    def output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:
+        """The loss (N,) of `outputs` (N, outputs), however they were found, where the truth is that of X and y."""
+        return self.cost.losses(outputs, self.truth(X, y))
+
+    def pairwise_output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:
+        """The loss (N, k) of each of the answers `outputs` (k, outputs) for every record of X (N, n) and y."""
+        return self.cost.pairwise_losses(outputs, self.truth(X, y))
 
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
         """The loss (N,) on X_test and y_test of the one answer that is best for the design records X and y."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,25 @@ class MultiTask:
     def pairwise_losses(self, candidates: Floats, X: Floats, y: Any = None) -> Floats:
         """Σ weightᵢ · lossᵢ (N, k) of every one of `candidates` (k, n) in place of every record of X (N, n), y."""
         return np.asarray(sum(w * task.pairwise_losses(candidates, X, values) for task, w, values in self.parted(y)))
+
+    def output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:
+        """Σ weightᵢ · lossᵢ (N,) of the answers `outputs` (N, outputs) to the records X (N, n) with labels y."""
+        return np.asarray(
+            sum(w * task.output_losses(own, X, values) for own, (task, w, values) in self._shared(outputs, y))
+        )
+
+    def pairwise_output_losses(self, outputs: Floats, X: Floats, y: Any = None) -> Floats:
+        """Σ weightᵢ · lossᵢ (N, k) of each of the answers `outputs` (k, outputs) to every record of X (N, n), y."""
+        return np.asarray(
+            sum(
+                w * task.pairwise_output_losses(part, X, values) for part, (task, w, values) in self._shared(outputs, y)
+            )
+        )
+
+    def _shared(self, outputs: Floats, y: Any) -> Iterator[tuple[Floats, tuple[LinearTask | ModelTask, float, Any]]]:
+        """Every task's own columns of `outputs`, with the task, its weight and its labels."""
+        ends = np.cumsum([task.outputs for task, _ in self.parts])[:-1]
+        return zip(np.split(outputs, ends, axis=1), self.parted(y), strict=True)
 
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
         """The loss (N,) on X_test and y_test of the answers that are best for the design records X and y."""
