@@ -10,6 +10,7 @@ const SINCE = new Map([
   ["tabled_encoder", 2],
   ["tree_encoder", 3],
   ["layered_encoder", 3],
+  ["named_encoder", 3],
   ["sum_codebook", 3],
 ]);
 /** Bytes of a manifest, and of the weights' header. */

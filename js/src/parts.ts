@@ -17,6 +17,7 @@ export class Parts {
   constructor(private readonly tensors: Map<string, Tensor>) {}
 
   encoder(e: Json): Encoder {
+    need(e.kind !== "named_encoder", "it runs a model that it does not contain, which only Python clients can bring");
     if (e.kind !== "tabled_encoder") return this.plainEncoder(e);
     fields(e, "tables encoder");
     const encoder = this.plainEncoder(e.encoder);

@@ -12,6 +12,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder
 from taskveil.client.mechanisms import Mechanism
+from taskveil.client.named import Function, bring
 from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 from taskveil.decoders import Decoder
@@ -185,7 +186,12 @@ class Veil:
 
     @classmethod
     def load(
-        cls, folder: str | Path, *, task: Task | None = None, verify_key: str | Path | bytes | None = None
+        cls,
+        folder: str | Path,
+        *,
+        task: Task | None = None,
+        verify_key: str | Path | bytes | None = None,
+        encoder: Function | None = None,
     ) -> Veil:
         """Read a release, refusing anything altered, truncated, malformed or newer than this version.
 
@@ -193,8 +199,12 @@ class Veil:
             folder: what `save` wrote.
             task: needed to predict when the task is a model; releases hold no models.
             verify_key: a PEM file or its bytes (Ed25519); with it, the release must be signed by that key.
+            encoder: the model of a release that names one and does not contain it; only `encode`, `privatize` and
+                `loss` need it.
         """
         parts, stored_id = release.load(Path(folder), read_key(verify_key))
+        if encoder is not None:
+            parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
         veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
         object.__setattr__(veil, "_stored_id", stored_id)
         return veil

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from taskveil.arrays import Floats, as_floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.ledger import Ledger, default_path
+from taskveil.client.named import Function, bring
 from taskveil.client.promise import statement
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.verifying import read_key
@@ -55,6 +57,7 @@ class Client:
         ledger: str | Path | None = None,
         cap: float | None = None,
         verify_key: str | Path | bytes | None = None,
+        encoder: Function | None = None,
     ) -> Client:
         """Read and check a release.
 
@@ -63,9 +66,11 @@ class Client:
             ledger: the file that remembers what was spent, by default one per user of the machine.
             cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
             verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
+            encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
         """
         folder = Path(folder)
         device, manifest = read_device(folder / CLIENT if (folder / CLIENT).is_dir() else folder, read_key(verify_key))
+        device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
         if ledger is None:
             ledger = default_path()
             try:

@@ -18,6 +18,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
 from taskveil.client.layers import affine, check_layer, on_levels, portable_softmax, to_integers
 from taskveil.client.levels import LEVELS, MonotoneTables, levels
+from taskveil.client.named import NamedEncoder
 from taskveil.errors import DataError
 
 
@@ -56,6 +57,11 @@ class LinearEncoder:
     def latent_dim(self) -> int:
         """How many latents it computes."""
         return int(self.weights.shape[0])
+
+    @property
+    def operations(self) -> int:
+        """Products and sums for one record."""
+        return int(self.weights.size)
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
@@ -150,6 +156,11 @@ class HiddenEncoder:
         """How many latents it computes."""
         return len(self.offset)
 
+    @property
+    def operations(self) -> int:
+        """Products and sums for one record."""
+        return int(self.hidden_weights.size + self.weights.size + self.skip.size)
+
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
@@ -197,9 +208,14 @@ class TabledEncoder:
         """How many latents it computes."""
         return self.encoder.latent_dim
 
+    @property
+    def operations(self) -> int:
+        """Products, sums and comparisons for one record."""
+        return self.encoder.operations + self.width * int(self.tables.knots.shape[1]).bit_length()
+
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         return self.encoder(self.tables(X))
 
 
-Encoder = LinearEncoder | HiddenEncoder | TabledEncoder
+Encoder = LinearEncoder | HiddenEncoder | TabledEncoder | NamedEncoder

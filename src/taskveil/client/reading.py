@@ -35,13 +35,14 @@ from taskveil.client.encoders import HiddenEncoder, LinearEncoder, TabledEncoder
 from taskveil.client.levels import MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.verifying import verify
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
 SCHEMA = 3
 """The newest that is read here."""
-SINCE = {"tabled_encoder": 2, "tree_encoder": 3, "layered_encoder": 3, "sum_codebook": 3}
+SINCE = {"tabled_encoder": 2, "tree_encoder": 3, "layered_encoder": 3, "named_encoder": 3, "sum_codebook": 3}
 """The schema from which on there is such an encoder or mechanism; the others have been there from the first."""
 CLIENT = "client"
 """The folder of a release that devices get."""
@@ -56,6 +57,7 @@ ENCODERS: Kinds = {
     "linear_encoder": LinearEncoder,
     "hidden_encoder": HiddenEncoder,
     "tabled_encoder": TabledEncoder,
+    "named_encoder": NamedEncoder,
 }
 MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
 DEVICE_KINDS: Kinds = {

@@ -45,6 +45,7 @@ def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
         return {"kind": names[type(value)]} | {
             field.name: pack(getattr(value, field.name), f"{name}.{field.name}", arrays, kinds)
             for field in fields(value)
+            if field.init
         }
     if isinstance(value, int) and abs(value) >= 2**53:
         return {"integer": str(value)}  # JSON readers outside Python hold numbers in doubles

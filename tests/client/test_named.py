@@ -1,0 +1,87 @@
+"""A release that names its encoder: the client brings the model, and no value of a record ever shows as an error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import releases
+import taskveil as tv
+from hostile import hostile_records
+from taskveil.arrays import Floats
+from taskveil.client import Client
+from taskveil.client.named import NamedEncoder
+from taskveil.errors import DataError
+
+LOW, HIGH = np.array([-1.0, 0.0]), np.array([1.0, 4.0])
+
+
+def total(X: Floats) -> Floats:
+    """One latent; raises for what a careless model does not expect."""
+    if not np.isfinite(X).all() or (X[:, 0] > 0.9).any():
+        raise ValueError("a record the model cannot take")
+    return X.sum(axis=1)
+
+
+def encoder() -> NamedEncoder:
+    return NamedEncoder.of(total, name="package:total", low=LOW, high=HIGH, latents=1)
+
+
+def test_records_are_brought_inside_before_the_function_sees_them() -> None:
+    assert encoder()(np.array([[-5.0, 9.0], [np.nan, np.nan], [0.5, -np.inf]]))[:, 0].tolist() == [3.0, 2.0, 0.5]
+
+
+def test_a_record_that_raises_is_silent_and_costs_its_neighbours_nothing() -> None:
+    found = encoder()(np.array([[0.0, 1.0], [1.0, 1.0], [0.5, 2.0]]))
+    assert np.isnan(found[1, 0])
+    assert found[[0, 2], 0].tolist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("answer", [lambda X: X, lambda X: ["text"] * len(X), lambda X: None, lambda X: np.zeros(7)])
+def test_other_shapes_than_promised_are_silence(answer: object) -> None:
+    odd = NamedEncoder.of(answer, name="odd", low=LOW, high=HIGH, latents=1)  # type: ignore[arg-type]
+    assert np.isnan(odd(np.zeros((3, 2)))).all()
+
+
+def test_hostile_records_make_reports_of_one_length() -> None:
+    veil = releases.veil(
+        encoder(),
+        releases.devices()["laplace_box"].mechanism.__class__(
+            region=releases.BoxRegion(step=2.0**-10, low=np.array([-5000]), high=np.array([5000])), scale=2.0**14
+        ),
+    )
+    assert veil.privatize(hostile_records(2)).shape == (len(hostile_records(2)), 1)
+
+
+def test_a_release_names_it_and_does_not_contain_it(tmp_path: Path) -> None:
+    mechanism = releases.devices()["codebook"].mechanism
+    named = NamedEncoder.of(
+        lambda X: X[:, : mechanism.latent_dim],
+        name="package:model",
+        low=LOW[[0] * 5],
+        high=HIGH[[0] * 5],
+        latents=mechanism.latent_dim,
+    )
+    veil = replace(releases.veil(named, mechanism), columns=None)
+    veil.save(tmp_path / "r")
+    with pytest.raises(DataError, match=r"package:model.*does not contain.*encoder="):
+        Client.load(tmp_path / "r", ledger=tmp_path / "l")
+    with Client.load(tmp_path / "r", ledger=tmp_path / "l", encoder=lambda X: X[:, : mechanism.latent_dim]) as client:
+        report = client.report([0.1] * 5, round="1")
+    again = tv.Veil.load(tmp_path / "r")
+    assert again.decode(again.receive(report.to_bytes()).reports).shape == (1, 5)  # servers do without the model
+    with pytest.raises(DataError, match="does not contain"):
+        again.privatize(np.zeros((1, 5)))
+    whole = tv.Veil.load(tmp_path / "r", encoder=lambda X: X[:, : mechanism.latent_dim])
+    assert np.array_equal(whole.encode(np.full((1, 5), 0.3)), veil.encode(np.full((1, 5), 0.3)))
+    assert whole.release_id == veil.release_id
+
+
+def test_a_release_that_contains_its_encoder_takes_no_other(tmp_path: Path) -> None:
+    device = releases.devices()["codebook"]
+    releases.veil(device.encoder, device.mechanism).save(tmp_path / "r")
+    with pytest.raises(DataError, match="contains its encoder"):
+        Client.load(tmp_path / "r", ledger=tmp_path / "l", encoder=total)
