@@ -53,7 +53,7 @@ def losses(shape: Callable[[Floats], Floats], seed: int, *, classes: bool) -> tu
     def designed() -> tv.Veil:
         return tv.design(X[train], task, epsilon=EPSILON, y=y[train], method="codebook", seed=seed)
 
-    with patch("taskveil.designs.codebooks.predictor.scales", return_value={}):
+    with patch("taskveil.designs.predictors.light.scales", return_value={}):
         before = designed().loss(X[test], y[test]).mean
     veil = designed()
     return before, veil.loss(X[test], y[test]).mean, trees, isinstance(veil.encoder, TabledEncoder)

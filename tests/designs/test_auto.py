@@ -15,10 +15,10 @@ import taskveil as tv
 from designers import Noisy
 from taskveil.designs import Problem
 from taskveil.designs.auto import FOLDS, FOLDS_OF_MANY, MANY, Best, Judged, judge
-from taskveil.designs.codebooks import predictor
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
 from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.predictors import light
 from taskveil.errors import NothingToReportWarning, TaskError
 
 RNG = np.random.default_rng(11)
@@ -45,7 +45,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
     monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
     monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
-    monkeypatch.setattr(predictor, "STEPS", 100)
+    monkeypatch.setattr(light, "STEPS", 100)
 
 
 def model() -> nn.Module:
@@ -93,7 +93,7 @@ def test_a_seed_gives_the_same_choice_again() -> None:
     """Learned Laplace designs have no formula for their loss: real reports would differ from call to call."""
     problem = Problem.of(X, tv.ModelTask(model()), y=Y)
     designers = [DESIGNERS["task_aware"], DESIGNERS["nothing"]]
-    one, again = (judge(designers, problem, [3.0], 1)[3.0].losses["task_aware"] for _ in range(2))
+    one, again = (judge(designers, problem, [3.0], 1)[0][3.0].losses["task_aware"] for _ in range(2))
     np.testing.assert_array_equal(one, again)
 
 
@@ -154,7 +154,7 @@ def test_who_is_close_is_judged_on_every_fold() -> None:
 def test_held_out_losses_are_those_of_records_never_seen(count: int) -> None:
     records = np.random.default_rng(0).normal(size=(count, 2))
     problem = Problem.of(records, tv.LinearTask(np.eye(2)))
-    seen = judge([Noisy(), Noisy(name="twin")], problem, [2.0], 9)[2.0]
+    seen = judge([Noisy(), Noisy(name="twin")], problem, [2.0], 9)[0][2.0]
     fold = np.random.default_rng(9).permutation(count) % (FOLDS_OF_MANY if count >= MANY else FOLDS)
     for f in range(1 if count >= MANY else FOLDS):  # of thousands, one third says enough
         options = {"epsilon": 2.0, "domain": problem.domain, "method": "task_agnostic"}
@@ -174,7 +174,7 @@ def test_copies_of_a_record_are_not_judged_by_who_has_seen_it() -> None:
 
     people = np.random.default_rng(5).normal(size=(30, 4))
     problem = Problem.of(np.repeat(people, 10, axis=0), LINEAR)
-    seen = judge([Watching(), Noisy(name="twin")], problem, [6.0], 0)[6.0]
+    seen = judge([Watching(), Noisy(name="twin")], problem, [6.0], 0)[0][6.0]
     assert [len(np.unique(rest, axis=0)) for rest in given] == [24] * FOLDS
     assert not np.isnan(seen.losses["noisy"]).any()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from taskveil.designs.domain import Domain
 from taskveil.designs.methods import Method, design_many, designer_of
+from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import BudgetError
 from taskveil.guarantee import as_epsilon
@@ -25,6 +26,11 @@ def design(
     y: Any = None,
     delta: float = 0.0,
     method: Method = "auto",
+    encoder: Any = "auto",
+    answers: Answers = "direct",
+    share_model: bool = False,
+    volunteers_unseen: bool = False,
+    client_bytes: int = CLIENT_BYTES,
     latent_dim: int | None = None,
     domain: Domain | None = None,
     seed: int = 0,
@@ -42,6 +48,15 @@ def design(
         method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better, or "nothing",
             with a NothingToReportWarning, where neither beats one answer for everybody; the others are what they are
             compared with. Or a `Designer` of your own.
+        encoder: of designs for a model, what the device computes: "linear", "light" (one hidden layer), "trees"
+            (boosted trees), "own" (the task's own model), or "auto", the best of all that is allowed by cross-validated
+            loss. Or a torch module, whose architecture is trained anew, or a callable for Python clients. See
+            docs/models.md.
+        answers: "direct", the best answer given the report; "record", what the model says of the estimated record, for
+            whoever must feed a record into it.
+        share_model: the task's own model may run on the devices. Whoever has a device then has the model.
+        volunteers_unseen: the model never saw the volunteers, so that what it says of them is honest.
+        client_bytes: the most that the client folder of the release may take.
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
             the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.
@@ -55,6 +70,18 @@ def design(
     budget, designer = as_epsilon(epsilon), designer_of(method)
     if delta != 0.0:
         raise BudgetError(f"these designs are purely ε-LDP and need delta=0, got {delta}.")
-    problem = Problem.of(X, task, y=y, domain=domain, latent_dim=latent_dim, device=device, progress=progress)
+    problem = Problem.of(
+        X,
+        task,
+        y=y,
+        domain=domain,
+        latent_dim=latent_dim,
+        device=device,
+        progress=progress,
+        on_device=OnDevice(
+            encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
+        ),
+        answers=answers,
+    )
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
     return replace(veil, columns=column_names(X))

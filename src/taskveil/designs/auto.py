@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -69,11 +70,11 @@ class Best:
             if len(everyone) == 1:
                 yield from everyone[0].designs(problem, epsilons, [seed])
                 continue
-            judged = judge(everyone, problem, epsilons, seed)
+            judged, made = judge(everyone, problem, epsilons, seed)
             seen = {epsilon: judged[epsilon].considered(fitting, self.otherwise) for epsilon in epsilons}
             for designer in everyone:
                 won = [epsilon for epsilon in epsilons if seen[epsilon][0].method == designer.name]
-                for epsilon, _, veil in designer.designs(problem, won, [seed]) if won else ():
+                for epsilon, veil in _all_of(designer, problem, won, seed, made):
                     if designer is self.otherwise:
                         warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
                     yield epsilon, seed, replace(veil, considered=seen[epsilon])
@@ -110,7 +111,8 @@ class Judged:
         """Those of the methods, judged on the same volunteers, that are not clearly behind the leader."""
         if len(np.unique(self.person[~np.isnan(self.losses[names[0]])])) < ENOUGH:
             return list(names)
-        leader = min(names, key=lambda name: float(np.nanmean(self.losses[name])))
+        both = ~np.isnan(self.losses[names[0]])
+        leader = min(self.losses, key=lambda name: float(np.nanmean(np.where(both, self.losses[name], np.nan))))
         leads = {name: self.lead(leader, name) for name in names}
         return [name for name in names if leads[name][0] <= BEHIND * leads[name][1]]
 
@@ -130,20 +132,44 @@ class Judged:
         return tuple(sorted(entries, key=lambda entry: (entry.method != chosen, entry.held_out_loss)))
 
 
+@runtime_checkable
+class Judging(Protocol):
+    """A designer that holds volunteers out by itself while it designs: nobody needs to do it again."""
+
+    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterable[tuple[float, Veil, Floats]]:
+        """(ε, veil for all volunteers, the loss of every volunteer (N,) when held out) for every budget."""
+        ...
+
+
+Made = dict[tuple[str, float], Veil]
+"""By method and budget, the veils for all volunteers that are there already."""
+
+
 @one_thread()
-def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[float], seed: int) -> dict[float, Judged]:
+def judge(
+    designers: Sequence[Designer], problem: Problem, epsilons: Sequence[float], seed: int
+) -> tuple[dict[float, Judged], Made]:
     """For every budget the designers' expected losses on volunteers they were not given.
 
-    Fold by fold; who is clearly behind at a budget is not asked again, and nobody once one is left. Expectations that
-    have no formula are simulated from the seed, with the same numbers for all.
+    Designers that judge themselves are asked once; the others fold by fold: who is clearly behind at a budget is not
+    asked again, and nobody once one is left. Expectations that have no formula are simulated from the seed, with the
+    same numbers for all.
     """
     count, person = len(problem.X), people(problem.X)
+    judged = {epsilon: Judged(person=person) for epsilon in epsilons}
+    made: Made = {}
+    others: list[Designer] = []
+    for designer in designers:
+        if problem.linear is None and isinstance(designer, Judging):
+            for epsilon, veil, losses in designer.judged(problem, epsilons, seed):
+                judged[epsilon].losses[designer.name], made[designer.name, epsilon] = losses, veil
+        else:
+            others.append(designer)
     many = count >= MANY
     fold = folds_of(person, FOLDS_OF_MANY if many else min(FOLDS, count), np.random.default_rng(seed))
-    names = [designer.name for designer in designers]
-    judged = {
-        epsilon: Judged(person=person, losses={name: np.full(count, np.nan) for name in names}) for epsilon in epsilons
-    }
+    names = [designer.name for designer in others]
+    for of_budget in judged.values():
+        of_budget.losses.update({name: np.full(count, np.nan) for name in names})
     running = dict.fromkeys(epsilons, names)
     for part in range(1 if many else int(fold.max()) + 1):
         held = fold == part
@@ -151,7 +177,7 @@ def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[fl
         if np.ptp(rest.X, axis=0).max() == 0:  # all alike: nothing can be designed for them
             continue
         X, y = problem.X[held], take_labels(problem.task, problem.y, held)
-        for designer in designers:
+        for designer in others:
             asked = [epsilon for epsilon in epsilons if designer.name in running[epsilon]]
             for epsilon, _, veil in designer.designs(rest, asked, [seed]) if asked else ():
                 rng = np.random.default_rng(seed)
@@ -161,8 +187,18 @@ def judge(designers: Sequence[Designer], problem: Problem, epsilons: Sequence[fl
                 judged[epsilon].losses[designer.name][held] = losses
         for epsilon, names_left in running.items():
             left = judged[epsilon].still_open(names_left) if names_left else []
-            running[epsilon] = left if len(left) > 1 else []
-    return judged
+            running[epsilon] = left if len(judged[epsilon].losses) - len(names) + len(left) > 1 else []
+    return judged, made
+
+
+def _all_of(
+    designer: Designer, problem: Problem, epsilons: Sequence[float], seed: int, made: Made
+) -> Iterator[tuple[float, Veil]]:
+    """(ε, veil) of a designer for all volunteers: those that are there already, then those that have to be made."""
+    ready = [epsilon for epsilon in epsilons if (designer.name, epsilon) in made]
+    yield from ((epsilon, made[designer.name, epsilon]) for epsilon in ready)
+    missing = [epsilon for epsilon in epsilons if epsilon not in ready]
+    yield from ((epsilon, veil) for epsilon, _, veil in (designer.designs(problem, missing, [seed]) if missing else ()))
 
 
 def _nothing_helps(epsilon: float) -> str:

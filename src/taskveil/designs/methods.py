@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from taskveil.arrays import Floats
 from taskveil.designs.auto import Best
 from taskveil.designs.codebooks.linear import codebook
 from taskveil.designs.laplace import baselines, closed_form
@@ -90,22 +91,17 @@ class CodebookDesigner:
         """(ε, seed, veil) for every budget and seed."""
         if (linear := problem.linear) is not None:
             yield from ((epsilon, seed, codebook(linear, epsilon, seed)) for seed in seeds for epsilon in epsilons)
-        elif isinstance(problem.task, ModelTask):
-            from taskveil.designs.codebooks.model import model_codebooks
-            from taskveil.designs.learned.objective import check_device
-
-            check_device(problem.device)
+        else:
             for seed in seeds:
-                veils = model_codebooks(
-                    problem.X,
-                    problem.task,
-                    y=problem.y,
-                    epsilons=epsilons,
-                    domain=problem.domain,
-                    seed=seed,
-                    device=problem.device,
-                )
-                yield from ((epsilon, seed, veil) for epsilon, veil in veils)
+                yield from ((epsilon, seed, veil) for epsilon, veil, _ in self.judged(problem, epsilons, seed))
+
+    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterator[tuple[float, Veil, Floats]]:
+        """(ε, veil, the loss of every volunteer (N,) when held out) for every budget of a task with models."""
+        from taskveil.designs.codebooks.model import model_codebooks
+        from taskveil.designs.learned.objective import check_device
+
+        check_device(problem.device)
+        yield from model_codebooks(problem, epsilons, seed)
 
 
 _CODEBOOK = CodebookDesigner(name="codebook")

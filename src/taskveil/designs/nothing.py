@@ -42,10 +42,14 @@ class NothingDesigner:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed; the budget is left unspent."""
         for seed in seeds:
-            answer = constant_record(problem, seed)
-            yield from ((epsilon, seed, self._veil(problem, answer, epsilon)) for epsilon in epsilons)
+            task, output = problem.task, None
+            if problem.answers == "direct" and isinstance(task, ModelTask):
+                output, answer = constant_output(problem, task), problem.X.mean(axis=0)
+            else:
+                answer = constant_record(problem, seed)
+            yield from ((epsilon, seed, self._veil(problem, answer, output, epsilon)) for epsilon in epsilons)
 
-    def _veil(self, problem: Problem, answer: Floats, epsilon: float) -> Veil:
+    def _veil(self, problem: Problem, answer: Floats, output: Floats | None, epsilon: float) -> Veil:
         box, width = problem.domain.bounding_box, problem.X.shape[1]
         none = np.zeros((1, width), dtype=np.int64)
         encoder = LinearEncoder(low=box.low, high=box.high, weights=none, offset=none[:, 0], step=np.ones(1))
@@ -59,10 +63,23 @@ class NothingDesigner:
         return Veil(
             encoder=encoder,
             mechanism=Codebook(region=BoxRegion(step=1.0, low=none[0, :1], high=none[0, :1] + 1), stages=(stage,)),
-            decoder=CodewordDecoder(codewords=np.stack([answer, answer]), sizes=np.array([2])),
+            decoder=_twice(answer),
+            answering=None if output is None else _twice(output),
             task=problem.task,
             method=self.name,
         )
+
+
+def _twice(row: Floats) -> CodewordDecoder:
+    """The same for both reports."""
+    return CodewordDecoder(codewords=np.stack([row, row]), sizes=np.array([2]))
+
+
+def constant_output(problem: Problem, task: ModelTask) -> Floats:
+    """The output (m,) of a model's `task` that serves all volunteers best."""
+    X, y = problem.X, problem.y
+    some = X[:: max(1, len(X) // _CANDIDATES)]
+    return np.asarray(task.cost.best_constant(task.truth(X, y), lambda: task.predict(some)))
 
 
 def constant_record(problem: Problem, seed: int) -> Floats:

@@ -7,9 +7,9 @@ A designer of your own is an object with the four members of `Designer`; pass it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_of
 from taskveil.designs.domain import Domain, fit_domain
 from taskveil.designs.moments import LinearProblem
+from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, TaskError
 from taskveil.records import as_volunteers, column_names
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
@@ -35,6 +36,9 @@ class Problem:
     All records lie inside the domain, as every user's will. The rest is what `taskveil.design` says: at most
     `latent_dim` numbers in a report, and where and how visibly to learn. Several linear tasks arrive as the one
     LinearTask with the same loss.
+
+    `on_device` is what may run at the users' end, and `answers` says whether reports are answered directly or by what
+    the model says of the estimated record.
     """
 
     X: Floats
@@ -44,6 +48,8 @@ class Problem:
     latent_dim: int | None = None
     device: str = "cpu"
     progress: bool = False
+    on_device: OnDevice = field(default_factory=OnDevice)
+    answers: Answers = "direct"
 
     @classmethod
     def of(
@@ -56,6 +62,8 @@ class Problem:
         latent_dim: int | None = None,
         device: str = "cpu",
         progress: bool = False,
+        on_device: OnDevice | None = None,
+        answers: Answers = "direct",
         columns: tuple[str, ...] | None = None,
         rows: Integers | None = None,
     ) -> Problem:
@@ -70,6 +78,8 @@ class Problem:
             latent_dim: at most this many numbers in a report.
             device: where torch computes.
             progress: show how far learning is.
+            on_device: what may run at the users' end; by default what is small and holds no model of the task's.
+            answers: "direct", or "record" for what the model says of the estimated record.
             columns: what warnings call the attributes; by default the table's own names.
             rows: the numbers (N,) by which the caller knows the records, where they are not 0, 1, 2, …
         """
@@ -77,6 +87,8 @@ class Problem:
         check_task(task).check_width(records.shape[1])
         task.check_columns(column_names(X))
         task.labels(y, len(records))
+        if answers not in get_args(Answers):
+            raise TaskError(f'answers must be "direct" or "record", got {answers!r}.')
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
@@ -94,6 +106,8 @@ class Problem:
             latent_dim=latent_dim,
             device=device,
             progress=progress,
+            on_device=on_device or OnDevice(),
+            answers=answers,
         )
 
     @property

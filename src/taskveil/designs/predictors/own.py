@@ -7,13 +7,20 @@ strangers: cross-fitting.
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import Encoder
+from taskveil.client.named import NamedEncoder
+from taskveil.designs.predictors.linear import affine_encoder
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
 from taskveil.tasks.costs import LinearInTruth
@@ -61,16 +68,87 @@ def out_of_fold(task: ModelTask, X: Floats, y: Any, fold: Integers) -> Floats:
     return found
 
 
-def steepness(outputs: Floats, truth: Floats, cost: LinearInTruth) -> float:
+def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Predictor:
+    """The task's own model as a device's encoder, honest about how sure it may be.
+
+    Trees and networks become parts of the release; any other model is named by it, and Python clients bring it.
+
+    Args:
+        task: the model and its loss.
+        y: the volunteers' labels as they were given, or None where the model is the truth.
+        evidence: records, truth and parts of the volunteers.
+        unseen: whether the model never saw the volunteers.
+    """
+    X, cost = evidence.X, evidence.cost
+    said = task.answers(X) if unseen or y is None else out_of_fold(task, X, y, evidence.fold)
+    form = _form(task, evidence)
+    if y is None:
+        return Predictor(name="own", encoder=form.encoder(1.0, np.zeros(task.outputs)), held_out=said)
+    outputs = cost.outputs(said) if form.logits else said
+    slope = steepness(outputs, evidence.truth, logits=form.logits, cost=cost)
+    offset = np.zeros(task.outputs) if form.logits else (1.0 - slope) * outputs.mean(axis=0)
+    honest = slope * outputs + offset
+    return Predictor(
+        name="own",
+        encoder=form.encoder(slope, offset),
+        held_out=cost.answers(honest) if form.logits else np.clip(honest, *cost.latent_range(said)),
+    )
+
+
+def steepness(outputs: Floats, truth: Floats, *, logits: bool, cost: LinearInTruth) -> float:
     """The factor by which outputs (N, S) must be multiplied to be honest about the truth (N, S): below one where the
-    model is too sure of itself. For class probabilities, outputs are logits; for values, about their mean."""
-    if not cost.logits:
+    model is too sure of itself. Logits are judged by their `cost`, other numbers by squares about their mean."""
+    if not logits:
         centred = outputs - outputs.mean(axis=0)
         energy = float((centred**2).sum())
-        return float(np.clip((centred * (truth - truth.mean(axis=0))).sum() / energy, 0.0, 1.0)) if energy > 0 else 1.0
+        slope = float((centred * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
+        return float(np.clip(slope, 0.0, _STEEPEST))
 
     def loss(power: float) -> float:
-        return float(cost.losses(outputs * np.exp(power), truth).mean())
+        return float(cost.losses(outputs * math.exp(power), truth).mean())
 
-    reach = np.log(_STEEPEST)
-    return float(np.exp(minimize_scalar(loss, bounds=(-reach, reach), method="bounded").x))
+    reach = math.log(_STEEPEST)
+    return math.exp(float(minimize_scalar(loss, bounds=(-reach, reach), method="bounded").x))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Form:
+    """How a device can run a model: whether its raw outputs are logits, and the encoder that gives slope · outputs +
+    offset, as class probabilities where they are logits."""
+
+    logits: bool
+    encoder: Callable[[float, Floats], Encoder]
+
+
+def _form(task: ModelTask, evidence: Evidence) -> _Form:
+    """The smallest form that says what the model says; a named function where there is none."""
+    low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
+    if (lines := _lines(task, len(low))) is not None:
+        weights, start = lines
+        return _Form(
+            logits=logits,
+            encoder=lambda slope, offset: affine_encoder(
+                low, high, slope * weights, slope * start + offset, softmax=logits
+            ),
+        )
+
+    def black(slope: float, offset: Floats) -> Encoder:
+        def function(X: Floats) -> Floats:
+            outputs = slope * task.predict(X) + offset
+            return task.cost.answers(outputs) if logits else outputs
+
+        return NamedEncoder.of(function, name=type(task.model).__name__, low=low, high=high, latents=task.outputs)
+
+    return _Form(logits=logits, encoder=black)
+
+
+def _lines(task: ModelTask, width: int) -> tuple[Floats, Floats] | None:
+    """Weights (S, n) and offset (S,) of a model that is a torch module and affine; None for any other."""
+    if task.torch_module is None:
+        return None
+    start = task.predict(np.zeros((1, width)))[0]
+    weights = (task.predict(np.eye(width)) - start).T
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(64, width)) * rng.choice([0.1, 1.0, 10.0], size=(64, 1))
+    said = task.predict(points)
+    return (weights, start) if np.allclose(points @ weights.T + start, said, rtol=1e-4, atol=1e-5) else None

@@ -1,11 +1,47 @@
-"""What a codebook is fitted to: a device's encoder, and honest predictions of the volunteers' truth."""
+"""What codebooks are fitted to: a device's encoder with honest predictions of the volunteers' truth, and what those
+predictions may be learnt from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
-from taskveil.arrays import Floats
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
+from taskveil.tasks.costs import LinearInTruth
+
+FOLDS = 5
+"""Parts of the volunteers, each predicted by models that did not see it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What a predictor learns from: records X (N, n), the truth about them (N, S), and the cost that decides what a
+    good prediction is.
+
+    `fold` (N,) are parts 0 … FOLDS − 1 that take turns in being held out, all records of one person in the same; `low`
+    and `high` (n,) are where records may lie; `most_bytes` is what devices can store; torch computes on `device`.
+    """
+
+    X: Floats
+    truth: Floats
+    cost: LinearInTruth
+    fold: Integers
+    low: Floats
+    high: Floats
+    seed: int
+    most_bytes: int
+    device: str = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def some(self, count: int) -> Evidence:
+        """That of so many of the volunteers, drawn by the seed."""
+        rows = np.random.default_rng(self.seed).permutation(len(self))[:count]
+        return replace(self, X=self.X[rows], truth=self.truth[rows], fold=self.fold[rows])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,3 +55,16 @@ class Predictor:
     name: str
     encoder: Encoder
     held_out: Floats
+
+    @property
+    def bytes(self) -> int:
+        """What the encoder's numbers take in a release."""
+        return _bytes(self.encoder)
+
+
+def _bytes(part: Any) -> int:
+    if isinstance(part, np.ndarray):
+        return int(part.nbytes)
+    if isinstance(part, tuple):
+        return sum(map(_bytes, part))
+    return sum(_bytes(getattr(part, field.name)) for field in fields(part)) if is_dataclass(part) else 0

@@ -41,6 +41,10 @@ class CrossEntropy:
         weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
+    def outputs(self, answers: Floats) -> Floats:
+        """Class probabilities → logits that say so."""
+        return np.asarray(np.log(np.maximum(answers, LEAST_PROBABILITY)))
+
     def losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(-(truth * _log_softmax(outputs)).sum(axis=1))
@@ -60,6 +64,10 @@ class CrossEntropy:
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss."""
         return np.asarray(-truth @ np.log(np.maximum(answers, LEAST_PROBABILITY)).T)
+
+    def labels_apart(self, count: int) -> Floats | None:
+        """(count, count): one answer for each class, favoured by whoever predicts that class to be the likeliest."""
+        return np.asarray(np.full((count, count), 0.1 / count) + 0.9 * np.eye(count))
 
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the truth itself: its entropy."""

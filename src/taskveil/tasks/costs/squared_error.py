@@ -36,6 +36,10 @@ class SquaredError:
         """Outputs are values already."""
         return outputs
 
+    def outputs(self, answers: Floats) -> Floats:
+        """Answers are outputs already."""
+        return answers
+
     def losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(((outputs - truth) ** 2).mean(axis=1))
@@ -53,6 +57,10 @@ class SquaredError:
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss up to a term of the truth alone."""
         return np.asarray(((answers**2).sum(axis=1) - 2.0 * truth @ answers.T) / answers.shape[1])
+
+    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - values have no classes
+        """Values have no classes to tell apart."""
+        return None
 
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the truth itself."""

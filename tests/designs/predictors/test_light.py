@@ -7,9 +7,12 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from taskveil.designs.codebooks import predictor
-from taskveil.designs.codebooks.predictor import fit_predictor, magnitudes
-from taskveil.tasks.costs import CrossEntropy, SquaredError
+from taskveil.arrays import Floats
+from taskveil.designs.folds import folds_of, people
+from taskveil.designs.predictors import light
+from taskveil.designs.predictors.light import Network, fit_network, magnitudes
+from taskveil.designs.predictors.predictor import Evidence
+from taskveil.tasks.costs import CrossEntropy, LinearInTruth, SquaredError
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))
@@ -17,9 +20,25 @@ VALUE = (X @ [2.0, -1.0, 0.5, 0.0, 0.0] + 0.05 * RNG.normal(size=320))[:, None]
 LABEL = np.eye(2)[(np.median(VALUE) < VALUE[:, 0]).astype(int)]
 
 
+def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int) -> Network:
+    """The light network for records anywhere among these."""
+    return fit_network(
+        Evidence(
+            X=X,
+            truth=truth,
+            cost=cost,
+            fold=folds_of(people(X), 5, np.random.default_rng(seed)),
+            low=X.min(axis=0),
+            high=X.max(axis=0),
+            seed=seed,
+            most_bytes=2**20,
+        )
+    )
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictor, "STEPS", 300)
+    monkeypatch.setattr(light, "STEPS", 300)
 
 
 def test_values_are_predicted_for_records_that_were_not_seen() -> None:
@@ -79,7 +98,7 @@ def test_one_thread_while_training_and_the_callers_afterwards(monkeypatch: pytes
             seen.append(torch.get_num_threads())
             return super().tensor_losses(outputs, truth)
 
-    monkeypatch.setattr(predictor, "STEPS", 3)
+    monkeypatch.setattr(light, "STEPS", 3)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -106,7 +125,7 @@ def test_heavy_tails_are_seen_on_the_scale_that_predicts_best(monkeypatch: pytes
     device = found.encoder(records.min(axis=0), records.max(axis=0))
     hidden = np.maximum(found.tables(records) @ found.hidden_weights.T + found.hidden_offset, 0.0)
     assert device(records) == pytest.approx(softmax(hidden @ found.weights.T + found.offset, axis=1), abs=2e-3)
-    monkeypatch.setattr(predictor, "scales", lambda _: {})
+    monkeypatch.setattr(light, "scales", lambda _: {})
     assert fit_predictor(records, label, cost=CrossEntropy(), seed=0).losses.mean() > loss.mean() + 0.1
 
 
@@ -114,14 +133,14 @@ def test_a_rule_that_is_linear_in_a_heavy_tail_keeps_it_as_it_is(monkeypatch: py
     records = RNG.exponential(size=(400, 4)) ** 1.5
     truth = (records @ [1.0, -1.0, 0.5, 0.0])[:, None]
     found = fit_predictor(records, truth, cost=SquaredError(), seed=0)
-    monkeypatch.setattr(predictor, "scales", lambda _: {})
+    monkeypatch.setattr(light, "scales", lambda _: {})
     as_it_is = fit_predictor(records, truth, cost=SquaredError(), seed=0)
     assert found.tables is None
     assert np.array_equal(found.hidden_weights, as_it_is.hidden_weights)
 
 
 def test_of_many_records_some_decide_on_the_scale_and_all_are_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictor, "_JUDGES", 200)
+    monkeypatch.setattr(light, "_JUDGES", 200)
     records, label = skewed()
     found = fit_predictor(records, label, cost=CrossEntropy(), seed=0)
     assert found.tables is not None

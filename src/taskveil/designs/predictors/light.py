@@ -1,4 +1,4 @@
-"""A light predictor of what the task is judged by: one hidden layer, cross-fitted.
+"""The light predictor of what the task is judged by: one hidden layer, cross-fitted.
 
 One network per fold is trained on the other folds, all side by side. Their average is itself one hidden layer (the
 neurons side by side) and becomes the device's encoder; the prediction of every record by the network that never saw it
@@ -13,36 +13,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats
 from taskveil.client.encoders import HiddenEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS, MonotoneTables
-from taskveil.designs.codebooks.scales import scales
-from taskveil.designs.folds import people
 from taskveil.designs.learned.batches import Records
+from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
+from taskveil.designs.predictors.scales import scales
 from taskveil.designs.threads import one_thread
 from taskveil.tasks.costs import LinearInTruth
 
-HIDDEN, FOLDS, STEPS, BATCH = 32, 5, 1500, 256
+HIDDEN, NARROWER, WIDER, STEPS, BATCH = 32, 8, 96, 1500, 256
 RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
 _JUDGES = 10_000  # records that decide on a scale; more would hardly decide better
 _EVERY = 20  # steps between looks at the held-out records
 _AT_ONCE = 2**16  # records looked at together
+_WIDE_FROM = 1000  # records from which on a wider network may be tried; below, a narrower one
 _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 
 
-Rows = slice | NDArray[np.intp]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Predictor:
+class Network:
     """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, its softmax where outputs are `logits`.
 
     `held_out` (N, S) is the truth predicted for every volunteer by the network that did not see it, and `losses` (N,)
-    what that costs, in a unit that is the same for all predictors of one truth. With `tables`, x are their levels.
-    `dropout` is the share of attributes that were left out at random while it learnt.
+    what that costs, in a unit that is the same for all networks of one truth. With `tables`, x are their levels.
     """
 
     hidden_weights: Floats
@@ -52,17 +48,16 @@ class Predictor:
     logits: bool
     held_out: Floats
     losses: Floats
-    dropout: float
     tables: MonotoneTables | None = None
 
     def encoder(self, low: Floats, high: Floats) -> HiddenEncoder | TabledEncoder:
-        """The predictor as a device runs it, for records between `low` and `high` (n,)."""
+        """The network as a device runs it, for records between `low` and `high` (n,)."""
         if self.tables is None:
-            return self._network(low, high)
+            return self._encoder(low, high)
         full = np.full(self.tables.width, float(LEVELS))
-        return TabledEncoder(tables=self.tables, encoder=self._network(0.0 * full, full))
+        return TabledEncoder(tables=self.tables, encoder=self._encoder(0.0 * full, full))
 
-    def _network(self, low: Floats, high: Floats) -> HiddenEncoder:
+    def _encoder(self, low: Floats, high: Floats) -> HiddenEncoder:
         return HiddenEncoder.of(
             low=low,
             high=high,
@@ -74,52 +69,69 @@ class Predictor:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a network is made: `tables` that attributes are seen through, the share of them left out at random while it
+    learns, and the neurons of each fold's network."""
+
+    tables: MonotoneTables | None = None
+    dropout: float = DROPOUT
+    hidden: int = HIDDEN
+
+
+def fit_light(evidence: Evidence) -> Predictor:
+    """The network of least held-out loss as a predictor; see `fit_network`."""
+    network = fit_network(evidence)
+    return Predictor(name="light", encoder=network.encoder(evidence.low, evidence.high), held_out=network.held_out)
+
+
 @one_thread()
-def fit_predictor(X: Floats, truth: Floats, *, cost: LinearInTruth, seed: int, device: str = "cpu") -> Predictor:
-    """The predictor of least `cost`, on the scale on which records predict best.
+def fit_network(evidence: Evidence) -> Network:
+    """The network of least held-out loss among a few recipes, each of which must have a lead over what is simpler.
 
     Attributes are taken as they are, unless some have heavy tails and the best of the other scales lowers the mean
-    held-out loss by two standard errors of the differences, record by record: the networks of all scales have the same
-    folds, first weights and batches. On another scale nobody is far out, so learning may go without dropout, if that is
-    better by one.
-
-    Args:
-        X: the volunteers' records (N, n).
-        truth: what is to be predicted of them (N, S).
-        cost: the loss that decides what a good prediction is.
-        seed: of first weights, folds, batches and dropout.
-        device: where torch computes.
+    held-out loss by two standard errors of the differences, record by record: the networks of all recipes have the same
+    folds and batches. Learning without dropout, and networks of another width, need a lead of one.
     """
-    everyone: Rows = slice(None)
-    person = people(X)
+    some = evidence if len(evidence) <= _JUDGES else evidence.some(_JUDGES)
 
-    def fitted(tables: MonotoneTables | None, dropout: float, rows: Rows) -> Predictor:
-        inputs = X[rows] if tables is None else tables(X[rows])
-        return replace(_fit(inputs, truth[rows], person[rows], cost, dropout, seed, device), tables=tables)
+    def fitted(recipe: Recipe, of: Evidence = some) -> Network:
+        inputs = of.X if recipe.tables is None else recipe.tables(of.X)
+        return replace(_fit(inputs, of, recipe), tables=recipe.tables)
 
-    tried = scales(X).values()
-    if not tried:
-        return fitted(None, DROPOUT, everyone)
-    some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES] if len(X) > _JUDGES else everyone
-    bent = min((fitted(tables, DROPOUT, some) for tables in tried), key=lambda found: float(found.losses.mean()))
-    chosen = _better(fitted(None, DROPOUT, some), bent, errors=2.0)  # the best of three leads by about one by chance
-    if chosen is bent:
-        chosen = _better(bent, fitted(bent.tables, 0.0, some), errors=1.0)
-    return chosen if some is everyone else fitted(chosen.tables, chosen.dropout, everyone)
+    recipe = Recipe()
+    network = fitted(recipe)
+
+    def challenge(rival: Recipe, found: Network, errors: float) -> None:
+        nonlocal recipe, network
+        if _better(found, network, errors=errors):
+            recipe, network = rival, found
+
+    bent = [Recipe(tables=tables) for tables in scales(evidence.X).values()]
+    if bent:  # the best of three leads by about one standard error by chance
+        challenge(*min(((rival, fitted(rival)) for rival in bent), key=_mean_loss), errors=2.0)
+    for change in ({"dropout": 0.0}, {"hidden": WIDER if len(evidence) >= _WIDE_FROM else NARROWER}):
+        rival = replace(recipe, **change)
+        if 8 * FOLDS * rival.hidden * evidence.X.shape[1] <= evidence.most_bytes:
+            challenge(rival, fitted(rival), errors=1.0)
+    return network if some is evidence else fitted(recipe, evidence)
 
 
-def _better(first: Predictor, rival: Predictor, *, errors: float) -> Predictor:
-    """The first, unless the rival's losses are lower by more than so many standard errors of their mean difference."""
-    gains = first.losses - rival.losses
-    return rival if gains.mean() > errors * gains.std() / np.sqrt(len(gains)) else first
+def _mean_loss(tried: tuple[Recipe, Network]) -> float:
+    return float(tried[1].losses.mean())
 
 
-def _fit(
-    X: Floats, truth: Floats, person: Integers, cost: LinearInTruth, dropout: float, seed: int, device: str
-) -> Predictor:
-    """The predictor that takes attributes as they are given; all records of one `person` (N,) are in the same fold."""
-    random = torch.Generator(device).manual_seed(seed)
-    goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
+def _better(rival: Network, than: Network, *, errors: float) -> bool:
+    """Whether the rival's losses are lower by more than so many standard errors of their mean difference."""
+    gains = than.losses - rival.losses
+    return bool(gains.mean() > errors * gains.std() / np.sqrt(len(gains)))
+
+
+def _fit(X: Floats, evidence: Evidence, recipe: Recipe) -> Network:
+    """One network that takes the attributes X (N, n) as they are given here."""
+    cost, device = evidence.cost, evidence.device
+    random = torch.Generator(device).manual_seed(evidence.seed)
+    goal = torch.as_tensor(evidence.truth, dtype=torch.float32, device=device)
     width, outputs = X.shape[1], goal.shape[1]
     magnitude = magnitudes(X)
     variance = (X / magnitude).var(axis=0)
@@ -128,24 +140,22 @@ def _fit(
     center = X.mean(axis=0)
     scaled = Records.of((X - center) / scale, device)
     shift, spread = cost.standard(goal)
-    mixed = torch.randperm(int(person.max()) + 1, generator=random, device=device)
-    fold = (mixed % FOLDS)[torch.as_tensor(person, device=device)]
-    networks = _Networks(width, outputs, random, device)
-    average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, dropout, random)
+    fold = torch.as_tensor(evidence.fold, device=device)
+    networks = _Networks(width, recipe.hidden, outputs, random, device)
+    average, held_out = networks.train(scaled, (goal - shift) / spread, fold, cost, recipe.dropout, random)
 
     def numbers(value: Tensor) -> Floats:
         return np.asarray(value.double().cpu().numpy())
 
     first = numbers(average[0]) / scale[:, None]
     hidden_offset = numbers(average[1]) - (center @ first)[:, None]
-    return Predictor(
+    return Network(
         hidden_weights=first.transpose(0, 2, 1).reshape(-1, width),
         hidden_offset=hidden_offset.reshape(-1),
         weights=numbers((average[2] / FOLDS * spread).reshape(-1, outputs).T),
         offset=numbers(average[3].mean(0)[0] * spread + shift),
         logits=bool(cost.logits),
         held_out=numbers(cost.tensor_answers(held_out * spread + shift)),
-        dropout=dropout,
         losses=numbers(cost.tensor_losses(held_out, (goal - shift) / spread)),
     )
 
@@ -160,14 +170,14 @@ def magnitudes(X: Floats) -> Floats:
 class _Networks:
     """FOLDS networks of one hidden layer, as batched matrices."""
 
-    def __init__(self, width: int, outputs: int, random: torch.Generator, device: str) -> None:
+    def __init__(self, width: int, hidden: int, outputs: int, random: torch.Generator, device: str) -> None:
         def normal(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=random, device=device)
 
         self.parameters = [
-            normal(FOLDS, width, HIDDEN) * 2**0.5,
-            normal(FOLDS, 1, HIDDEN) * 0.1,
-            normal(FOLDS, HIDDEN, outputs) * 0.5 * HIDDEN**-0.5,
+            normal(FOLDS, width, hidden) * 2**0.5,
+            normal(FOLDS, 1, hidden) * 0.1,
+            normal(FOLDS, hidden, outputs) * 0.5 * hidden**-0.5,
             torch.zeros(FOLDS, 1, outputs, device=device),
         ]
         # Inputs have length one and the first layer entries of order one, so its steps must be larger.

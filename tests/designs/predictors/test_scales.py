@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from taskveil.client.levels import LEVELS
-from taskveil.designs.codebooks import scales as module
-from taskveil.designs.codebooks.scales import KNOTS, heavy_tailed, ranked, scales
+from taskveil.designs.predictors import scales as module
+from taskveil.designs.predictors.scales import KNOTS, heavy_tailed, ranked, scales
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(1000, 5))

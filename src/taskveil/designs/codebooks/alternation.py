@@ -1,0 +1,124 @@
+"""Lloyd's alternation for answers: favour what should cost least, then move answers to the mean truth given reports.
+
+The loss of an answer is linear in the truth (see `tasks.costs`), so a device needs to know one thing about its record:
+the expected truth. It favours the m answers of least predicted cost; the best answer to a report is the mean truth
+given the report under the exact channel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from taskveil.arrays import Floats
+from taskveil.client.mechanisms import Response
+from taskveil.tasks.costs import LinearInTruth
+
+SMOOTHING = 8.0
+"""Pseudo-records that draw a codeword's answer towards the mean *prediction* given its report: they keep codewords of
+few records calibrated."""
+
+_STEPS, _ENOUGH = 40, 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """The truth of every volunteer (N, S), what a device would predict of it (N, S), and the loss of answers to it."""
+
+    predicted: Floats
+    truth: Floats
+    cost: LinearInTruth
+
+    def __getitem__(self, rows: Any) -> Sample:
+        return Sample(predicted=self.predicted[rows], truth=self.truth[rows], cost=self.cost)
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """K codewords: a device favours those of the `aims` (K, S) that should cost least, and a report of codeword k is
+    answered with `answers` (K, S). `value` is the mean score on the sample it was fitted to."""
+
+    aims: Floats
+    answers: Floats
+    response: Response
+    value: float
+
+    def favoured(self, sample: Sample) -> NDArray[np.intp]:
+        """(N, m): the codewords that each record favours."""
+        return favour(sample.cost.scores(self.aims, sample.predicted), self.response.favoured)
+
+    def losses(self, sample: Sample) -> Floats:
+        """The exact expected loss of every record (N,)."""
+        scores = sample.cost.scores(self.answers, sample.truth)
+        of_favoured = np.take_along_axis(scores, self.favoured(sample), axis=1).sum(axis=1)
+        expected = self.response.extra * of_favoured + self.response.base * scores.sum(axis=1)
+        return np.asarray(expected + sample.cost.left_out(sample.truth))
+
+
+def alternate(sample: Sample, response: Response, start: Floats) -> Code:
+    """From the first K of `start`, aims and answers in turn, until hardly anything changes."""
+    aims, last = start[: response.size], math.inf
+    code = answer(sample, response, aims)
+    for _ in range(_STEPS):
+        if code.value > last - _ENOUGH * abs(last):
+            break
+        last = code.value
+        code = answer(sample, response, code.answers)
+    return Code(aims=code.answers, answers=code.answers, response=response, value=code.value)
+
+
+def answer(sample: Sample, response: Response, aims: Floats) -> Code:
+    """The best answers for devices that favour by these `aims` (K, S)."""
+    outputs = sample.truth.shape[1]
+    columns = np.hstack([sample.truth, sample.predicted, np.ones((len(sample), 1))])
+    favoured = favour(sample.cost.scores(aims, sample.predicted), response.favoured)
+    sums = given_reports(columns, favoured, response)
+    truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
+    answers = sample.cost.cautious((truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING), sample.truth)
+    value = float((np.diag(sample.cost.scores(answers, truth / mass)) * mass[:, 0]).sum() / len(sample))
+    return Code(aims=aims, answers=answers, response=response, value=value)
+
+
+def given_reports(columns: Floats, favoured: NDArray[np.intp], response: Response) -> Floats:
+    """(K, C): sums over records of P[report k | record] times each column."""
+    records, count = favoured.shape
+    marks = csr_array(
+        (np.ones(records * count), favoured.ravel(), np.arange(0, records * count + 1, count)),
+        shape=(records, response.size),
+    )
+    return np.asarray(response.base * columns.sum(axis=0) + response.extra * (marks.T @ columns))
+
+
+def favour(cost: Floats, count: int) -> NDArray[np.intp]:
+    """(N, K) → (N, count): the codewords of least cost."""
+    return cost.argmin(axis=1)[:, None] if count == 1 else np.argpartition(cost, count - 1, axis=1)[:, :count]
+
+
+def spread_out(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
+    """(size, S): k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step.
+    Its first K are a start of K."""
+    p, cost = sample.predicted, sample.cost
+    soft = cost.softened(p)
+    floor = cost.least_scores(p)[:, None]
+
+    def gap(rows: list[int]) -> Floats:
+        return np.maximum(cost.scores(soft[rows], p) - floor, 0.0)
+
+    chosen = [int(rng.integers(len(p)))]
+    least = gap(chosen)[:, 0]
+    while len(chosen) < size:
+        total = least.sum()
+        tries = rng.choice(len(p), 4, p=least / total if total > 0 else None).tolist()
+        after = np.minimum(least[:, None], gap(tries))
+        best = int(after.sum(axis=0).argmin())
+        chosen.append(tries[best])
+        least = after[:, best]
+    return np.asarray(soft[chosen])

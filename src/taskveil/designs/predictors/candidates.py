@@ -1,0 +1,66 @@
+"""Which predictors compete for a model's codebook: all that is allowed on the device and fits there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from taskveil.client.named import NamedEncoder
+from taskveil.designs.on_device import OnDevice
+from taskveil.designs.predictors.light import fit_light
+from taskveil.designs.predictors.linear import fit_linear
+from taskveil.designs.predictors.own import fit_own
+from taskveil.designs.predictors.predictor import Evidence, Predictor
+from taskveil.errors import TaskError
+from taskveil.tasks import ModelTask, Task
+
+_REST = 16 * 1024
+"""Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
+
+
+def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Predictor]:
+    """Everything that may compete, each fitted; TaskError where nothing fits into what devices may store.
+
+    Args:
+        task: what is to be predicted, and perhaps shared.
+        y: the volunteers' labels as they were given.
+        evidence: what predictors learn from.
+        allowed: what may run on devices.
+    """
+    found: list[Predictor] = []
+    if allowed.allows("linear"):
+        found.append(fit_linear(evidence))
+    if allowed.allows("light"):
+        found.append(fit_light(evidence))
+    if allowed.allows("own"):
+        if isinstance(task, ModelTask):
+            found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
+        elif allowed.encoder == "own":
+            raise TaskError('encoder="own" takes one model; of several tasks, pass a callable with all their answers.')
+    if isinstance(allowed.encoder, torch.nn.Module):
+        raise TaskError("architectures are not taken yet")
+    if callable(allowed.encoder) and not isinstance(allowed.encoder, torch.nn.Module):
+        found.append(_callers(allowed.encoder, evidence))
+    small = [predictor for predictor in found if predictor.bytes + _REST <= allowed.client_bytes]
+    if not small:
+        least = min(predictor.bytes for predictor in found) + _REST
+        raise TaskError(
+            f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
+        )
+    return small
+
+
+def _callers(function: Any, evidence: Evidence) -> Predictor:
+    """A callable of the caller's own, which never saw the volunteers."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    outputs = evidence.truth.shape[1]
+    encoder = NamedEncoder.of(function, name=name, low=evidence.low, high=evidence.high, latents=outputs)
+    said = encoder(evidence.X)
+    if not np.isfinite(said).all():
+        raise TaskError(
+            f"the encoder must give {outputs} finite numbers for every record (N, {len(evidence.low)}): predictions of "
+            "what answers are judged by, class probabilities for a classifier."
+        )
+    return Predictor(name="callable", encoder=encoder, held_out=said)
