@@ -22,6 +22,7 @@ from taskveil.designs.threads import one_thread
 LISTED = 512  # the most codewords
 _GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _FAVOURED = (1, 2, 4, 8)
+_REDRAWN = 200  # samples that tell how lucky the best is
 _STARTS = 6  # of the final alternation
 
 _ERRORS, _SHARE = 0.5, 0.005
@@ -45,7 +46,8 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """The place of the predictor among those that competed, the shape, and the held-out loss of every record (N,)."""
+    """The place of the predictor among those that competed, the shape, and the held-out loss of every record (N,), with
+    what the best of many owes to luck added to each."""
 
     place: int
     shape: Shape
@@ -103,7 +105,7 @@ class _Judge:
     """Collects the held-out losses (N,) of (predictor, shape), all on the same parts."""
 
     def __init__(self, samples: Sequence[Sample], person: Integers, epsilon: float, seed: int) -> None:
-        self.samples, self.epsilon = samples, epsilon
+        self.samples, self.person, self.epsilon = samples, person, epsilon
         self.losses: dict[tuple[int, Shape], Floats] = {}
         rng, records = np.random.default_rng(seed), len(person)
         self.folds = 5 if records < 2000 else 2
@@ -167,7 +169,17 @@ class _Judge:
             (candidate for candidate, losses in self.losses.items() if good(losses)),
             key=lambda candidate: (self.rank[candidate[0]], candidate[1].size, float(self.losses[candidate].mean())),
         )
-        return Chosen(place=place, shape=shape, losses=self.losses[place, shape])
+        return Chosen(place=place, shape=shape, losses=self.losses[place, shape] + self._luck())
+
+    def _luck(self) -> float:
+        """By how much the least of all mean losses is likely to be too low: how much lower it is than on everybody, in
+        samples drawn anew from the same people."""
+        losses = np.stack(list(self.losses.values()), axis=1)
+        count = int(self.person.max()) + 1
+        drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1.0 / count), size=_REDRAWN)[:, self.person]
+        means = drawn @ losses / drawn.sum(axis=1, keepdims=True)
+        best = means.argmin(axis=1)
+        return max(0.0, float((losses.mean(axis=0)[best] - means[np.arange(_REDRAWN), best]).mean()))
 
 
 def _clear_losses(sample: Sample) -> Floats:
