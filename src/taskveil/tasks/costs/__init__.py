@@ -9,8 +9,9 @@ Five things are kept apart, one row per record each:
 - `losses` (N,): what it costs.
 
 Codebooks need a loss that is linear in the truth, up to a term of the truth alone: loss = score + left_out(truth) with
-score = (|a|² − 2 t·a)/S for squared error and −t·ln a for cross-entropy. So the best answer to a report is the mean
-truth given it. A loss of one's own has no such form.
+score = (|a|² − 2 t·a)/S for squared error, −t·ln a for cross-entropy and 1 − t·(the class of a) for zero-one. So all
+that matters about a report is the mean truth given it, which names the best answer. `linear_form` brings any loss to
+that form: one of one's own over a list of answers (`Anchored`), several as their sum (`Weighted`).
 
 Tensors are used through their methods only: importing this package does not import torch.
 """
@@ -20,20 +21,39 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from taskveil.errors import TaskError
+from taskveil.tasks.costs.anchored import Anchored
 from taskveil.tasks.costs.cross_entropy import CrossEntropy
 from taskveil.tasks.costs.own_loss import OwnLoss
 from taskveil.tasks.costs.squared_error import SquaredError
+from taskveil.tasks.costs.weighted import Weighted
+from taskveil.tasks.costs.zero_one import ZeroOne
 
-__all__ = ["Cost", "CrossEntropy", "LinearInTruth", "LossName", "OwnLoss", "SquaredError", "as_cost"]
+__all__ = [
+    "Anchored",
+    "Cost",
+    "CrossEntropy",
+    "Learnable",
+    "LinearInTruth",
+    "LossName",
+    "OwnLoss",
+    "SquaredError",
+    "Weighted",
+    "ZeroOne",
+    "as_cost",
+]
 
-LossName = Literal["mse", "cross_entropy"]
+LossName = Literal["mse", "cross_entropy", "zero_one"]
 
-LinearInTruth = SquaredError | CrossEntropy
-"""What codebooks can serve."""
+Learnable = SquaredError | CrossEntropy
+"""What predictors are trained on."""
 
-Cost = LinearInTruth | OwnLoss
+LinearInTruth = Learnable | ZeroOne | Anchored | Weighted
+"""What codebooks are fitted to."""
 
-_NAMED: dict[str, LinearInTruth] = {cost.name: cost for cost in (SquaredError(), CrossEntropy())}
+Cost = Learnable | ZeroOne | OwnLoss
+"""What a model is judged by."""
+
+_NAMED: dict[str, Learnable | ZeroOne] = {cost.name: cost for cost in (SquaredError(), CrossEntropy(), ZeroOne())}
 
 
 def as_cost(loss: Any) -> Cost:

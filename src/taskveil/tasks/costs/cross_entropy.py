@@ -36,6 +36,10 @@ class CrossEntropy:
         """Class numbers (N,) → all probability on that class (N, classes)."""
         return np.asarray(np.eye(model.outputs)[labels])
 
+    def own_truth(self, outputs: Floats) -> Floats:
+        """Logits → class probabilities: what the model itself says, where there are no labels."""
+        return self.answers(outputs)
+
     def answers(self, outputs: Floats) -> Floats:
         """Logits → class probabilities."""
         weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
@@ -60,6 +64,19 @@ class CrossEntropy:
         return np.asarray(np.log(counts / counts.sum()))
 
     # What codebooks ask.
+
+    def linear_form(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[CrossEntropy, Floats]:  # noqa: ARG002
+        """A loss that is linear in its truth, and that truth (N, S): this is one."""
+        return self, truth
+
+    @property
+    def learned_by(self) -> CrossEntropy:
+        """The loss that predictors of the truth are trained on."""
+        return self
+
+    def outputs(self, answers: Floats) -> Floats:
+        """Answers (K, S) → the model's outputs (K, m) that say so: logits."""
+        return np.asarray(np.log(np.maximum(answers, LEAST_PROBABILITY)))
 
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss."""

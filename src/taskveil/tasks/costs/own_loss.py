@@ -10,6 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
+from taskveil.tasks.costs.anchored import Anchored
 from taskveil.tasks.costs.labels import Answering
 from taskveil.tasks.costs.squared_error import positive
 
@@ -33,6 +34,10 @@ class OwnLoss:
     def truth(self, labels: Array, model: Answering) -> Array:  # noqa: ARG002 - only the callable knows
         """Labels of N records, as they are."""
         return labels
+
+    def own_truth(self, outputs: Floats) -> Array:  # noqa: ARG002 - what it would be, only the callable knows
+        """Nothing: a TaskError."""
+        raise TaskError(f"labels are missing: {self.name} needs y.")
 
     def answers(self, outputs: Floats) -> Floats:
         """Outputs, as they are."""
@@ -60,6 +65,10 @@ class OwnLoss:
         """Of the model's `outputs()` (k, m) on some records, those (m,) of least mean loss."""
         candidates = outputs()
         return np.asarray(candidates[self.pairwise_losses(candidates, truth).mean(axis=0).argmin()])
+
+    def linear_form(self, truth: Array, outputs: Callable[[], Floats]) -> tuple[Anchored, Floats]:
+        """A loss that is linear in its truth, and that truth (N, S): over a list of answers there is one."""
+        return Anchored.among(self.pairwise_losses, outputs(), truth)
 
     def replica_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
         """`losses` in every replica: (R, B, m), labels of B records → (R, B)."""

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The mean over outputs of (output − truth)²."""
+    """The mean over outputs of (output − truth)².
+
+    With `one_unit` all outputs have the same unit, and networks learn those that vary most with most care; else every
+    output counts by its own spread.
+    """
+
+    one_unit: bool = False
 
     name: ClassVar[str] = "mse"
     logits: ClassVar[bool | None] = False
@@ -31,6 +37,10 @@ class SquaredError:
     def truth(self, labels: Array, model: Answering) -> Floats:  # noqa: ARG002 - labels are values already
         """Checked labels (N, outputs) are the truth."""
         return np.asarray(labels, dtype=np.float64)
+
+    def own_truth(self, outputs: Floats) -> Floats:
+        """What the model itself says, where there are no labels."""
+        return outputs
 
     def answers(self, outputs: Floats) -> Floats:
         """Outputs are values already."""
@@ -53,6 +63,19 @@ class SquaredError:
         return np.asarray(truth.mean(axis=0))
 
     # What codebooks ask.
+
+    def linear_form(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[SquaredError, Floats]:  # noqa: ARG002
+        """A loss that is linear in its truth, and that truth (N, S): this is one."""
+        return self, truth
+
+    @property
+    def learned_by(self) -> SquaredError:
+        """The loss that predictors of the truth are trained on."""
+        return self
+
+    def outputs(self, answers: Floats) -> Floats:
+        """Answers (K, S) → the model's outputs (K, m) that say so: the same."""
+        return answers
 
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss up to a term of the truth alone."""
@@ -94,7 +117,8 @@ class SquaredError:
 
     def standard(self, truth: Tensor) -> tuple[Tensor, Tensor]:
         """Shift and scale (S,): networks learn outputs · scale + shift, so that all start alike."""
-        return truth.mean(0), truth.std(0, unbiased=False) + 1e-9
+        spread = truth.std(0, unbiased=False) + 1e-9
+        return truth.mean(0), spread.square().mean().sqrt().expand_as(spread) if self.one_unit else spread
 
     def tensor_answers(self, outputs: Tensor) -> Tensor:
         """`answers` of tensors."""
