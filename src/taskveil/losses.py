@@ -32,20 +32,22 @@ class Loss:
     """The expected task loss: `mean` over records and noise, and a 95% interval for other records like these.
 
     The interval allows for skewness and, where asked to, for records that follow each other in time: `intervals.py`
-    says what it assumes. `exact` says that the expectation over the noise is a formula, not a simulation.
+    says what it assumes. `exact` says that the expectation over the noise is a formula, not a simulation. `accuracy`,
+    of a classifier, is the expected share of records answered with the right class, as exact as the loss.
     """
 
     mean: float
     low: float
     high: float
     exact: bool
+    accuracy: float | None = None
 
     @classmethod
-    def of(cls, per_record: Floats, *, exact: bool, block: int = 1) -> Loss:
+    def of(cls, per_record: Floats, *, exact: bool, block: int = 1, accuracy: float | None = None) -> Loss:
         """The mean of the records' expected losses (N,), with its interval; `block` neighbours in time belong
-        together."""
+        together. `accuracy` is stated as it is."""
         low, high = loss_interval(per_record, block=block)
-        return cls(mean=float(per_record.mean()), low=float(low), high=float(high), exact=exact)
+        return cls(mean=float(per_record.mean()), low=float(low), high=float(high), exact=exact, accuracy=accuracy)
 
 
 def warn_of_few(per_record: Floats) -> None:
@@ -95,6 +97,7 @@ def expected_losses(
     y: Any,
     *,
     answering: Decoder | None = None,
+    latents: Floats | None = None,
     rng: np.random.Generator | None = None,
 ) -> tuple[Floats, bool]:
     """Expected loss of every record (N,), and whether it is exact.
@@ -105,11 +108,12 @@ def expected_losses(
         task: what they are for.
         X, y: records (N, n) and their labels.
         answering: from reports straight to answers; without it, the task answers for the decoder's estimates.
+        latents: what the device's encoder makes of X (N, Z), where that is known already.
         rng: where the expectation has no formula, draw from this instead of making real reports: designs that are
             compared on the same draws are compared alike, and another day again.
     """
     task.labels(y, len(X))  # whatever is wrong with them is said now
-    latents = device.encoder(X)
+    latents = device.encoder(X) if latents is None else latents
     match device.mechanism, answering or decoder, task:
         case Codebook(stages=(_,)) as codebook, CodewordDecoder() as codewords, _:
             outputs = task.predict(codewords.codewords) if answering is None else codewords.codewords

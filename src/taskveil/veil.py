@@ -131,7 +131,7 @@ class Veil:
     def loss(self, X: Any, y: Any = None, *, block: int = 1) -> Loss:
         """The expected task loss over the randomisation, with a 95% interval for other records like these.
 
-        A FewRecordsWarning says when a few records decide the mean.
+        A FewRecordsWarning says when a few records decide the mean. A classifier's accuracy comes with it.
 
         Args:
             X: records (N, n).
@@ -139,26 +139,37 @@ class Veil:
             block: for records in the order of time: so many neighbours belong together (30 for days that are alike
                 within a month). The interval is then wider where neighbours are alike.
         """
-        per_record, exact = self._losses(X, y)
+        records = self._measurable(X)
+        latents = self.encoder(records)
+        per_record, exact = self._losses(self._task, records, y, latents)
         if check_block(block) > 1 and len(per_record) < 2 * block:
             raise DataError(
                 f"{len(per_record)} records are less than two blocks of {block}, which no interval can be told from: "
                 "pass a smaller block, or more records."
             )
-        loss = Loss.of(per_record, exact=exact, block=block)
+        accuracy, by_class = None, self._task.by_class
+        if by_class is not None:
+            wrong = per_record if by_class is self._task else self._losses(by_class, records, y, latents)[0]
+            accuracy = 1.0 - float(wrong.mean())
+        loss = Loss.of(per_record, exact=exact, block=block, accuracy=accuracy)
         warn_of_few(per_record)
         return loss
 
     def losses(self, X: Any, y: Any = None) -> Floats:
         """The expected task loss (N,) of every record of X (N, n), with labels y where the task needs them."""
-        return self._losses(X, y)[0]
+        records = self._measurable(X)
+        return self._losses(self._task, records, y, self.encoder(records))[0]
 
-    def _losses(self, X: Any, y: Any) -> tuple[Floats, bool]:
-        """The expected loss of every record (N,), and whether it is a formula."""
+    def _measurable(self, X: Any) -> Floats:
+        """Records (N, n) that a loss can be measured on, or DataError."""
         records = self._records(X)
         if len(records) == 0 or not np.isfinite(records).all():
             raise DataError("the loss is measured on at least one record of finite numbers.")
-        return expected_losses(self.device, self.decoder, self._task, records, y, answering=self.answering)
+        return records
+
+    def _losses(self, task: Task, records: Floats, y: Any, latents: Floats) -> tuple[Floats, bool]:
+        """The expected loss of every record (N,) whose `latents` (N, Z) are known, and whether it is a formula."""
+        return expected_losses(self.device, self.decoder, task, records, y, answering=self.answering, latents=latents)
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""

@@ -15,15 +15,24 @@ from scipy.special import log_softmax, softmax
 
 from taskveil.designs.laplace.build import box_region
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, OwnLoss, SquaredError, as_cost
+from taskveil.tasks.costs import Cost, CrossEntropy, Learnable, LinearInTruth, OwnLoss, SquaredError, ZeroOne, as_cost
 
 RNG = np.random.default_rng(4)
 OUTPUTS = 2.0 * RNG.normal(size=(30, 3))
 FEW = 2.0 * RNG.normal(size=(5, 3))
 SOFT = RNG.dirichlet(np.ones(3), size=30)  # in range of both: values, and probabilities
 OWN = OwnLoss(lambda out, y: (out[:, 0] - y[:, 1]).abs() + out[:, 2].square())
-ALL = pytest.mark.parametrize("cost", [SquaredError(), CrossEntropy(), OWN], ids=lambda cost: type(cost).__name__)
-LINEAR = pytest.mark.parametrize("cost", [SquaredError(), CrossEntropy()], ids=lambda cost: type(cost).__name__)
+LEARNT: list[Learnable] = [SquaredError(), CrossEntropy()]
+
+
+def each(*costs: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cost", costs, ids=lambda cost: type(cost).__name__)
+
+
+ALL = each(*LEARNT, ZeroOne(), OWN)
+LINEAR = each(*LEARNT, ZeroOne())
+WITH_GRADIENTS = each(*LEARNT, OWN)
+LEARNABLE = each(*LEARNT)
 
 
 def model(outputs: int = 3, classes: np.ndarray | None = None) -> SimpleNamespace:
@@ -37,8 +46,9 @@ def nothing() -> np.ndarray:
 def test_names_and_callables_lead_to_their_objects() -> None:
     assert as_cost("mse") == SquaredError()
     assert as_cost("cross_entropy") == CrossEntropy()
+    assert as_cost("zero_one") == ZeroOne() != CrossEntropy()
     assert as_cost(min) == OwnLoss(min)
-    with pytest.raises(TaskError, match='"mse", "cross_entropy" or a callable'):
+    with pytest.raises(TaskError, match='"mse", "cross_entropy", "zero_one" or a callable'):
         as_cost("l1")
 
 
@@ -56,15 +66,15 @@ def test_pairs_cost_what_each_costs(cost: Cost) -> None:
         assert pairs[:, place] == pytest.approx(cost.losses(np.tile(outputs, (30, 1)), SOFT))
 
 
-@ALL
+@WITH_GRADIENTS
 def test_every_replica_costs_what_numpy_says(cost: Cost) -> None:
     outputs = RNG.normal(size=(4, 30, 3))
     found = cost.replica_losses(torch.tensor(outputs), torch.tensor(SOFT)).numpy()
     assert found == pytest.approx(np.stack([cost.losses(replica, SOFT) for replica in outputs]))
 
 
-@LINEAR
-def test_tensors_cost_and_say_what_arrays_do(cost: LinearInTruth) -> None:
+@LEARNABLE
+def test_tensors_cost_and_say_what_arrays_do(cost: Learnable) -> None:
     outputs, truth = torch.tensor(OUTPUTS), torch.tensor(SOFT)
     assert cost.tensor_losses(outputs, truth).numpy() == pytest.approx(cost.losses(OUTPUTS, SOFT))
     assert cost.tensor_answers(outputs).numpy() == pytest.approx(cost.answers(OUTPUTS))
@@ -79,6 +89,26 @@ def test_scores_are_losses_up_to_a_term_of_the_truth(cost: LinearInTruth) -> Non
     assert scores + cost.left_out(SOFT)[:, None] == pytest.approx(cost.pairwise_losses(FEW, SOFT))
     # Linear: the expected score is the score at the expected truth.
     assert scores.mean(axis=0) == pytest.approx(cost.scores(cost.answers(FEW), SOFT.mean(axis=0, keepdims=True))[0])
+    assert np.diag(cost.scores(cost.answers(OUTPUTS), SOFT)) == pytest.approx(
+        cost.paired_scores(cost.answers(OUTPUTS), SOFT)
+    )
+
+
+@LINEAR
+def test_outputs_say_what_answers_say(cost: Learnable) -> None:
+    answers = cost.answers(OUTPUTS)
+    assert cost.answers(cost.outputs(answers)) == pytest.approx(answers)
+    assert cost.linear_form(SOFT, nothing) == (cost, SOFT)
+    assert isinstance(cost.learned_by, SquaredError | CrossEntropy)
+
+
+def test_outputs_of_one_unit_are_learned_in_it() -> None:
+    truth = torch.tensor(RNG.normal(size=(200, 2)) * [1.0, 100.0])
+    shift, own = SquaredError().standard(truth)
+    again, one = SquaredError(one_unit=True).standard(truth)
+    assert torch.equal(shift, again)
+    assert own[1] > 50 * own[0]
+    assert one[0] == one[1] == pytest.approx(float(own.square().mean().sqrt()))
 
 
 @LINEAR
@@ -100,7 +130,7 @@ def test_softened_answers_rule_nothing_out(cost: LinearInTruth) -> None:
     assert np.array_equal(soft.argmax(axis=1), answers.argmax(axis=1))
 
 
-@ALL
+@WITH_GRADIENTS
 def test_the_best_constant_is_best(cost: Cost) -> None:
     candidates = RNG.normal(size=(40, 3))
     found = cost.best_constant(SOFT, nothing if isinstance(cost, LinearInTruth) else lambda: candidates)
@@ -132,7 +162,7 @@ def test_devices_rank_answers_by_whole_numbers_as_by_scores(cost: LinearInTruth)
     assert np.array_equal(ranked.argmax(axis=1), cost.scores(answers, predicted).argmin(axis=1))
 
 
-@ALL
+@WITH_GRADIENTS
 def test_mismatch_is_what_is_lost_above_the_best(cost: Cost) -> None:
     wanted, given, spread = torch.tensor(OUTPUTS), torch.tensor(OUTPUTS[::-1].copy()), torch.tensor([1.0, 2.0, 3.0])
     assert float(cost.mismatch(wanted, wanted, spread)) == pytest.approx(0.0, abs=1e-12)
@@ -162,6 +192,10 @@ def test_learned_outputs_start_in_their_frame(cost: Cost) -> None:
 def test_labels_become_truth() -> None:
     entropy, squares = CrossEntropy(), SquaredError()
     named = model(3, np.array(["low", "mid", "high"]))
+    assert np.array_equal(squares.own_truth(OUTPUTS), OUTPUTS)
+    assert np.array_equal(entropy.own_truth(OUTPUTS), entropy.answers(OUTPUTS))
+    with pytest.raises(TaskError, match="needs y"):
+        OWN.own_truth(OUTPUTS)
     numbers = entropy.labels(np.array(["high", "low"]), named)
     assert numbers.tolist() == [2, 0]
     assert entropy.truth(numbers, named).tolist() == [[0, 0, 1], [1, 0, 0]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import Cost, SquaredError
+from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class LinearTask:
     K: Floats
 
     cost: ClassVar[Cost] = SquaredError()
+    by_class: ClassVar[None] = None
+    """Values are no classes that could be right or wrong."""
 
     def __post_init__(self) -> None:
         try:
@@ -89,6 +91,11 @@ class LinearTask:
     def predict(self, X: Any) -> Floats:
         """y = Kx for every record (N, n) → (N, m)."""
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.K.T)
+
+    def linear_form(self, X: Floats, y: Any = None) -> tuple[LinearInTruth, Floats]:
+        """A cost that is linear in its truth, and the truth (N, m) of the records X (N, n), whatever the labels y. The
+        loss is `scale` times that cost."""
+        return self.cost.linear_form(self.truth(X, y), lambda: self.predict(X))
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - y is Kx itself
         """‖K(x̂ − x)‖₂² (N,) for `estimates` x̂ and records X, both (N, n); labels y do not matter."""

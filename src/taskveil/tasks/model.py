@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +11,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import Cost, LossName, as_cost
+from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, LossName, ZeroOne, as_cost
 
 if TYPE_CHECKING:
     import torch
@@ -25,10 +26,12 @@ class ModelTask:
     """ŷ = f(x̂) for a frozen model f: a torch module, a scikit-learn estimator or the path of an ONNX file.
 
     `loss` is "mse" (mean over outputs of the squared error), "cross_entropy" (outputs are logits; scikit-learn
-    classifiers and ONNX files that end in a softmax are brought to that form), or a callable on torch tensors,
+    classifiers and ONNX files that end in a softmax are brought to that form), "zero_one" (the same classifiers, judged
+    by the class of the highest logit alone: designs for accuracy), or a callable on torch tensors,
     loss(outputs (N, m), labels (N, …)) → (N,).
 
-    Without labels the model itself is the truth: mse against f(x), cross-entropy against f's own probabilities.
+    Without labels the model itself is the truth: mse against f(x), cross_entropy against f's own probabilities,
+    zero_one against f's own class.
     The model is copied and frozen here; later changes to yours change nothing.
     """
 
@@ -83,11 +86,13 @@ class ModelTask:
             )
 
     def labels(self, y: Any, count: int) -> Array | None:
-        """y of `count` records as an array: class numbers (N,) for cross_entropy, floats (N, outputs) for mse; None
-        stays None."""
+        """y of `count` records as an array: class numbers (N,) for cross_entropy and zero_one, floats (N, outputs) for
+        mse; None stays None."""
         if y is None:
             if self.cost.needs_labels:
-                raise TaskError(f"labels are missing: {self.cost.name} needs y, only mse and cross_entropy do without.")
+                raise TaskError(
+                    f"labels are missing: {self.cost.name} needs y, only mse, cross_entropy and zero_one do without."
+                )
             return None
         try:
             values = np.asarray(y)
@@ -99,17 +104,38 @@ class ModelTask:
 
     def truth(self, X: Floats, y: Any = None) -> Array:
         """What answers are judged against: values (N, outputs) for mse, class probabilities (N, outputs) for
-        cross_entropy, labels for a loss of one's own. Without labels y, what the model itself answers to X (N, n)."""
+        cross_entropy and zero_one, labels for a loss of one's own. Without labels y, what the model itself says of X
+        (N, n)."""
         labels = self.labels(y, len(X))
-        return self.answers(X) if labels is None else self.cost.truth(labels, self.frozen)
+        if labels is None:
+            return self.cost.own_truth(self.predict(X))
+        return self.cost.truth(labels, self.frozen)
 
     def predict(self, X: Any) -> Floats:
-        """The model's outputs (N, outputs): logits for a classifier judged by cross-entropy."""
+        """The model's outputs (N, outputs): logits for a classifier judged by cross_entropy or zero_one."""
         return self.frozen(np.asarray(X, dtype=np.float64))
 
     def answers(self, X: Any) -> Floats:
-        """What the model's outputs say (N, outputs): values, or class probabilities for cross-entropy."""
+        """What the model's outputs say (N, outputs): values, or class probabilities of a classifier."""
         return self.cost.answers(self.predict(X))
+
+    def linear_form(self, X: Floats, y: Any = None) -> tuple[LinearInTruth, Floats]:
+        """A cost that is linear in its truth, and the truth (N, S) of the records X (N, n) with labels y: what
+        codebooks ask for. The loss is `scale` times that cost."""
+        return self.cost.linear_form(self.truth(X, y), lambda: self.predict(X))
+
+    @property
+    def by_class(self) -> ModelTask | None:
+        """The same classifier judged by zero_one, so that the loss is the share of wrong classes; None for models whose
+        outputs are no classes."""
+        if not isinstance(self.cost, CrossEntropy):
+            return None
+        if isinstance(self.cost, ZeroOne):
+            return self
+        same = copy.copy(self)
+        object.__setattr__(same, "loss", ZeroOne.name)
+        object.__setattr__(same, "cost", ZeroOne())
+        return same
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
         """The loss (N,) of answering f(x̂) with `estimates` x̂ (N, n) where the truth is that of X (N, n) and y."""

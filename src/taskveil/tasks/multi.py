@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
+from taskveil.tasks.costs import LinearInTruth, Weighted
 from taskveil.tasks.linear import LinearTask
 from taskveil.tasks.model import ModelTask
 
@@ -22,6 +23,9 @@ class MultiTask:
     """A weighted sum of tasks that share one report: Σ weightᵢ · lossᵢ. Labels come as one entry per task, or None."""
 
     parts: tuple[tuple[LinearTask | ModelTask, float], ...]
+
+    by_class: ClassVar[None] = None
+    """Several tasks have several classes, or none."""
 
     def __init__(self, parts: Sequence[tuple[LinearTask | ModelTask, float]]) -> None:
         try:
@@ -86,6 +90,12 @@ class MultiTask:
     def predict(self, X: Any) -> Floats:
         """The outputs of all tasks side by side (N, outputs)."""
         return np.hstack([task.predict(X) for task, _ in self.parts])
+
+    def linear_form(self, X: Floats, y: Any = None) -> tuple[LinearInTruth, Floats]:
+        """A cost that is linear in its truth, and the truth (N, S) of the records X (N, n) with labels y, that of all
+        tasks side by side. The loss is that cost."""
+        forms = [(*task.linear_form(X, values), weight * task.scale) for task, weight, values in self.parted(y)]
+        return Weighted.of([(cost, weight, truth) for cost, truth, weight in forms])
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
         """Σ weightᵢ · lossᵢ (N,) of `estimates` (N, n) in place of the records X (N, n) with labels y."""

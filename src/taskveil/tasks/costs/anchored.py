@@ -28,17 +28,13 @@ _CLEAR = (1.0, 0.6, 0.3, 0.1)  # how much a report may say of its record, the re
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Anchored:
-    """The cost of one of the answers `anchors` (A, m): the least of `answers` (K, A), mean costs, names it.
-
-    The truth (N, A) is what each anchor costs a record, above their mean, which nobody can do anything about.
-    """
+    """The cost of one of the answers `anchors` (A, m). The truth (N, A) is what each of them costs a record; answers
+    (K, A) are mean costs, the least of which names an anchor."""
 
     anchors: Floats
 
     @classmethod
-    def among(
-        cls, costs: Callable[[Floats, Any], Floats], outputs: Floats, labels: Array
-    ) -> tuple[Anchored, Floats]:
+    def among(cls, costs: Callable[[Floats, Any], Floats], outputs: Floats, labels: Array) -> tuple[Anchored, Floats]:
         """The list that serves N records best, and their truth (N, A).
 
         Args:
@@ -50,9 +46,7 @@ class Anchored:
         middle = given.mean(axis=0)
         candidates = np.unique(np.vstack([middle + share * (given - middle) for share in _DRAWN]), axis=0)
         chosen = _most_useful(costs(candidates, labels[:: max(1, len(labels) // _JUDGES)]))
-        anchors = candidates[chosen]
-        truth = costs(anchors, labels)
-        return cls(anchors=anchors), truth - truth.mean(axis=1, keepdims=True)
+        return cls(anchors=candidates[chosen]), costs(candidates[chosen], labels)
 
     @property
     def learned_by(self) -> SquaredError:
@@ -61,18 +55,22 @@ class Anchored:
 
     def outputs(self, answers: Floats) -> Floats:
         """Answers (K, A) → the model's outputs (K, m) that say so: the anchors they name."""
-        return self.anchors[answers.argmin(axis=1)]
+        return np.asarray(self.anchors[answers.argmin(axis=1)])
 
     def scores(self, answers: Floats, truth: Floats) -> Floats:
-        """(K, A), expected truth (N, A) → (N, K): the expected cost above that of all anchors."""
+        """(K, A), expected truth (N, A) → (N, K): the expected cost."""
         return np.asarray(truth[:, answers.argmin(axis=1)])
+
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, A), (N, A) → (N,): the score of each answer for its own record."""
+        return np.asarray(np.take_along_axis(truth, answers.argmin(axis=1)[:, None], axis=1)[:, 0])
 
     def least_scores(self, truth: Floats) -> Floats:
         """(N, A) → (N,): the score of the best anchor."""
         return np.asarray(truth.min(axis=1))
 
     def left_out(self, truth: Floats) -> Floats:
-        """(N, A) → (N,): nothing that an answer could change."""
+        """(N, A) → (N,): nothing, the score is the cost."""
         return np.zeros(len(truth))
 
     def softened(self, answers: Floats) -> Floats:

@@ -86,6 +86,10 @@ class CrossEntropy:
         """(count, count): one answer for each class, favoured by whoever predicts that class to be the likeliest."""
         return np.asarray(np.full((count, count), 0.1 / count) + 0.9 * np.eye(count))
 
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, S), (N, S) → (N,): the score of each answer for its own record."""
+        return np.asarray(-(truth * np.log(np.maximum(answers, LEAST_PROBABILITY))).sum(axis=1))
+
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the truth itself: its entropy."""
         return np.asarray(-(truth * np.log(np.maximum(truth, 1e-300))).sum(axis=1))

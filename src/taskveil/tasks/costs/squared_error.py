@@ -85,6 +85,10 @@ class SquaredError:
         """Values have no classes to tell apart."""
         return None
 
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, S), (N, S) → (N,): the score of each answer for its own record."""
+        return np.asarray((answers**2 - 2.0 * truth * answers).mean(axis=1))
+
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the truth itself."""
         return np.asarray(-(truth**2).mean(axis=1))

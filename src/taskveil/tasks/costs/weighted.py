@@ -81,6 +81,10 @@ class Weighted:
         """(K, S), expected truth (N, S) → (N, K): the expected loss up to a term of the truth alone."""
         return np.asarray(sum(part.weight * part.cost.scores(*own) for part, own in self._split(answers, truth)))
 
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, S), (N, S) → (N,): the score of each answer for its own record."""
+        return np.asarray(sum(part.weight * part.cost.paired_scores(*own) for part, own in self._split(answers, truth)))
+
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the best of every part."""
         return np.asarray(sum(part.weight * part.cost.least_scores(own) for part, (own,) in self._split(truth)))

@@ -47,6 +47,10 @@ class ZeroOne(CrossEntropy):
         to."""
         return np.asarray(truth.sum(axis=1)[:, None] - truth[:, answers.argmax(axis=1)])
 
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, S), (N, S) → (N,): the score of each answer for its own record."""
+        return self.losses(answers, truth)
+
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the most probable class."""
         return np.asarray(truth.sum(axis=1) - truth.max(axis=1))
