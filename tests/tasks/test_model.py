@@ -74,7 +74,7 @@ def test_the_task_is_frozen() -> None:
 
 @pytest.mark.parametrize("loss", ["hinge", 3, None, ["mse"]])
 def test_losses_that_nobody_knows(loss: object) -> None:
-    with pytest.raises(TaskError, match='loss must be "mse", "cross_entropy" or a callable'):
+    with pytest.raises(TaskError, match='loss must be "mse", "cross_entropy", "zero_one" or a callable'):
         tv.ModelTask(network(), loss=loss)
 
 

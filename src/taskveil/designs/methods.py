@@ -17,7 +17,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import BudgetError, TaskError
-from taskveil.tasks import LinearTask, ModelTask, Task, as_linear
+from taskveil.tasks import LinearTask, Task, as_linear
 from taskveil.veil import Veil
 
 MethodName = Literal[
@@ -69,17 +69,13 @@ class LaplaceDesigner:
 
 @dataclass(frozen=True, kw_only=True)
 class CodebookDesigner:
-    """Randomised response over codewords, for a linear task or one model."""
+    """Randomised response over codewords."""
 
     name: str
 
-    def why_not(self, task: Task) -> str | None:
-        """Why it cannot serve the task; None if it can."""
-        if not isinstance(task, LinearTask | ModelTask):
-            return 'codebooks serve one model or linear tasks; use method="task_aware" for several models.'
-        if isinstance(task, ModelTask) and callable(task.loss):
-            return 'codebooks need a loss they know; use method="task_aware" for a loss of your own.'
-        return None
+    def why_not(self, task: Task) -> None:  # noqa: ARG002 - every loss has a form that is linear in its truth
+        """It serves every task."""
+        return
 
     def seeded(self, task: Task) -> bool:
         """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""

@@ -13,14 +13,11 @@ from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.problem import Problem
-from taskveil.tasks import LinearTask, ModelTask, Task
-from taskveil.tasks.costs import OwnLoss
+from taskveil.tasks import LinearTask, Task
 from taskveil.veil import Veil
 
 LEAST_EPSILON = 2.0**-36
 """The budget such a report states: it spends none, but a release must state one above zero."""
-
-_CANDIDATES = 256  # about so many volunteers' records are tried where the best constant answer has no formula
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +39,10 @@ class NothingDesigner:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed; the budget is left unspent."""
         for seed in seeds:
-            task, output = problem.task, None
-            if problem.answers == "direct" and isinstance(task, ModelTask):
-                output, answer = constant_output(problem, task), problem.X.mean(axis=0)
+            if problem.answers == "record" or isinstance(problem.task, LinearTask):
+                answer, output = constant_record(problem, seed), None
             else:
-                answer = constant_record(problem, seed)
+                answer, output = problem.X.mean(axis=0), problem.task.constant_output(problem.X, problem.y)
             yield from ((epsilon, seed, self._veil(problem, answer, output, epsilon)) for epsilon in epsilons)
 
     def _veil(self, problem: Problem, answer: Floats, output: Floats | None, epsilon: float) -> Veil:
@@ -75,26 +71,17 @@ def _twice(row: Floats) -> CodewordDecoder:
     return CodewordDecoder(codewords=np.stack([row, row]), sizes=np.array([2]))
 
 
-def constant_output(problem: Problem, task: ModelTask) -> Floats:
-    """The output (m,) of a model's `task` that serves all volunteers best."""
-    X, y = problem.X, problem.y
-    some = X[:: max(1, len(X) // _CANDIDATES)]
-    return np.asarray(task.cost.best_constant(task.truth(X, y), lambda: task.predict(some)))
-
-
 def constant_record(problem: Problem, seed: int) -> Floats:
-    """The record (n,) whose answer serves all volunteers best: exactly for a linear task; for a model the record whose
-    answer comes nearest to the best constant one; for several models, and for a loss of one's own, the best of the
-    volunteers' records and their mean."""
-    X, y, task = problem.X, problem.y, problem.task
+    """The record (n,) whose answer serves all volunteers best: for a linear task their mean, for others the best that
+    can be found (see `codebooks.answers`)."""
+    X, task = problem.X, problem.task
     if isinstance(task, LinearTask):
         return np.asarray(X.mean(axis=0))
-    if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
-        from taskveil.designs.codebooks.answers import realise
+    from taskveil.designs.codebooks.answers import answered_with
 
-        outputs = task.cost.best_constant(task.truth(X, y), lambda: task.predict(X))
-        wanted = task.cost.answers(outputs[None])
-        (answer,) = realise(task, task.cost, wanted, X, rng=np.random.default_rng(seed), device=problem.device)
-        return np.asarray(answer)
-    candidates = np.vstack([X[:: max(1, len(X) // _CANDIDATES)], X.mean(axis=0)])
-    return np.asarray(candidates[task.pairwise_losses(candidates, X, y).mean(axis=0).argmin()])
+    def everybody(numbers: Floats) -> Floats:
+        return np.asarray(numbers.sum(axis=0, keepdims=True))
+
+    output, rng = task.constant_output(X, problem.y)[None], np.random.default_rng(seed)
+    (answer,) = answered_with(task, output, X, problem.y, everybody, rng=rng, device=problem.device)
+    return np.asarray(answer)

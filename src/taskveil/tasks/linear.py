@@ -114,6 +114,10 @@ class LinearTask:
         """‖ŷ − Kx‖₂² (N, k) of each of the answers `outputs` (k, m) to every record of X (N, n); y does not matter."""
         return squared_distances(self.predict(X), outputs)
 
+    def constant_output(self, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - no labels
+        """The one answer (m,) that is best for all the records X (N, n): that to their mean; y does not matter."""
+        return self.predict(X.mean(axis=0))
+
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:  # noqa: ARG002 - no labels
         """The loss (N,) on X_test of the one answer that is best for the design records X; y, y_test do not matter."""
         return self.losses(np.broadcast_to(X.mean(axis=0), X_test.shape), X_test)

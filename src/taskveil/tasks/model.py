@@ -153,11 +153,14 @@ class ModelTask:
         """The loss (N, k) of each of the answers `outputs` (k, outputs) for every record of X (N, n) and y."""
         return self.cost.pairwise_losses(outputs, self.truth(X, y))
 
+    def constant_output(self, X: Floats, y: Any = None) -> Floats:
+        """The one answer (outputs,) that is best for all the records X (N, n) with labels y."""
+        some = X[:: max(1, len(X) // _CANDIDATES)]
+        return self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
+
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
         """The loss (N,) on X_test and y_test of the one answer that is best for the design records X and y."""
-        some = X[:: max(1, len(X) // _CANDIDATES)]
-        best = self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
-        return self.cost.pairwise_losses(best[None], self.truth(X_test, y_test))[:, 0]
+        return self.pairwise_output_losses(self.constant_output(X, y)[None], X_test, y_test)[:, 0]
 
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
         """The mean of `constant_losses` on X_test and y_test for the design records X and y."""

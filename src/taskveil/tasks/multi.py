@@ -124,6 +124,10 @@ class MultiTask:
         ends = np.cumsum([task.outputs for task, _ in self.parts])[:-1]
         return zip(np.split(outputs, ends, axis=1), self.parted(y), strict=True)
 
+    def constant_output(self, X: Floats, y: Any = None) -> Floats:
+        """The answers (outputs,) that are best for all the records X (N, n) with labels y, side by side."""
+        return np.concatenate([task.constant_output(X, values) for task, _, values in self.parted(y)])
+
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:
         """The loss (N,) on X_test and y_test of the answers that are best for the design records X and y."""
         terms = zip(self.parted(y), self.parted(y_test), strict=True)

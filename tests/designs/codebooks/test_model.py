@@ -104,8 +104,9 @@ def test_more_budget_than_can_be_used_is_not_spent() -> None:
     [
         (tv.ModelTask(classifier(), "cross_entropy"), LABEL + 5, "outside the model's classes"),
         (tv.ModelTask(classifier(), "cross_entropy"), LABEL[:10], "labels for 320"),
-        (tv.ModelTask(regressor(), lambda a, b: (a[:, 0] - b) ** 2), VALUE, "loss of your own"),
-        (tv.MultiTask([(tv.ModelTask(regressor()), 1.0), (tv.ModelTask(regressor()), 2.0)]), None, "several models"),
+        (tv.ModelTask(regressor(), lambda a, b: (a[:, 0] - b) ** 2), None, "needs y"),
+        (tv.ModelTask(regressor(), lambda a, b: (a[:, 0] - b) / 0.0), VALUE, "one finite number per record"),
+        (tv.MultiTask([(tv.ModelTask(regressor()), 1.0), (tv.ModelTask(regressor()), 2.0)]), VALUE, "one entry per"),
     ],
 )
 def test_what_codebooks_cannot_serve_is_refused(task: object, y: object, says: str) -> None:

@@ -71,9 +71,9 @@ def test_units_weigh_parts_by_what_knowing_them_spares() -> None:
 def test_parts_are_cautious_and_soft_by_themselves() -> None:
     answers = [own[:, :] for own in own_answers(4)]
     answers[1] = np.eye(3)[[0, 1, 0, 1]]
-    soft = [part.read(own) for part, own in zip(COST.parts, np.split(COST.softened(together(answers)), [2, 5, 8], 1))]
-    assert soft[0] == pytest.approx(answers[0])
-    assert soft[1] == pytest.approx(CrossEntropy().softened(answers[1]))
+    values, classes, _, _ = np.split(COST.softened(together(answers)), [2, 5, 8], axis=1)
+    assert COST.parts[0].read(values) == pytest.approx(answers[0])
+    assert COST.parts[1].read(classes) == pytest.approx(CrossEntropy().softened(answers[1]))
     lacking = CLASSES.copy()
     lacking[:, 2] = 0.0
     cost, truth = Weighted.of([(SquaredError(), 1.0, VALUES), (CrossEntropy(), 1.0, lacking)])

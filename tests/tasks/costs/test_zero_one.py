@@ -61,6 +61,8 @@ def test_a_classifier_can_be_asked_for_its_accuracy() -> None:
     assert task.by_class is not None
     assert task.by_class.losses(X, X, y).mean() == pytest.approx(1.0 - forest.score(X, y))
     assert task.loss == "cross_entropy"
-    assert task.by_class.by_class is task.by_class  # asked twice it is the same
+    judged = tv.ModelTask(forest, "zero_one")
+    assert judged.by_class is judged
+    assert tv.ModelTask(forest, lambda out, y: out[:, 0]).by_class is None
     assert tv.LinearTask(np.eye(2)).by_class is None
     assert tv.MultiTask([(task, 1.0)]).by_class is None

@@ -83,7 +83,7 @@ def answer(sample: Sample, response: Response, aims: Floats) -> Code:
     sums = given_reports(columns, favoured, response)
     truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
     answers = sample.cost.cautious((truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING), sample.truth)
-    value = float((np.diag(sample.cost.scores(answers, truth / mass)) * mass[:, 0]).sum() / len(sample))
+    value = float(sample.cost.paired_scores(answers, truth / mass) @ mass[:, 0] / len(sample))
     return Code(aims=aims, answers=answers, response=response, value=value)
 
 

@@ -1,4 +1,4 @@
-"""Codewords for a model: inputs at which the frozen model gives the wanted answers.
+"""Codewords for a task: inputs at which the frozen model gives the wanted answers.
 
 The best answer to a report is the mean truth given it (see `tasks.costs`). What remains is to find an input that makes
 the model say so: by gradient descent in the input space, or by search.
@@ -7,22 +7,53 @@ the model say so: by gradient descent in the input space, or by search.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
 from taskveil.arrays import Floats
 from taskveil.designs.threads import one_thread
-from taskveil.tasks import ModelTask
-from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks import ModelTask, Task
+from taskveil.tasks.costs import Learnable, OwnLoss
 from taskveil.tasks.models.modules import module_device, module_dtype
 
 _STEPS, _RATE, _STARTS, _ENOUGH = 200, 0.1, 2, 1e-4
 _ROUNDS, _TRIES, _PARENTS = 6, 24, 8
+_CANDIDATES = 256  # about so many volunteers' records are tried where nothing better is known
+
+
+def answered_with(
+    task: Task,
+    outputs: Floats,
+    X: Floats,
+    y: Any,
+    given_reports: Callable[[Floats], Floats],
+    *,
+    rng: np.random.Generator,
+    device: str = "cpu",
+) -> Floats:
+    """Records (K, n) whose answers serve as well as `outputs` (K, m), as nearly as can be found: for one model with a
+    loss that has a name, inputs that make it say so; for several tasks, and for a loss of one's own, the best of the
+    volunteers' records and their mean.
+
+    Args:
+        task: what answers.
+        outputs: the answers to be given.
+        X, y: the volunteers' records (N, n) and their labels.
+        given_reports: from numbers of the volunteers (N, C) to their sums over those whom each answer is for (K, C).
+        rng: for models without gradients, which are searched.
+        device: where torch computes.
+    """
+    if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
+        return realise(task, task.cost.learned_by, task.cost.answers(outputs), X, rng=rng, device=device)
+    candidates = np.vstack([X[:: max(1, len(X) // _CANDIDATES)], X.mean(axis=0)])
+    return np.asarray(candidates[given_reports(task.pairwise_losses(candidates, X, y)).argmin(axis=1)])
 
 
 def realise(
-    task: ModelTask, cost: LinearInTruth, wanted: Floats, X: Floats, *, rng: np.random.Generator, device: str = "cpu"
+    task: ModelTask, cost: Learnable, wanted: Floats, X: Floats, *, rng: np.random.Generator, device: str = "cpu"
 ) -> Floats:
     """Inputs (K, n) inside the volunteers' range whose answers come closest to `wanted` (K, S).
 
@@ -40,12 +71,12 @@ def realise(
         return _by_gradient(copy.deepcopy(task.torch_module).to(device), cost, wanted, X, task.answers(X))
 
 
-def divergence(cost: LinearInTruth, given: Floats, wanted: Floats) -> Floats:
+def divergence(cost: Learnable, given: Floats, wanted: Floats) -> Floats:
     """(K, C): what is lost by answering `given` (C, S) where `wanted` (K, S) is best."""
     return np.asarray(cost.scores(given, wanted) - cost.least_scores(wanted)[:, None])
 
 
-def _by_gradient(module: torch.nn.Module, cost: LinearInTruth, wanted: Floats, X: Floats, said: Floats) -> Floats:
+def _by_gradient(module: torch.nn.Module, cost: Learnable, wanted: Floats, X: Floats, said: Floats) -> Floats:
     """Adam in the input space, in steps of each attribute's spread, from the records whose answers `said` (N, S) come
     closest."""
     gap = divergence(cost, said, wanted)
@@ -86,7 +117,7 @@ def _by_gradient(module: torch.nn.Module, cost: LinearInTruth, wanted: Floats, X
     return best
 
 
-def _by_search(task: ModelTask, cost: LinearInTruth, wanted: Floats, X: Floats, rng: np.random.Generator) -> Floats:
+def _by_search(task: ModelTask, cost: Learnable, wanted: Floats, X: Floats, rng: np.random.Generator) -> Floats:
     """For models without gradients: convex combinations of the best inputs so far with each other and with records."""
     gap = divergence(cost, task.answers(X), wanted)
     order = np.argsort(gap, axis=1)[:, :_PARENTS]

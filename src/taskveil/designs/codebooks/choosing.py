@@ -64,7 +64,8 @@ def choose(samples: Sequence[Sample], person: Integers, epsilon: float, seed: in
     """
     records, outputs = samples[0].truth.shape
     judge = _Judge(samples, person, epsilon, seed)
-    groups = group_sizes(epsilon, records, outputs)
+    different = samples[0].cost.different(outputs)
+    groups = [size for size in group_sizes(epsilon, records, outputs) if size <= different]
     singles = [Shape(size, 1) for size in groups]
     if samples[0].cost.labels_apart(outputs) is not None and outputs > 1:
         singles.append(Shape(outputs, 1, by_label=True))
@@ -74,7 +75,7 @@ def choose(samples: Sequence[Sample], person: Integers, epsilon: float, seed: in
     judge.judge((place, shape) for place in range(len(samples)) for shape in singles)
     leaders = sorted({place for place, _ in judge.best(2)})
     near = {place: judge.best_group(place) for place in leaders}
-    most = min(records / 4, LISTED)
+    most = min(records / 4, LISTED, different)
     judge.judge(
         (place, Shape(group * favoured, favoured))
         for place in leaders
@@ -184,8 +185,7 @@ class _Judge:
 
 def _clear_losses(sample: Sample) -> Floats:
     """What predictions cost (N,) if they are the answers."""
-    soft = sample.cost.softened(sample.predicted)
-    return sample.cost.losses(sample.cost.outputs(soft), sample.truth)
+    return sample.cost.paired_scores(sample.cost.softened(sample.predicted), sample.truth)
 
 
 def _neighbours(groups: list[int], group: int) -> list[int]:

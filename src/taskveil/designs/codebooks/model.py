@@ -8,6 +8,7 @@ many of them favoured is chosen by cross-validation (`choosing`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,16 +16,14 @@ from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import Code, Sample, given_reports
-from taskveil.designs.codebooks.answers import realise
+from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import choose, final_code
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.predictors.candidates import predictors
 from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
 from taskveil.designs.problem import Problem
-from taskveil.errors import TaskError
-from taskveil.tasks import ModelTask
-from taskveil.tasks.costs import OwnLoss
+from taskveil.tasks.costs import Learnable
 from taskveil.veil import Veil
 
 _LARGEST_EPSILON = 28.0  # beyond, a wrong report is rarer than 10^-9: more budget buys nothing
@@ -33,14 +32,12 @@ _LARGEST_EPSILON = 28.0  # beyond, a wrong report is rarer than 10^-9: more budg
 def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) -> Iterator[tuple[float, Veil, Floats]]:
     """For every budget the codebook of least cross-validated loss, each as soon as it is there, with the loss of every
     volunteer (N,) when it was held out."""
-    task = problem.task
-    if not isinstance(task, ModelTask) or isinstance(task.cost, OwnLoss):
-        raise TaskError('codebooks need loss="mse" or "cross_entropy"; use method="task_aware" for a loss of your own.')
-    truth, box, person = task.truth(problem.X, problem.y), problem.domain.bounding_box, people(problem.X)
+    task, box, person = problem.task, problem.domain.bounding_box, people(problem.X)
+    cost, truth = task.linear_form(problem.X, problem.y)
     evidence = Evidence(
         X=problem.X,
         truth=truth,
-        cost=task.cost,
+        cost=cost.learned_by,
         fold=folds_of(person, FOLDS, np.random.default_rng(seed)),
         low=box.low,
         high=box.high,
@@ -50,7 +47,9 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
     )
     # What a record says about the answer does not depend on the budget.
     found = predictors(task, problem.y, evidence, problem.on_device)
-    samples = [Sample(predicted=p.held_out, truth=truth, cost=task.cost) for p in found]
+    samples = [
+        Sample(predicted=np.clip(p.held_out, *cost.latent_range(p.held_out)), truth=truth, cost=cost) for p in found
+    ]
     made: dict[float, tuple[Veil, Floats]] = {}
     for epsilon in epsilons:
         budget = min(epsilon, _LARGEST_EPSILON)
@@ -65,17 +64,18 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
 
 def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rng: np.random.Generator) -> Veil:
     """The code as a device and a server run it. Answered directly, the estimate of a record is the mean of the
-    volunteers given the report; answered by the model, it is an input at which the model gives the wanted answer."""
-    task, cost = problem.task, sample.cost
-    answering = None
-    if problem.answers == "record" and isinstance(task, ModelTask):
-        codewords = realise(task, cost, code.answers, problem.X, rng=rng, device=problem.device)
-        aims = task.answers(codewords)
+    volunteers given the report; answered by the task, it is an input at which the task gives the wanted answer."""
+    task, cost, X = problem.task, sample.cost, problem.X
+    outputs = cost.outputs(code.answers)
+    sums = partial(given_reports, favoured=code.favoured(sample), response=code.response)
+    if problem.answers == "record":
+        codewords = answered_with(task, outputs, X, problem.y, sums, rng=rng, device=problem.device)
+        # What the task says there may differ from what was wanted; devices should know, where that can be written.
+        aims = cost.answers(task.predict(codewords)) if isinstance(cost, Learnable) else code.aims
+        answering = None
     else:
-        columns = np.hstack([problem.X, np.ones((len(sample), 1))])
-        sums = given_reports(columns, code.favoured(sample), code.response)
-        codewords = sums[:, :-1] / sums[:, -1:]
-        answering, aims = _table(cost.outputs(code.answers)), code.aims
+        codewords = sums(X) / sums(np.ones((len(sample), 1)))
+        aims, answering = code.aims, _table(outputs)
     region = box_region(*cost.latent_range(sample.predicted))
     vectors, offsets = cost.whole_scores(aims, region.step)
     stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)

@@ -15,6 +15,7 @@ from taskveil.designs.predictors.own import fit_own
 from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask, Task
+from taskveil.tasks.costs import OwnLoss
 
 _REST = 16 * 1024
 """Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
@@ -35,10 +36,13 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
     if allowed.allows("light"):
         found.append(fit_light(evidence))
     if allowed.allows("own"):
-        if isinstance(task, ModelTask):
+        if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
             found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
         elif allowed.encoder == "own":
-            raise TaskError('encoder="own" takes one model; of several tasks, pass a callable with all their answers.')
+            raise TaskError(
+                'encoder="own" takes one model and a loss with a name: several models, and a loss of your own, are '
+                'served by "auto".'
+            )
     if isinstance(allowed.encoder, torch.nn.Module):
         raise TaskError("architectures are not taken yet")
     if callable(allowed.encoder) and not isinstance(allowed.encoder, torch.nn.Module):

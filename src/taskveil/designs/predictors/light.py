@@ -22,7 +22,7 @@ from taskveil.designs.learned.batches import Records
 from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
 from taskveil.designs.predictors.scales import scales
 from taskveil.designs.threads import one_thread
-from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks.costs import Learnable
 
 HIDDEN, NARROWER, WIDER, STEPS, BATCH = 32, 8, 96, 1500, 256
 RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
@@ -203,7 +203,7 @@ class _Networks:
         )
 
     def train(
-        self, x: Records, truth: Tensor, fold: Tensor, cost: LinearInTruth, dropout: float, random: torch.Generator
+        self, x: Records, truth: Tensor, fold: Tensor, cost: Learnable, dropout: float, random: torch.Generator
     ) -> tuple[list[Tensor], Tensor]:
         """Averaged parameters at the step of least pooled held-out loss, and the held-out outputs (N, S) there."""
         keep = (fold[None] != torch.arange(FOLDS, device=x.device)[:, None]).float()

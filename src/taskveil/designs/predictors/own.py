@@ -23,7 +23,7 @@ from taskveil.designs.predictors.linear import affine_encoder
 from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks.costs import Learnable
 from taskveil.tasks.models.estimators import from_estimator
 
 _STEEPEST = 8.0  # slopes are searched up to this factor and down to its inverse
@@ -95,7 +95,7 @@ def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Pre
     )
 
 
-def steepness(outputs: Floats, truth: Floats, *, logits: bool, cost: LinearInTruth) -> float:
+def steepness(outputs: Floats, truth: Floats, *, logits: bool, cost: Learnable) -> float:
     """The factor by which outputs (N, S) must be multiplied to be honest about the truth (N, S): below one where the
     model is too sure of itself. Logits are judged by their `cost`, other numbers by squares about their mean."""
     if not logits:

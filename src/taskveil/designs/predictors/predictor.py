@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
-from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks.costs import Learnable
 
 FOLDS = 5
 """Parts of the volunteers, each predicted by models that did not see it."""
@@ -27,7 +27,7 @@ class Evidence:
 
     X: Floats
     truth: Floats
-    cost: LinearInTruth
+    cost: Learnable
     fold: Integers
     low: Floats
     high: Floats

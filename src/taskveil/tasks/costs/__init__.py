@@ -8,7 +8,8 @@ Five things are kept apart, one row per record each:
 - `truth` (N, S): what answers are judged against, made from labels or else from the model's own answers;
 - `losses` (N,): what it costs.
 
-Codebooks need a loss that is linear in the truth, up to a term of the truth alone: loss = score + left_out(truth) with
+Codebooks need a loss that is linear in the truth (`LinearInTruth`), up to a term of the truth alone: loss = score +
+left_out(truth) with
 score = (|a|² − 2 t·a)/S for squared error, −t·ln a for cross-entropy and 1 − t·(the class of a) for zero-one. So all
 that matters about a report is the mean truth given it, which names the best answer. `linear_form` brings any loss to
 that form: one of one's own over a list of answers (`Anchored`), several as their sum (`Weighted`).
@@ -23,6 +24,7 @@ from typing import Any, Literal
 from taskveil.errors import TaskError
 from taskveil.tasks.costs.anchored import Anchored
 from taskveil.tasks.costs.cross_entropy import CrossEntropy
+from taskveil.tasks.costs.linear_in_truth import Learnable, LinearInTruth
 from taskveil.tasks.costs.own_loss import OwnLoss
 from taskveil.tasks.costs.squared_error import SquaredError
 from taskveil.tasks.costs.weighted import Weighted
@@ -43,12 +45,6 @@ __all__ = [
 ]
 
 LossName = Literal["mse", "cross_entropy", "zero_one"]
-
-Learnable = SquaredError | CrossEntropy
-"""What predictors are trained on."""
-
-LinearInTruth = Learnable | ZeroOne | Anchored | Weighted
-"""What codebooks are fitted to."""
 
 Cost = Learnable | ZeroOne | OwnLoss
 """What a model is judged by."""

@@ -22,7 +22,7 @@ ANCHORS = 48
 
 _ENOUGH = 1e-3  # of what the list spares already: answers that spare less are left out
 _GIVEN, _JUDGES = 96, 600  # of the model's outputs are tried on so many records
-_DRAWN = (1.0, 0.6, 0.3)  # those outputs, and drawn so far from their mean: private answers are cautious
+_DRAWN = (1.0, 0.6, 0.3, 0.1, 0.0)  # those outputs, and only so far from their mean: private answers are cautious
 _CLEAR = (1.0, 0.6, 0.3, 0.1)  # how much a report may say of its record, the rest being anybody's
 
 
@@ -72,6 +72,14 @@ class Anchored:
     def left_out(self, truth: Floats) -> Floats:
         """(N, A) → (N,): nothing, the score is the cost."""
         return np.zeros(len(truth))
+
+    def different(self, outputs: int) -> float:
+        """How many answers there are that differ in what they cost: the anchors."""
+        return outputs
+
+    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - anchors are no classes
+        """Anchors have no classes to tell apart."""
+        return None
 
     def softened(self, answers: Floats) -> Floats:
         """Answers that are finite in cost whatever the truth: all anchors are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -74,13 +75,13 @@ class CrossEntropy:
         """The loss that predictors of the truth are trained on."""
         return self
 
-    def outputs(self, answers: Floats) -> Floats:
-        """Answers (K, S) → the model's outputs (K, m) that say so: logits."""
-        return np.asarray(np.log(np.maximum(answers, LEAST_PROBABILITY)))
-
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss."""
         return np.asarray(-truth @ np.log(np.maximum(answers, LEAST_PROBABILITY)).T)
+
+    def different(self, outputs: int) -> float:  # noqa: ARG002 - any number of them
+        """How many answers there are that differ in what they cost: no end of them."""
+        return math.inf
 
     def labels_apart(self, count: int) -> Floats | None:
         """(count, count): one answer for each class, favoured by whoever predicts that class to be the likeliest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -73,13 +74,13 @@ class SquaredError:
         """The loss that predictors of the truth are trained on."""
         return self
 
-    def outputs(self, answers: Floats) -> Floats:
-        """Answers (K, S) → the model's outputs (K, m) that say so: the same."""
-        return answers
-
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss up to a term of the truth alone."""
         return np.asarray(((answers**2).sum(axis=1) - 2.0 * truth @ answers.T) / answers.shape[1])
+
+    def different(self, outputs: int) -> float:  # noqa: ARG002 - any number of them
+        """How many answers there are that differ in what they cost: no end of them."""
+        return math.inf
 
     def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - values have no classes
         """Values have no classes to tell apart."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
+from taskveil.tasks.costs.linear_in_truth import LinearInTruth
 from taskveil.tasks.costs.squared_error import SquaredError
-
-if TYPE_CHECKING:
-    from taskveil.tasks.costs import LinearInTruth
 
 _REACH, _EXACT = 2.0**22, 2.0**50  # of a latent in steps, and of a score in whole numbers
 
@@ -92,6 +90,14 @@ class Weighted:
     def left_out(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the term of the truth alone, loss = score + left_out."""
         return np.asarray(sum(part.weight * part.cost.left_out(own) for part, (own,) in self._split(truth)))
+
+    def different(self, outputs: int) -> float:  # noqa: ARG002 - the parts may know less
+        """How many answers there are that differ in what they cost: no end of them, or many combinations."""
+        return math.inf
+
+    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - the classes of which part?
+        """Several losses have several classes, or none."""
+        return None
 
     def softened(self, answers: Floats) -> Floats:
         """Answers that are finite in cost whatever the truth."""

@@ -55,6 +55,10 @@ class ZeroOne(CrossEntropy):
         """(N, S) → (N,): the score of the best answer, the most probable class."""
         return np.asarray(truth.sum(axis=1) - truth.max(axis=1))
 
+    def different(self, outputs: int) -> float:
+        """How many answers there are that differ in what they cost: one for each class."""
+        return outputs
+
     def softened(self, answers: Floats) -> Floats:
         """Answers that are finite in cost whatever the truth: all are, and softer ones might name another class."""
         return answers
