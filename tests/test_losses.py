@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import releases
 import taskveil as tv
@@ -124,3 +126,22 @@ def test_no_interval_of_squares_goes_below_zero() -> None:
     assert Loss.of(costs, exact=True).low == 0.0
     assert Loss.of(costs - 1.0, exact=True).low < -1.0  # a loss of one's own may be negative
     assert np.isnan(Loss.of(costs[:1], exact=True).low)
+
+
+@pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")
+@pytest.mark.parametrize("method", ["codebook", "task_agnostic"])
+def test_a_classifiers_accuracy_comes_with_its_loss(method: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=300) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    task = tv.ModelTask(model, "cross_entropy")
+    veil = tv.design(X, task, epsilon=3.0, y=y, method=method)
+    loss = veil.loss(X, y)
+    drawn = np.tile(X, (60, 1))
+    right = veil.predict(veil.privatize(drawn)).argmax(axis=1) == np.tile(y, 60)
+    assert loss.accuracy == pytest.approx(right.mean(), abs=5 * np.sqrt(0.25 * (1 / len(right) + 1 / (16 * 300))))
+    judged = replace(veil, task=tv.ModelTask(model, "zero_one")).loss(X, y)
+    assert judged.accuracy == 1.0 - judged.mean
+    assert judged.accuracy == pytest.approx(loss.accuracy, abs=1e-12 if loss.exact else 0.04)
+    assert replace(veil, task=tv.ModelTask(model, lambda out, y: out[:, 0] - y)).loss(X, y).accuracy is None

@@ -62,11 +62,11 @@ def test_auto_chooses_among_what_fits() -> None:
     veil = tv.design(X, tv.ModelTask(model()), epsilon=6.0, y=Y)
     assert {entry.method for entry in veil.considered} == {"codebook", "task_aware", "nothing"}
     assert veil.method == veil.considered[0].method
-    several = tv.MultiTask([(black_box, 1.0)])
-    with pytest.raises(TaskError, match="several models"):
-        tv.design(X, several, epsilon=3.0, method="codebook")
-    with pytest.raises(TaskError, match=r"several models.*gradients"):
-        tv.design(X, several, epsilon=3.0)
+    several = tv.MultiTask([(black_box, 1.0), (tv.LinearTask(np.eye(4)[:1]), 0.1)])
+    together = tv.design(X, several, epsilon=6.0, y=[Y, None])
+    assert {entry.method for entry in together.considered} == {"codebook", "nothing"}
+    with pytest.raises(TaskError, match="gradients"):
+        tv.design(X, several, epsilon=3.0, y=[Y, None], method="task_aware")
 
 
 @pytest.mark.usefixtures("quick")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from torch import nn
 
 import taskveil as tv
@@ -13,6 +15,7 @@ from taskveil.designs.domain import Points
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
+from taskveil.tasks import take_labels
 from taskveil.veil import Veil
 
 RNG = np.random.default_rng(0)
@@ -62,6 +65,66 @@ def test_worth_its_budget_and_exact(task: tv.ModelTask, y: np.ndarray) -> None:
     drawn, labels = np.tile(X, (40, 1)), np.tile(y, 40)
     realised = task.output_losses(veils[1].predict(veils[1].privatize(drawn)), drawn, labels)
     assert abs(realised.mean() - losses[1].mean) < 6 * realised.std() / np.sqrt(len(realised))
+
+
+def pinball(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    short = labels - outputs[:, 0]
+    return torch.maximum(0.9 * short, -0.1 * short)
+
+
+FOREST = RandomForestRegressor(20, max_depth=4, random_state=0).fit(X, VALUE)
+OWN = tv.ModelTask(FOREST, pinball)  # neither the model nor the loss has a gradient that anybody looks at
+SEVERAL = tv.MultiTask(
+    [
+        (tv.ModelTask(FOREST), 2.0),
+        (tv.ModelTask(classifier(), "zero_one"), 0.5),
+        (tv.LinearTask(np.eye(5)[3:]), 0.1),
+    ]
+)
+
+
+@pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # large budgets leave few losses
+@pytest.mark.parametrize(
+    ("task", "y"),
+    [(tv.ModelTask(classifier(), "zero_one"), LABEL), (OWN, VALUE), (SEVERAL, (VALUE, LABEL, None))],
+    ids=["zero-one", "own loss", "several"],
+)
+def test_every_loss_is_served(task: tv.ModelTask, y: Any) -> None:
+    veils = codebooks(X, task, y, 1.0, 6.0)
+    low, high = (veil.loss(X, y) for veil in veils.values())
+    constant = task.constant_loss(X, y, X, y)
+    assert high.mean < low.mean < 0.98 * constant
+    assert high.mean < 0.6 * constant
+    assert low.exact
+    drawn, labels = np.tile(X, (40, 1)), take_labels(task, y, np.tile(np.arange(len(X)), 40))
+    realised = task.output_losses(veils[1.0].predict(veils[1.0].privatize(drawn)), drawn, labels)
+    assert abs(realised.mean() - low.mean) < 6 * realised.std() / np.sqrt(len(realised))
+
+
+@pytest.mark.parametrize(
+    ("task", "y"),
+    [(tv.ModelTask(classifier(), "zero_one"), LABEL), (OWN, VALUE), (SEVERAL, (VALUE, LABEL, None))],
+    ids=["zero-one", "own loss", "several"],
+)
+def test_every_loss_can_be_answered_by_a_record(task: tv.ModelTask, y: Any) -> None:
+    veil = tv.design(X, task, epsilon=4.0, y=y, method="codebook", answers="record")
+    assert veil.answering is None
+    assert veil.losses(X, y).mean() < 0.9 * task.constant_loss(X, y, X, y)
+
+
+def test_designs_for_accuracy_answer_with_every_class() -> None:
+    """Randomised response over the labels must never be out of reach, however many and however small the budget."""
+    rng = np.random.default_rng(4)
+    label = rng.integers(8, size=1200)
+    records = np.eye(8)[label] + 0.05 * rng.normal(size=(1200, 8))
+    task = tv.ModelTask(nn.Linear(8, 8).requires_grad_(False), "zero_one")
+    with torch.no_grad():
+        task.model.weight.copy_(torch.eye(8))
+    veil = codebooks(records, task, label, 1.0)[1.0]
+    truthful = np.e / (np.e + 7)
+    loss = veil.loss(records, label)
+    assert loss.accuracy == pytest.approx(1 - loss.mean)
+    assert loss.accuracy > 0.97 * truthful
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # one is badly wrong
