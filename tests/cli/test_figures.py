@@ -9,9 +9,9 @@ import pytest
 from cli.running import one_line, run
 from conftest import needs
 from taskveil.experiments import EXPERIMENTS
-from taskveil.experiments.data import _local
+from taskveil.experiments.data import local_file
 
-HAVE_DATA = _local("household/hourly.csv") is not None
+HAVE_DATA = local_file("household/hourly.csv") is not None
 
 
 @pytest.fixture

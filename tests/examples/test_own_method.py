@@ -28,7 +28,7 @@ def test_it_needs_nothing_but_scikit_learns_data() -> None:
     assert losses["codebook"] <= 1.01 * losses["sign"] < losses["task_agnostic"]
 
 
-@needs(data._local("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
+@needs(data.local_file("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
 def test_it_runs_the_papers_experiment() -> None:
     printed = lines(dict(os.environ))
     assert "The paper's household experiment:" in printed

@@ -14,7 +14,7 @@ from taskveil.experiments import data, household
 from taskveil.experiments.report import published_points
 from taskveil.losses import Loss
 
-pytestmark = needs(data._local("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
+pytestmark = needs(data.local_file("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
 
 HONEST = {1.0: 0.0331, 1.5: 0.0323, 3.0: 0.0297, 5.0: 0.0271, 10.0: 0.0240, 50.0: 0.0134}
 

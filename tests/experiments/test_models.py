@@ -18,8 +18,8 @@ from taskveil.experiments.report import Row, published_order, published_points
 from taskveil.experiments.runs import Finished
 from taskveil.experiments.summary import write_summary
 
-HAVE = data._local("real_estate/valuation.csv") is not None
-HAVE_MNIST = data._local("mnist/t10k-images-idx3-ubyte.gz") is not None
+HAVE = data.local_file("real_estate/valuation.csv") is not None
+HAVE_MNIST = data.local_file("mnist/t10k-images-idx3-ubyte.gz") is not None
 
 REAL_ESTATE = {1.0: 0.0127, 1.5: 0.0120, 3.0: 0.0098, 5.0: 0.0080, 10.0: 0.0063, 30.0: 0.0052}
 

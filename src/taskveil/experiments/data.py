@@ -37,7 +37,7 @@ MNIST_TRAIN, MNIST_TEST = 6000, 1000
 
 def household() -> Floats:
     """Hourly household power (1417 days, 24 hours), min-max scaled jointly over all values."""
-    local = _local("household/hourly.csv")
+    local = local_file("household/hourly.csv")
     power = _household_hourly(local) if local else _household_minutes(_download(HOUSEHOLD_URL))
     _check("household", power, HOUSEHOLD_DIGEST)
     return np.asarray((power - power.min()) / np.ptp(power))
@@ -45,7 +45,7 @@ def household() -> Floats:
 
 def real_estate() -> tuple[Floats, Floats]:
     """414 houses: 6 attributes and the price of unit area (414, 1), each column min-max scaled over all rows."""
-    local = _local("real_estate/valuation.csv")
+    local = local_file("real_estate/valuation.csv")
     rows = np.loadtxt(local, delimiter=",", skiprows=1) if local else _first_sheet(_download(REAL_ESTATE_URL))
     _check("real estate", rows[:, 1:], REAL_ESTATE_DIGEST)
     scaled = _minmax(rows[:, 1:])
@@ -82,7 +82,7 @@ def _minmax(columns: Floats) -> Floats:
 
 def _idx(name: str, header: int) -> NDArray[np.uint8]:
     """The bytes of an idx file after its header; a local folder may hold only the first 10,000 training digits."""
-    local = _local(f"mnist/{name}") or _local(f"mnist/{name.replace('train', 'train10k')}")
+    local = local_file(f"mnist/{name}") or local_file(f"mnist/{name.replace('train', 'train10k')}")
     with gzip.open(local or _download(MNIST_URL + name)) as stream:
         return np.frombuffer(stream.read(), np.uint8, offset=header)
 
@@ -116,7 +116,7 @@ def _household_minutes(archive: Path) -> Floats:
     return np.array([[totals[day, hour][0] / totals[day, hour][1] for hour in range(24)] for day in full])
 
 
-def _local(name: str) -> Path | None:
+def local_file(name: str) -> Path | None:
     """The file in the TASKVEIL_DATA folder, or None when there is no such file or folder."""
     folder = os.environ.get("TASKVEIL_DATA")
     path = Path(folder, name) if folder else None
