@@ -18,7 +18,8 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mecha
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
 from taskveil.errors import FewRecordsWarning
 from taskveil.intervals import few_leaders, loss_interval
-from taskveil.tasks import LinearTask, Task, take_labels
+from taskveil.tasks import LinearTask, ModelTask, Task, take_labels
+from taskveil.tasks.costs import SquaredError
 
 REPORTS = 2**14
 """About this many reports are drawn in all where the expectation has no formula, at least 16 and at most 256 a record:
@@ -120,6 +121,10 @@ def expected_losses(
             return _codewords(codebook, outputs, latents, task, X, y), True
         case Laplace() as laplace, AffineDecoder() as affine, LinearTask() as linear if answering is None:
             return _laplace(laplace, affine, latents, linear, X), True
+        case Laplace() as laplace, AffineDecoder() as affine, ModelTask(cost=SquaredError()) as model if answering:
+            # Noise and error separate here too: E|ŷ − y|² = |D φ + c − y|² + σ_w² ‖D‖_F², the mean over outputs.
+            noise = laplace.noise_variance * float((affine.weights**2).mean(axis=0).sum())
+            return model.output_losses(affine(laplace.bound(latents)), X, y) + noise, True
         case LatticeCodebook() as codebook, LatticeDecoder() as points, LinearTask() as linear if _orthogonal(
             points, linear
         ):

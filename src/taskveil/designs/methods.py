@@ -16,13 +16,16 @@ from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.simple.laplace import AttributeLaplace, PredictionLaplace
+from taskveil.designs.simple.responses import BinnedResponse, LabelResponse
 from taskveil.errors import BudgetError, TaskError
 from taskveil.tasks import LinearTask, Task, as_linear
 from taskveil.veil import Veil
 
 MethodName = Literal[
-    "auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing"
-]
+    "auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing",
+    "label_response", "binned_response", "prediction_laplace", "attribute_laplace",
+]  # fmt: skip
 Method = MethodName | Designer
 """What `method` may be: a name of the table, or a designer of your own."""
 
@@ -114,6 +117,10 @@ DESIGNERS: dict[str, Designer] = {
         name="matrix_factorization", linear=baselines.matrix_factorization, for_models=False
     ),
     "nothing": _NOTHING,
+    "label_response": LabelResponse(name="label_response"),
+    "binned_response": BinnedResponse(name="binned_response"),
+    "prediction_laplace": PredictionLaplace(name="prediction_laplace"),
+    "attribute_laplace": AttributeLaplace(name="attribute_laplace"),
 }
 
 

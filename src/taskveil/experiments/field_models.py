@@ -50,16 +50,16 @@ def _network(X: Floats, y: NDArray[Any], loss: LossName, seed: int) -> nn.Module
     center, spread = X.mean(axis=0), np.maximum(X.std(axis=0), 1e-9)
     middle, unit = (float(y.mean()), float(y.std())) if loss == "mse" else (0.0, 1.0)
     with network_seed(seed):
-        inner = nn.Sequential(nn.Linear(X.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs))
+        first, last = nn.Linear(X.shape[1], HIDDEN), nn.Linear(HIDDEN, outputs)
+        network = nn.Sequential(first, nn.ReLU(), last)
         labels = ((y - middle) / unit)[:, None] if loss == "mse" else y
-        trained(inner, (X - center) / spread, labels, loss, epochs=EPOCHS, batch=BATCH)
-    first, last = inner[0], inner[-1]
+        trained(network, (X - center) / spread, labels, loss, epochs=EPOCHS, batch=BATCH)
     with torch.no_grad():  # the scales become part of the first and the last layer
-        first.weight /= torch.as_tensor(spread, dtype=torch.float32)
-        first.bias -= first.weight @ torch.as_tensor(center, dtype=torch.float32)
-        last.weight *= unit
+        first.weight.div_(torch.as_tensor(spread, dtype=torch.float32))
+        first.bias.sub_(first.weight @ torch.as_tensor(center, dtype=torch.float32))
+        last.weight.mul_(unit)
         last.bias.mul_(unit).add_(middle)
-    return inner.eval()
+    return network.eval()
 
 
 MODELS: Mapping[str, Fit] = MappingProxyType(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import LinearEncoder, NamedEncoder
+from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
+from taskveil.client.named import NamedEncoder
 from taskveil.decoders import Layer, NetworkDecoder, least_squares_decoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import NamedEncoder
+from taskveil.client.named import NamedEncoder
 from taskveil.designs.folds import folds_of, people
-from taskveil.designs.predictors.own import out_of_fold
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
@@ -30,6 +29,8 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     task, X = model_of(problem), problem.X
     if problem.y is None:
         return task.answers(X)
+    from taskveil.designs.predictors.own import out_of_fold
+
     person = people(X)
     fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
     return out_of_fold(task, X, problem.y, fold)
@@ -45,4 +46,4 @@ def model_encoder(problem: Problem, name: str, latents: int, function: Callable[
         function: records (N, n) → latents (N, Z).
     """
     box = problem.domain.bounding_box
-    return NamedEncoder(name=name, low=box.low, high=box.high, latents=latents, function=function)
+    return NamedEncoder.of(function, name=name, low=box.low, high=box.high, latents=latents)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import NamedEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.laplace.build import box_region
@@ -72,9 +72,8 @@ class BinnedResponse:
 
     def why_not(self, task: Task) -> str | None:
         """It needs one number to put into bins."""
-        if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
-            if task.outputs == (2 if task.cost.logits else 1):
-                return None
+        if isinstance(task, ModelTask) and task.cost.logits is not None and task.outputs == 1 + task.cost.logits:
+            return None
         return f"{self.name} puts one predicted number into bins: it serves models of one output, or of two classes."
 
     def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the seed only parts the volunteers
@@ -93,15 +92,9 @@ class BinnedResponse:
             region = box_region(predicted.min(axis=0), predicted.max(axis=0))
             k = region.enforce(predicted)
             for epsilon in epsilons:
-                stages = [_bins(k, _response(count, epsilon)) for count in counts]
-                veils = [
-                    _veil(problem, self.name, encoder, region, stage, stage.favoured(k)[:, 0]) for stage in stages
-                ]
-                losses = [
-                    _design_loss(task, problem, veil, stage.favoured(k))
-                    for veil, stage in zip(veils, stages, strict=True)
-                ]
-                yield epsilon, seed, veils[int(np.argmin(losses))]
+                stages = (_bins(k, _response(count, epsilon)) for count in counts)
+                best = min(stages, key=lambda stage: _design_loss(problem, stage, k))
+                yield epsilon, seed, _veil(problem, self.name, encoder, region, best, best.favoured(k)[:, 0])
 
 
 def _response(size: int, epsilon: float) -> Response:
@@ -132,30 +125,37 @@ def given_reports(favoured: Integers, values: Floats, prior: Floats, response: R
     return np.asarray(channel @ (members.T @ values + prior) / mass[:, None])
 
 
-def _veil(
-    problem: Problem, method: str, encoder: NamedEncoder, region: BoxRegion, stage: Stage, favoured: Integers
-) -> Veil:
-    """The veil whose answers are the mean truth, and whose estimates the mean record, given the report."""
+def _outputs(problem: Problem, response: Response, favoured: Integers) -> Floats:
+    """The answers (K, m) to the reports, in the form of the model's outputs: the mean truth given the report, where the
+    volunteers (N,) are `favoured`."""
     task, X = model_of(problem), problem.X
     truth = task.truth(X, problem.y)
     constant = task.cost.best_constant(truth, lambda: task.predict(X))
-    answers = given_reports(favoured, truth, task.cost.answers(constant[None])[0], stage.response)
-    records = given_reports(favoured, X, X.mean(axis=0), stage.response)
-    sizes = np.array([stage.response.size])
+    answers = given_reports(favoured, truth, task.cost.answers(constant[None])[0], response)
+    return np.log(answers) if task.cost.logits else answers
+
+
+def _design_loss(problem: Problem, stage: Stage, k: Integers) -> float:
+    """The expected loss on the volunteers with latents k (N, 1), by the predictions that the answers are made from."""
+    response, favoured = stage.response, stage.favoured(k)
+    outputs = _outputs(problem, response, favoured[:, 0])
+    losses = model_of(problem).pairwise_output_losses(outputs, problem.X, problem.y)
+    told = np.take_along_axis(losses, favoured, axis=1).sum(axis=1)
+    return float((response.extra * told + response.base * losses.sum(axis=1)).mean())
+
+
+def _veil(
+    problem: Problem, method: str, encoder: NamedEncoder, region: BoxRegion, stage: Stage, favoured: Integers
+) -> Veil:
+    """The veil whose answers are the mean truth, and whose estimates the mean record, given the report; the volunteers
+    (N,) are `favoured`."""
+    X, response = problem.X, stage.response
+    sizes = np.array([response.size])
     return Veil(
         encoder=encoder,
         mechanism=Codebook(region=region, stages=(stage,)),
-        decoder=CodewordDecoder(codewords=records, sizes=sizes),
-        answering=CodewordDecoder(codewords=np.log(answers) if task.cost.logits else answers, sizes=sizes),
-        task=task,
+        decoder=CodewordDecoder(codewords=given_reports(favoured, X, X.mean(axis=0), response), sizes=sizes),
+        answering=CodewordDecoder(codewords=_outputs(problem, response, favoured), sizes=sizes),
+        task=problem.task,
         method=method,
     )
-
-
-def _design_loss(task: ModelTask, problem: Problem, veil: Veil, favoured: Integers) -> float:
-    """The expected loss on the volunteers, by the predictions that the answers were made from."""
-    assert isinstance(veil.answering, CodewordDecoder)
-    (response,) = veil.mechanism.responses
-    losses = task.pairwise_output_losses(veil.answering.codewords, problem.X, problem.y)
-    told = np.take_along_axis(losses, favoured, axis=1).sum(axis=1)
-    return float((response.extra * told + response.base * losses.sum(axis=1)).mean())
