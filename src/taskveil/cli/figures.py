@@ -1,4 +1,5 @@
-"""What was measured: `demo`, the paper's figures (`reproduce`), and the `data` they need."""
+"""What was measured: `demo`, the paper's figures and the comparison in the field (`reproduce`), and the `data` they
+need."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from typing import Annotated
 import typer
 
 from taskveil.cli.console import console, print_whole
+from taskveil.errors import TaskError
 from taskveil.experiments import EXPERIMENTS
 
-Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all")}, type=str)  # type: ignore[misc]
+FIELD = "field"
+Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all", FIELD)}, type=str)  # type: ignore[misc]
 
 
 def demo(
@@ -36,22 +39,33 @@ def demo(
 
 
 def reproduce(
-    experiment: Annotated[list[Experiment], typer.Argument(help="Which figures, or all.")],
+    experiment: Annotated[list[Experiment], typer.Argument(help="Which figures, or all; field by itself.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all rows here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that depend on one.", min=1)] = 5,
-    splits: Annotated[int, typer.Option(help="Random splits beside the paper's own.", min=0)] = 0,
+    splits: Annotated[
+        int, typer.Option(help="Random splits beside the paper's own; of field, 3 or so many.", min=0)
+    ] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
-    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md).")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md, docs/field.md).")
+    ] = None,
     resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that share the parts of field.", min=1)] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="Parts of field by name: iris, iris-forest, …")] = None,
 ) -> None:
-    """The paper's figures, and ours beside them."""
+    """The paper's figures and ours beside them; or field, the comparison with simple ways on other people's data."""
+    asked = [entry.value for entry in experiment]
+    if FIELD in asked:
+        if len(set(asked)) > 1:
+            raise TaskError("field is a comparison of its own: run it by itself.")
+        _field(json_file, plot, splits, summary, resume, jobs, only or [])
+        return
     from taskveil.experiments.report import shares_table, table, write_json
     from taskveil.experiments.runs import Finished
     from taskveil.experiments.splits import rows_of_splits
     from taskveil.experiments.splits import table as splits_table
 
-    asked = [entry.value for entry in experiment]
     names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
     finished: list[Finished] = []
     for name in names:
@@ -84,6 +98,40 @@ def reproduce(
         from taskveil.experiments.summary import write_summary
 
         write_summary(summary, finished, others)
+        console.print(f"summary: {summary}")
+
+
+def _field(
+    json_file: Path | None,
+    plot: Path | None,
+    splits: int,
+    summary: Path | None,
+    resume: Path | None,
+    jobs: int,
+    only: list[str],
+) -> None:
+    """The comparison in the field: tables, shares, and whatever files are asked for."""
+    from taskveil.experiments import field, field_page
+    from taskveil.experiments.runs import machine
+
+    chosen = field.parts(splits or field.SPLITS, only)
+    found = {}
+    for part, mine in field.rows_of_parts(chosen, folder=resume, jobs=jobs):
+        found[part] = mine
+        console.print(f"{part.name} ({len(found)} of {len(chosen)})")
+    rows = [row for part in chosen for row in found[part]]
+    for table in field_page.print_tables(rows):
+        print_whole(table)
+    for line in field_page.share_lines(rows):
+        console.print(line)
+    if json_file:
+        field.write_rows(json_file, rows)
+        console.print(f"rows: {json_file}")
+    picture = field_page.plot(rows, plot / "field.png") if plot else None
+    if picture:
+        console.print(f"picture: {picture}")
+    if summary:
+        field_page.write_page(summary, rows, machine=machine("cpu"), picture=picture)
         console.print(f"summary: {summary}")
 
 

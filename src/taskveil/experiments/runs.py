@@ -37,7 +37,7 @@ class Finished:
             name=name,
             seeds=seeds,
             seconds=round(time.perf_counter() - start, 1),
-            machine=_machine(device),
+            machine=machine(device),
             date=f"{datetime.now(UTC):%Y-%m-%d}",
             rows=rows,
         )
@@ -74,7 +74,8 @@ def _module(name: str) -> Any:
     return import_module(f"taskveil.experiments.{name.replace('-', '_')}")
 
 
-def _machine(device: str) -> str:
+def machine(device: str) -> str:
+    """What computes, in words: cores, Python, torch and, for a `device` that is one, the graphics card."""
     parts = [f"{os.cpu_count()} cores ({platform.machine()})", f"Python {platform.python_version()}"]
     if find_spec("torch"):
         import torch

@@ -20,7 +20,6 @@ from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem
 from taskveil.designs.simple.own_model import held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task
-from taskveil.tasks.costs import OwnLoss
 from taskveil.veil import Veil
 
 BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -1,0 +1,211 @@
+"""The comparison in the field: our designs beside what a user could write in five lines, on other people's data.
+
+Every part is a table, a model and a random split: 60% of the records fit the model and are the volunteers with their
+real labels, the others judge with theirs. All ways are judged on the same records by the expectation over their noise.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.designs.methods import MethodName, design_many, designer_of
+from taskveil.designs.problem import Problem
+from taskveil.designs.threads import one_thread
+from taskveil.errors import DataError
+from taskveil.experiments.field_data import Split, load, split
+from taskveil.experiments.field_models import MODELS
+from taskveil.tasks import LossName, ModelTask
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+SPLITS = 3
+
+NAMED = (
+    ("fair", "boosted"),
+    ("fair", "linear"),
+    ("anes96", "forest"),
+    ("anes96", "linear"),
+    ("star98", "forest"),
+    ("star98", "linear"),
+    ("seattle_weather", "boosted"),
+    ("seattle_weather", "network"),
+    ("cars", "forest"),
+    ("cars", "network"),
+    ("iris", "forest"),
+    ("iris", "linear"),
+    ("diabetes", "linear"),
+    ("diabetes", "boosted"),
+    ("breast_cancer", "forest"),
+    ("breast_cancer", "network"),
+)
+"""Pairs of a table and a model that designs may have been looked at with."""
+
+OTHERS = (
+    ("wine", "forest"),
+    ("digits", "linear"),
+    ("clusters", "forest"),
+    ("clusters", "neighbours"),
+    ("friedman", "boosted"),
+    ("friedman_ranges", "forest"),
+    ("incomes", "boosted"),
+    ("incomes", "network"),
+)
+"""Pairs that were added afterwards: nothing was tuned on them."""
+
+SIMPLE: tuple[MethodName, ...] = ("label_response", "binned_response", "prediction_laplace", "attribute_laplace")
+OURS = {"auto": False, "auto_shared": True}
+"""Our designs, and whether the model may be shipped, as all simple ways but the last do."""
+FOR_ACCURACY = {"accurate": False, "accurate_shared": True}
+"""The same for classifiers, designed for loss="zero_one"; their `loss` is the share of wrong answers."""
+
+
+class Part(NamedTuple):
+    """One table, one model, one split."""
+
+    data: str
+    model: str
+    split: int
+
+    @property
+    def name(self) -> str:
+        """What it is called in files and on the command line."""
+        return f"{self.data}-{self.model}-{self.split}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldRow:
+    """The expected test loss of one way at one budget; classifiers also have an expected accuracy."""
+
+    experiment: str = "field"
+    data: str
+    model: str
+    split: int
+    epsilon: float
+    design: str
+    loss: float
+    accuracy: float | None
+
+
+def parts(splits: int = SPLITS, only: Sequence[str] = ()) -> list[Part]:
+    """All parts with the first so many splits, or those of them whose name begins with one of `only`."""
+    every = [Part(data, model, number) for data, model in (*NAMED, *OTHERS) for number in range(splits)]
+    chosen = [part for part in every if not only or part.name.startswith(tuple(only))]
+    if not chosen:
+        names = sorted({f"{data}-{model}" for data, model, _ in every})
+        raise DataError(f"no part of the comparison is named so: choose among {', '.join(names)}.")
+    return chosen
+
+
+def rows_of_parts(
+    chosen: Sequence[Part], *, folder: Path | None = None, jobs: int = 1
+) -> Iterator[tuple[Part, list[FieldRow]]]:
+    """Every part with its rows, as soon as they are there.
+
+    Args:
+        chosen: which.
+        folder: where the rows of finished parts are kept, and found again.
+        jobs: how many parts are computed at a time, each in a process of its own.
+    """
+    missing = []
+    for part in chosen:
+        path = None if folder is None else folder / f"field-{part.name}.json"
+        if path is not None and path.exists():
+            yield part, _read(path)
+        else:
+            missing.append(part)
+    if jobs == 1:
+        yield from ((part, _kept(part, folder)) for part in missing)
+        return
+    # Fresh processes: a fork would copy the locks of threads that are running here.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_kept, part, folder): part for part in missing}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def write_rows(path: Path, rows: Sequence[FieldRow]) -> None:
+    """All rows, for programs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+
+
+def _kept(part: Part, folder: Path | None) -> list[FieldRow]:
+    """The rows of a part, written to the folder before they are returned."""
+    rows = part_rows(part)
+    if folder is not None:
+        draft = folder / f"field-{part.name}.json.part"
+        write_rows(draft, rows)
+        draft.replace(folder / f"field-{part.name}.json")
+    return rows
+
+
+def _read(path: Path) -> list[FieldRow]:
+    try:
+        return [FieldRow(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path} keeps no finished part: {error}. Remove it, or resume elsewhere.") from error
+
+
+@one_thread()
+def part_rows(part: Part) -> list[FieldRow]:
+    """Every way at every budget, on one split."""
+    table = load(part.data)
+    records = split(table, part.split)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the designs have to say is said by the losses here
+        model = MODELS[part.model](records.X, records.y, table.loss, part.split)
+        measured = list(_measured(records, model, table.loss))
+    return [
+        FieldRow(
+            data=part.data,
+            model=part.model,
+            split=part.split,
+            epsilon=epsilon,
+            design=design,
+            loss=loss,
+            accuracy=accuracy,
+        )
+        for design, epsilon, loss, accuracy in measured
+    ]
+
+
+def _measured(records: Split, model: object, loss: LossName) -> Iterator[tuple[str, float, float, float | None]]:
+    """(design, ε, expected test loss, expected accuracy) of every way."""
+    X, y, X_test, y_test = records.X, records.y, records.X_test, records.y_test
+    task = ModelTask(model, loss)
+    task.check_width(X.shape[1])
+    references = {
+        "no_privacy": task.predict(X_test),
+        "constant": np.tile(_constant(task, X, y), (len(X_test), 1)),
+    }
+    for design, outputs in references.items():
+        cost = float(task.output_losses(outputs, X_test, y_test).mean())
+        accuracy = None if loss == "mse" else float((outputs.argmax(axis=1) == y_test).mean())
+        yield from ((design, epsilon, cost, accuracy) for epsilon in EPSILONS)
+    wanted: list[tuple[str, MethodName, bool, ModelTask]] = [(name, name, False, task) for name in SIMPLE]
+    wanted += [(name, "auto", shared, task) for name, shared in OURS.items()]
+    if loss == "cross_entropy" and FOR_ACCURACY:
+        judged = ModelTask(model, "zero_one")
+        wanted += [(name, "auto", shared, judged) for name, shared in FOR_ACCURACY.items()]
+    for name, method, shared, served in wanted:
+        designer = designer_of(method)
+        problem = Problem.of(X, served, y=y, share_model=shared)
+        if designer.why_not(served) is not None:
+            continue
+        for epsilon, _, veil in design_many(designer, problem, epsilons=EPSILONS, seeds=[0]):
+            found = veil.loss(X_test, y_test)
+            yield name, epsilon, found.mean, found.accuracy
+
+
+def _constant(task: ModelTask, X: Floats, y: Floats) -> Floats:
+    """The outputs (m,) that are best for all volunteers."""
+    return task.cost.best_constant(task.truth(X, y), lambda: task.predict(X))
