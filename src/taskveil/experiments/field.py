@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.designs.methods import MethodName, design_many, designer_of
+from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
@@ -66,6 +67,10 @@ OURS = {"auto": False, "auto_shared": True}
 """Our designs, and whether the model may be shipped, as all simple ways but the last do."""
 FOR_ACCURACY = {"accurate": False, "accurate_shared": True}
 """The same for classifiers, designed for loss="zero_one"; their `loss` is the share of wrong answers."""
+
+FITTED_BEFORE = ("network",)
+"""Models that were fitted to other people than the volunteers: to one half of the records for design, of which the
+other half volunteers. All others are fitted to the volunteers."""
 
 
 class Part(NamedTuple):
@@ -162,8 +167,12 @@ def part_rows(part: Part) -> list[FieldRow]:
     records = split(table, part.split)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the designs have to say is said by the losses here
-        model = MODELS[part.model](records.X, records.y, table.loss, part.split)
-        measured = list(_measured(records, model, table.loss))
+        unseen, half = part.model in FITTED_BEFORE, len(records.X) // 2
+        seen = slice(half) if unseen else slice(None)
+        model = MODELS[part.model](records.X[seen], records.y[seen], table.loss, part.split)
+        if unseen:
+            records = replace(records, X=records.X[half:], y=records.y[half:])
+        measured = list(_measured(records, model, table.loss, unseen=unseen))
     return [
         FieldRow(
             data=part.data,
@@ -178,8 +187,10 @@ def part_rows(part: Part) -> list[FieldRow]:
     ]
 
 
-def _measured(records: Split, model: object, loss: LossName) -> Iterator[tuple[str, float, float, float | None]]:
-    """(design, ε, expected test loss, expected accuracy) of every way."""
+def _measured(
+    records: Split, model: object, loss: LossName, *, unseen: bool
+) -> Iterator[tuple[str, float, float, float | None]]:
+    """(design, ε, expected test loss, expected accuracy) of every way; `unseen`: the model never saw the volunteers."""
     X, y, X_test, y_test = records.X, records.y, records.X_test, records.y_test
     task = ModelTask(model, loss)
     task.check_width(X.shape[1])
@@ -198,7 +209,8 @@ def _measured(records: Split, model: object, loss: LossName) -> Iterator[tuple[s
         wanted += [(name, "auto", shared, judged) for name, shared in FOR_ACCURACY.items()]
     for name, method, shared, served in wanted:
         designer = designer_of(method)
-        problem = Problem.of(X, served, y=y, share_model=shared)
+        allowed = OnDevice(share_model=shared, volunteers_unseen=unseen)
+        problem = Problem.of(X, served, y=y, on_device=allowed)
         if designer.why_not(served) is not None:
             continue
         for epsilon, _, veil in design_many(designer, problem, epsilons=EPSILONS, seeds=[0]):

@@ -24,10 +24,13 @@ def model_of(problem: Problem) -> ModelTask:
 
 
 def held_out_answers(problem: Problem, seed: int) -> Floats:
-    """What the model answers to every volunteer (N, S), each by a copy fitted without it; where the model itself is the
-    truth, its own answers."""
+    """What the model answers to every volunteer (N, S), each by a copy fitted without it.
+
+    The model itself answers where it is the truth, where it never saw the volunteers, and where it cannot be fitted
+    again: a user of a torch module would have nothing better either.
+    """
     task, X = model_of(problem), problem.X
-    if problem.y is None:
+    if problem.y is None or problem.on_device.volunteers_unseen or not hasattr(task.model, "get_params"):
         return task.answers(X)
     from taskveil.designs.predictors.own import out_of_fold
 
