@@ -1,0 +1,116 @@
+"""The comparison in the field: what every part holds, how parts are chosen and kept, and the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import simple_ways as referee
+from cli.running import one_line, run
+from taskveil.designs.folds import folds_of
+from taskveil.errors import DataError
+from taskveil.experiments import field, field_page
+from taskveil.experiments.field import FieldRow, Part
+from taskveil.experiments.field_data import load, split
+from taskveil.experiments.field_models import MODELS
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pair, one budget, and one design of ours."""
+    monkeypatch.setattr(field, "NAMED", (("iris", "linear"),))
+    monkeypatch.setattr(field, "OTHERS", ())
+    monkeypatch.setattr(field, "EPSILONS", (2.0,))
+    monkeypatch.setattr(field, "OURS", {"auto_shared": True})
+    monkeypatch.setattr(field, "FOR_ACCURACY", {})
+
+
+def made_up(part: Part) -> list[FieldRow]:
+    losses = {"no_privacy": 0.2, "auto": 0.9, "auto_shared": 0.8, "label_response": 0.9, "constant": 1.1}
+    row = FieldRow(data=part.data, model=part.model, split=part.split, epsilon=1, design="", loss=0, accuracy=0.5)
+    return [
+        replace(row, epsilon=epsilon, design=design, loss=loss / epsilon)
+        for epsilon in (1.0, 2.0)
+        for design, loss in losses.items()
+    ]
+
+
+@pytest.mark.usefixtures("quick")
+def test_reproduce_field(tmp_path: Path) -> None:
+    kept, page, rows = tmp_path / "kept", tmp_path / "docs" / "field.md", tmp_path / "rows.json"
+    options = ("--splits", 1, "--resume", kept, "--json", rows, "--summary", page, "--plot", tmp_path / "docs")
+    printed = run("reproduce", "field", "--only", "iris", *options)
+    assert "label response" in printed
+    assert "of 1 points" in " ".join(printed.split())
+    found = json.loads(rows.read_text())
+    assert set(found[0]) == {"experiment", "data", "model", "split", "epsilon", "design", "loss", "accuracy"}
+    assert {row["experiment"] for row in found} == {"field"}
+    assert {row["design"] for row in found} >= {"label_response", "attribute_laplace", "constant", "no_privacy"}
+    assert "### iris, linear" in page.read_text()
+    assert "](field.png)" in page.read_text()
+    assert (tmp_path / "docs" / "field.png").read_bytes().startswith(b"\x89PNG")
+    # Finished parts are not computed again: what is in the file is believed.
+    file = kept / "field-iris-linear-0.json"
+    file.write_text(file.read_text().replace('"iris"', '"irises"'))
+    assert "irises, linear" in run("reproduce", "field", "--splits", 1, "--resume", kept)
+
+
+@pytest.mark.usefixtures("quick")
+def test_label_response_is_what_the_referee_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field, "OURS", {})
+    rows = {row.design: row for row in field.part_rows(Part("iris", "linear", 1))}
+    records = split(load("iris"), 1)
+    model = MODELS["linear"](records.X, records.y, "cross_entropy", 1)
+    fold = folds_of(np.arange(90), 5, np.random.default_rng(0))
+    predicted = referee.out_of_fold(model, records.X, records.y, fold, classes=np.arange(3))
+    inside = np.clip(records.X_test, records.X.min(axis=0), records.X.max(axis=0))
+    loss, accuracy = referee.label_response(predicted, records.y, model.predict(inside), records.y_test, 2.0)
+    assert rows["label_response"].loss == pytest.approx(loss)
+    assert rows["label_response"].accuracy == pytest.approx(accuracy)
+    assert rows["no_privacy"].accuracy == model.score(records.X_test, records.y_test)
+    assert rows["constant"].accuracy == np.mean(records.y_test == np.bincount(records.y).argmax())
+
+
+def test_parts_are_chosen_by_name() -> None:
+    assert len(field.parts(3)) == 3 * (len(field.NAMED) + len(field.OTHERS))
+    assert field.parts(2, ["iris-forest"]) == [Part("iris", "forest", 0), Part("iris", "forest", 1)]
+    assert [part.name for part in field.parts(3, ["wine-forest-2", "iris-linear-0"])] == [
+        "iris-linear-0",
+        "wine-forest-2",
+    ]
+    with pytest.raises(DataError, match="choose among anes96-forest"):
+        field.parts(3, ["tulips"])
+
+
+def test_a_part_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "field-iris-forest-0.json").write_text("[{}]")
+    assert "keeps no finished part" in one_line("reproduce", "field", "--only", "iris-forest-0", "--resume", tmp_path)
+    assert "by itself" in one_line("reproduce", "field", "theory")
+
+
+def test_parts_in_processes_of_their_own(tmp_path: Path) -> None:
+    chosen = field.parts(1, ["iris", "wine"])
+    for part in chosen:
+        field.write_rows(tmp_path / f"field-{part.name}.json", made_up(part))
+    found = dict(field.rows_of_parts(chosen, folder=tmp_path, jobs=2))
+    assert {part: len(rows) for part, rows in found.items()} == dict.fromkeys(chosen, 10)
+
+
+def test_the_page_holds_shares_and_every_pair(tmp_path: Path) -> None:
+    rows = [row for part in field.parts(2, ["iris-forest", "wine"]) for row in made_up(part)]
+    field_page.write_page(tmp_path / "field.md", rows, machine="a machine")
+    text = (tmp_path / "field.md").read_text()
+    assert "| auto shared | 0.8 (50.0) | 0.4 (50.0) |" in text
+    assert "model shipped: 4 of 4 points (100.0%; asked for: 95%)" in text
+    assert text.index("## Named pairs") < text.index("### iris, forest") < text.index("### wine, forest")
+    assert "random splits 0 to 1" in text
+    assert asdict(rows[0])["experiment"] == "field"
+
+
+def test_the_iris_table_is_the_one_everybody_knows() -> None:
+    assert load("iris").X.tolist() == load_iris().data.tolist()
