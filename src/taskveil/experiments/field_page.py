@@ -97,7 +97,7 @@ def plot(rows: Sequence[FieldRow], path: Path) -> Path:
     groups = parted(rows)
     for ax, (design, shared) in zip(axes, OURS.items(), strict=True):
         for (group, mine), color in zip(groups.items(), ("#1f5fbf", "#d35400"), strict=False):
-            curves = [{p.epsilon: p.relative(design) for p in points} for points in _pairs(mine)]
+            curves = [{p.epsilon: p.relative(design) for p in points if design in p.losses} for points in _pairs(mine)]
             for curve in curves:
                 ax.plot(list(curve), list(curve.values()), color=color, alpha=0.3, linewidth=0.9)
             budgets = sorted({epsilon for curve in curves for epsilon in curve})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import simple_ways as referee
 import taskveil as tv
@@ -64,14 +64,15 @@ def test_an_attribute_that_never_varies_costs_no_budget() -> None:
 
 @pytest.mark.parametrize("method", ["prediction_laplace", "attribute_laplace"])
 def test_guarantee_release_and_audit(method: str, tmp_path: Path) -> None:
-    veil = tv.design(X[DESIGN], TASK, epsilon=1.5, y=Y[DESIGN], method=method)
+    task = tv.ModelTask(LinearRegression().fit(X, Y))  # quick to ask record by record
+    veil = tv.design(X[DESIGN], task, epsilon=1.5, y=Y[DESIGN], method=method)
     assert 1.49 < veil.guarantee.epsilon <= 1.5
     veil.save(tmp_path / "r")
-    named = {"encoder": TASK.predict} if method == "prediction_laplace" else {}
-    loaded = tv.Veil.load(tmp_path / "r", task=TASK, **named)
+    named = {"encoder": task.predict} if method == "prediction_laplace" else {}
+    loaded = tv.Veil.load(tmp_path / "r", task=task, **named)
     assert loaded.method == method
     assert (loaded.encode(X[TEST]) == veil.encode(X[TEST])).all()
-    assert tv.audit(veil, trials=4000).passed
+    assert tv.audit(veil, trials=2000, finalists=2, structural=False).passed
 
 
 def test_what_is_no_number_is_refused() -> None:
