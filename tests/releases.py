@@ -13,6 +13,7 @@ from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
+from taskveil.client.trees import TreeEncoder
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 
 NAMES = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
@@ -61,6 +62,50 @@ def tabled(encoder: LinearEncoder | HiddenEncoder) -> TabledEncoder:
     """The encoder behind tables, taking their levels as they are."""
     full = np.full(encoder.width, float(LEVELS))
     return TabledEncoder(tables=tables(encoder.width), encoder=replace(encoder, low=0 * full, high=full))
+
+
+def tree_shape(rng: np.random.Generator, leaves: int, *, even: bool) -> list[bool]:
+    """Whether each node of a tree is a split, in the order in which trees are written."""
+    if leaves == 1:
+        return [False]
+    left = leaves // 2 if even else min(leaves - 1, int(rng.geometric(0.6)))
+    return [True, *tree_shape(rng, left, even=even), *tree_shape(rng, leaves - left, even=even)]
+
+
+def trees(
+    sizes: tuple[int, ...] = (8, 1, 30, 5),
+    *,
+    width: int = 5,
+    latents: int = 3,
+    per_leaf: int = 1,
+    even: bool = True,
+    softmax: bool = False,
+) -> TreeEncoder:
+    """Trees of so many leaves each; the last attribute is in no tree, the first as wide as doubles go, the second has
+    neighbours for knots."""
+    rng = np.random.default_rng(width + 300)
+    split = np.concatenate([tree_shape(rng, size, even=even) for size in sizes])
+    knots = np.sort(rng.normal(size=(width, 12)), axis=1)
+    knots[0] = 0.29e308 * np.arange(-5, 7)
+    knots[1] = 1.0 + np.arange(12) * 2.0**-52
+    counts = np.array([12, 12, *rng.integers(1, 13, size=width - 3), 0])
+    attribute = np.where(split, rng.integers(0, width - 1, size=len(split)), -1).astype(np.int16)
+    looked = attribute[split]
+    low, high = knots[:, 0] - 0.5, knots[:, -1] + 0.5
+    low[0], high[0] = -1.7e308, 1.6e308  # the last knot lies beyond
+    return TreeEncoder(
+        low=low,
+        high=high,
+        knots=np.concatenate([row[:count] for row, count in zip(knots, counts, strict=True)]),
+        counts=counts,
+        attribute=attribute,
+        rank=rng.integers(0, counts[looked]).astype(np.int16),
+        values=rng.integers(-(2**31), 2**31, size=((~split).sum(), per_leaf)).astype(np.int32),
+        output=rng.integers(0, latents - per_leaf + 1, size=len(sizes)).astype(np.int16),
+        offset=rng.integers(-(2**32), 2**32, size=latents),
+        step=2.0 ** -np.arange(29, 29 + latents),
+        softmax=softmax,
+    )
 
 
 def overflowing() -> HiddenEncoder:
@@ -196,6 +241,16 @@ def devices() -> dict[str, Device]:
         "laplace_tabled": veil(tabled(linear()), laplace(box(3, 2.0**-30, 2**35), 9.0)),
         "codebook_tabled": veil(
             tabled(hidden(8, softmax=True)), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),))
+        ),
+        "laplace_trees_deep": veil(trees((300, 2, 150), width=12, even=False), laplace(box(3, 2.0**-20, 2**24), 9.0)),
+        "laplace_trees": veil(trees((64,) * 40, latents=1), laplace(box(1, 2.0**-12, 2**17), 6.0)),
+        "codebook_trees": veil(
+            trees((16,) * 30, width=8, per_leaf=3, softmax=True),
+            Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),)),
+        ),
+        "codebook_boosted": veil(
+            trees((6,) * 90, width=30, latents=4, softmax=True),
+            Codebook(region=box(4, 2.0**-20, 2**20), stages=(stage(64, 4, 3.0, 4), stage(30, 1, 2.0, 4, seed=3))),
         ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.

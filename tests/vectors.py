@@ -23,6 +23,7 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import TabledEncoder
 from taskveil.client.levels import LEVELS
 from taskveil.client.mechanisms import Laplace
+from taskveil.client.trees import TreeEncoder
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device
 
@@ -51,6 +52,11 @@ def records(device: Device, count: int) -> np.ndarray:
         rise = np.maximum(np.diff(encoder.tables.levels)[row, place], 1)
         nearly = np.nextafter(edges, rng.choice([-np.inf, np.inf], size=size))
         inside = np.where(which == 2, edges + length * ((rng.integers(0, rise) + 0.5) / rise), inside)
+    if isinstance(encoder, TreeEncoder):  # values at knots and next to them
+        starts = np.cumsum(encoder.counts) - encoder.counts
+        chosen = np.minimum(starts + rng.integers(0, np.maximum(encoder.counts, 1), size=size), len(encoder.knots) - 1)
+        edges = encoder.knots[chosen]
+        nearly = np.nextafter(edges, rng.choice([-np.inf, np.inf], size=size))
     return np.concatenate([hostile, np.where(which == 0, edges, np.where(which == 1, nearly, inside))])
 
 

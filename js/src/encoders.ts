@@ -1,5 +1,6 @@
 /** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
 import { powerOfTwo } from "./exact.js";
+import { type Trees, treeSums } from "./trees.js";
 
 export interface Layer {
   /** Row after row: outputs × inputs. */
@@ -20,6 +21,8 @@ export interface Encoder {
   low: Float64Array;
   high: Float64Array;
   hidden?: Layer & { shift: Float64Array; skip: Float64Array };
+  /** Instead of layers: then `output` is their offset alone. */
+  trees?: Trees;
   output: Layer;
   step: Float64Array;
   softmax: boolean;
@@ -30,7 +33,11 @@ export const LEVELS = 2 ** 20;
 export const MOST_KNOTS = 256;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
-  const { tables, low, high, hidden, output, step } = encoder;
+  const { tables, low, high, hidden, output, step, trees } = encoder;
+  if (trees) {
+    const sums = treeSums(trees, x, low, high, output.offset).map((v, i) => v * step[i]!);
+    return encoder.softmax ? softmax(sums) : sums;
+  }
   const q = levels(tables ? tableLevels(x, tables, low.length) : x, low, high);
   let latents: Float64Array;
   if (hidden) {

@@ -6,6 +6,7 @@ import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
+import { plant, reaches } from "./trees.js";
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
@@ -18,6 +19,7 @@ export class Parts {
 
   encoder(e: Json): Encoder {
     need(e.kind !== "named_encoder", "it runs a model that it does not contain, which only Python clients can bring");
+    if (e.kind === "tree_encoder") return this.treeEncoder(e);
     if (e.kind !== "tabled_encoder") return this.plainEncoder(e);
     fields(e, "tables encoder");
     const encoder = this.plainEncoder(e.encoder);
@@ -35,6 +37,26 @@ export class Parts {
       row.every((v, i) => v >= least && v <= most && (i % count === 0 || v >= row[i - 1]!));
     need(sound(knots, -far, far) && sound(levels, 0, LEVELS), "tables must not fall or leave their range");
     return { knots, levels };
+  }
+
+  private treeEncoder(e: Json): Encoder {
+    fields(e, "low high knots counts attribute rank values output offset step softmax");
+    const [width, latents, count] = [this.length(e.low), this.length(e.offset), this.length(e.attribute)];
+    const [leaves, perLeaf] = this.shape(e.values, 2) as [number, number];
+    const trees = plant({
+      knots: this.get(e.knots, "F64", this.length(e.knots)),
+      counts: this.get(e.counts, "I64", width),
+      attribute: this.get(e.attribute, "I16", count),
+      rank: this.get(e.rank, "I16", count - leaves),
+      values: this.get(e.values, "I32", leaves, perLeaf),
+      output: this.get(e.output, "I16", this.length(e.output)),
+      perLeaf,
+    });
+    const [low, high] = [this.get(e.low, "F64", width), this.get(e.high, "F64", width)];
+    const [offset, step] = [this.get(e.offset, "I64", latents), this.get(e.step, "F64", latents)];
+    exactSums("trees", [[reaches(trees, latents), new Float64Array(1).fill(1)]], offset);
+    need(low.every((v, i) => v <= high[i]!) && step.every(isStep) && typeof e.softmax === "boolean", "ranges and steps of trees");
+    return { low, high, trees, output: { weights: new Float64Array(0), offset }, step, softmax: e.softmax };
   }
 
   private plainEncoder(e: Json): Encoder {
@@ -190,6 +212,10 @@ export class Parts {
     const tensor = this.tensor(packed);
     need(tensor.dtype === dtype && tensor.shape.join() === shape.join(), `shape of ${tensor.name}`);
     return numbers(tensor);
+  }
+
+  private length(packed: Json): number {
+    return this.shape(packed, 1)[0]!;
   }
 
   private shape(packed: Json, dimensions: number): number[] {

@@ -30,6 +30,7 @@ from forged.tools import (
     whole,
     written,
 )
+from forged.trees import TREES
 from taskveil.client.mechanisms import Response
 from taskveil.client.reading import DEVICE_KINDS, canonical
 from taskveil.release.manifest import manifest_of
@@ -319,13 +320,15 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
+    manifest, weights = manifest_of(*packed(DEVICES["codebook_trees"]))
+    yield "trees in a release of the second schema", written({**manifest, "schema": 2}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    found = [(why, changed(name, change)) for why, name, change in CHANGED]
+    found = [(why, changed(name, change)) for why, name, change in [*CHANGED, *TREES]]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
         ("a hidden layer of 2^28 units and no attributes", changed("laplace_sign_hidden", empty_layer(2**28))),

@@ -37,6 +37,7 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Respo
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
+from taskveil.client.trees import TreeEncoder
 from taskveil.client.verifying import verify
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
@@ -58,6 +59,7 @@ ENCODERS: Kinds = {
     "hidden_encoder": HiddenEncoder,
     "tabled_encoder": TabledEncoder,
     "named_encoder": NamedEncoder,
+    "tree_encoder": TreeEncoder,
 }
 MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
 DEVICE_KINDS: Kinds = {
