@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+import hand_made_networks as networks
 import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
@@ -252,6 +253,14 @@ def devices() -> dict[str, Device]:
             trees((6,) * 90, width=30, latents=4, softmax=True),
             Codebook(region=box(4, 2.0**-20, 2**20), stages=(stage(64, 4, 3.0, 4), stage(30, 1, 2.0, 4, seed=3))),
         ),
+        "layers_dense": veil(networks.dense_network(), laplace(box(3), 6.0)),
+        "layers_pictures": veil(
+            networks.picture_network(), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),))
+        ),
+        "layers_side_by_side": veil(
+            networks.networks_side_by_side(), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(64, 4, 4.0),))
+        ),
+        "layers_overflow": veil(networks.overflowing_network(), laplace(box(3), 6.0)),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),

@@ -1,6 +1,7 @@
 /** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
 import { powerOfTwo } from "./exact.js";
 import { type Trees, treeSums } from "./trees.js";
+import { type NetworkLayer, run } from "./networks.js";
 
 export interface Layer {
   /** Row after row: outputs × inputs. */
@@ -15,7 +16,7 @@ export interface Tables {
   levels: Float64Array;
 }
 
-export interface Encoder {
+export interface PlainEncoder {
   /** What it gets for values are the levels of these tables, if there are any. */
   tables?: Tables;
   low: Float64Array;
@@ -28,11 +29,23 @@ export interface Encoder {
   softmax: boolean;
 }
 
+export interface LayeredEncoder {
+  low: Float64Array;
+  high: Float64Array;
+  layers: NetworkLayer[];
+  step: Float64Array;
+  start: Float64Array;
+  softmax: boolean;
+}
+
+export type Encoder = PlainEncoder | LayeredEncoder;
+
 export const LEVELS = 2 ** 20;
 /** Of one attribute's table. */
 export const MOST_KNOTS = 256;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
+  if ("layers" in encoder) return throughLayers(encoder, x);
   const { tables, low, high, hidden, output, step, trees } = encoder;
   if (trees) {
     const sums = treeSums(trees, x, low, high, output.offset).map((v, i) => v * step[i]!);
@@ -48,6 +61,12 @@ export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
     latents = affine(q, output).map((v, i) => v * step[i]!);
   }
   return encoder.softmax ? softmax(latents) : latents;
+}
+
+function throughLayers({ low, high, layers, step, start, softmax: shares }: LayeredEncoder, x: ArrayLike<number>): Float64Array {
+  const q = levels(x, low, high).map((v) => (Number.isNaN(v) ? LEVELS / 2 : v)); // ranges that a double cannot divide by or hold
+  const latents = run(layers, q).map((v, i) => v * step[i]! + start[i]!);
+  return shares ? softmax(latents) : latents;
 }
 
 /** Whole numbers 0 … 2^20: where each value lies between low and high; outside is clipped, NaN is the middle. */

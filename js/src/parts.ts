@@ -1,10 +1,11 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import type { Json } from "./canonical.js";
-import { type Encoder, LEVELS, MOST_KNOTS, type Tables } from "./encoders.js";
+import { type Encoder, type LayeredEncoder, LEVELS, MOST_KNOTS, type PlainEncoder, type Tables } from "./encoders.js";
 import { bitLength, isStep, powerOfTwo } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
+import { across, down, measures, MOST_LAYERS, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, type NetworkLayer, type Window } from "./networks.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
 import { plant, reaches } from "./trees.js";
 
@@ -20,6 +21,7 @@ export class Parts {
   encoder(e: Json): Encoder {
     need(e.kind !== "named_encoder", "it runs a model that it does not contain, which only Python clients can bring");
     if (e.kind === "tree_encoder") return this.treeEncoder(e);
+    if (e.kind === "layered_encoder") return this.layeredEncoder(e);
     if (e.kind !== "tabled_encoder") return this.plainEncoder(e);
     fields(e, "tables encoder");
     const encoder = this.plainEncoder(e.encoder);
@@ -59,7 +61,7 @@ export class Parts {
     return { low, high, trees, output: { weights: new Float64Array(0), offset }, step, softmax: e.softmax };
   }
 
-  private plainEncoder(e: Json): Encoder {
+  private plainEncoder(e: Json): PlainEncoder {
     const layered = e.kind === "hidden_encoder";
     if (layered) fields(e, "low high hidden_weights hidden_offset hidden_shift weights skip offset step softmax");
     else {
@@ -102,6 +104,51 @@ export class Parts {
       offset,
     );
     return { ...shared, hidden, output: { weights, offset }, softmax: e.softmax };
+  }
+
+  private layeredEncoder(e: Json): LayeredEncoder {
+    fields(e, "low high layers step start softmax");
+    need(Array.isArray(e.layers) && e.layers.length >= 1 && e.layers.length <= MOST_LAYERS, `1 to ${MOST_LAYERS} layers`);
+    const layers: NetworkLayer[] = e.layers.map((l: Json) => this.layer(l));
+    let [width, outputs, operations, largest] = [0, 0, 0, LEVELS];
+    for (const [place, layer] of layers.entries()) {
+      const found = measures(layer, largest);
+      need(place === 0 || found.inputs === outputs, "layers that do not fit together");
+      need(found.reach < EXACT, "a network's weights are too large for exact sums");
+      [outputs, largest, operations] = [found.outputs, found.largest, operations + found.operations];
+      width ||= found.inputs;
+    }
+    need(operations <= MOST_OPERATIONS && typeof e.softmax === "boolean", "a network of too many products");
+    const [step, start] = [this.get(e.step, "F64", outputs), this.get(e.start, "F64", outputs)];
+    const [least, most] = [powerOfTwo(-1000), powerOfTwo(900)];
+    need(step.every((v) => v >= least && v <= most) && start.every((v) => Math.abs(v) <= most), "steps of a network");
+    return { low: this.get(e.low, "F64", width), high: this.get(e.high, "F64", width), layers, step, start, softmax: e.softmax };
+  }
+
+  private layer(l: Json): NetworkLayer {
+    if (l.kind === "pooling_layer") {
+      fields(l, "window maximum shift");
+      need(typeof l.maximum === "boolean", "pooling layer");
+      return { window: window(l.window), maximum: l.maximum, shift: whole(l.shift, 0, l.maximum ? 0 : MOST_SHIFT, "shift") };
+    }
+    need(l.kind === "dense_layer" || l.kind === "convolution_layer", `layer ${l.kind}`);
+    const slides = l.kind === "convolution_layer";
+    fields(l, `${slides ? "window fill " : ""}weights offset shift top relu groups`);
+    const { dtype, shape } = this.tensor(l.weights);
+    need(["I8", "I16", "I32"].includes(dtype) && shape.length === (slides ? 4 : 2), "weights of a layer");
+    const [outputs, inputs] = shape as [number, number];
+    const groups = whole(l.groups, 1, MOST_NUMBERS, "groups of a layer");
+    need(shape.reduce((all, n) => all * n, 1) <= MOST_NUMBERS && inputs * groups <= MOST_NUMBERS, "weights of a layer");
+    need(outputs % groups === 0 && typeof l.relu === "boolean", "groups of a layer");
+    const seen = slides ? window(l.window) : undefined;
+    const fill = seen ? this.get(l.fill, "I64", seen.channels) : new Float64Array(0);
+    need(!seen || shape.slice(1).join() === [seen.channels / groups, seen.rows, seen.columns].join(), "weights of a convolution");
+    need(!seen || outputs * down(seen) * across(seen) <= MOST_NUMBERS, "outputs of a convolution");
+    const [offset, shift] = [this.get(l.offset, "I64", outputs), this.get(l.shift, "I64", outputs)];
+    need(shift.every((s) => s >= 0 && s <= MOST_SHIFT) && fill.every((v) => Math.abs(v) <= LEVELS), "shifts of a layer");
+    const top = whole(l.top, 1, EXACT - 1, "top of a layer");
+    const weights = this.get(l.weights, dtype, ...shape);
+    return { ...(seen && { window: seen }), fill, weights, offset, shift, top, relu: l.relu, groups };
   }
 
   mechanism(m: Json): Mechanism {
@@ -230,6 +277,22 @@ export class Parts {
     need(tensor, "a tensor that is not there");
     return tensor;
   }
+}
+
+const WINDOW = "channels height width rows columns row_stride column_stride row_padding column_padding";
+
+function window(packed: Json): Window {
+  need(packed.kind === "window", "window");
+  fields(packed, WINDOW);
+  const sizes = WINDOW.split(" ").map((name) => {
+    return [name, whole(packed[name], name.endsWith("padding") ? 0 : 1, MOST_NUMBERS, "sizes of a window")];
+  });
+  const w: Window = Object.fromEntries(sizes);
+  const [tall, wide] = [w.height + 2 * w.row_padding, w.width + 2 * w.column_padding];
+  need(w.row_padding < w.rows && w.column_padding < w.columns && w.rows <= tall && w.columns <= wide, "window");
+  const laidOut = w.channels * Math.max(tall * wide, w.rows * w.columns * down(w) * across(w));
+  need(laidOut <= MOST_NUMBERS, "a layer that lays out too many numbers");
+  return w;
 }
 
 function fields(part: Json, names: string): void {

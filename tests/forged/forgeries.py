@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from forged import networks
 from forged.tools import (
     DEVICES,
     Arrays,
@@ -328,7 +329,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    found = [(why, changed(name, change)) for why, name, change in [*CHANGED, *TREES]]
+    found = [(why, changed(name, change)) for why, name, change in [*CHANGED, *TREES, *networks.CHANGED]]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
         ("a hidden layer of 2^28 units and no attributes", changed("laplace_sign_hidden", empty_layer(2**28))),

@@ -19,6 +19,7 @@ from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
 from taskveil.client.layers import affine, check_layer, on_levels, portable_softmax, to_integers
 from taskveil.client.levels import LEVELS, MonotoneTables, levels
 from taskveil.client.named import NamedEncoder
+from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import DataError
 
@@ -219,4 +220,4 @@ class TabledEncoder:
         return self.encoder(self.tables(X))
 
 
-Encoder = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | NamedEncoder
+Encoder = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder | NamedEncoder

@@ -36,9 +36,11 @@ from taskveil.client.levels import MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.named import NamedEncoder
+from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.client.verifying import verify
+from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
 SCHEMA = 3
@@ -60,12 +62,17 @@ ENCODERS: Kinds = {
     "tabled_encoder": TabledEncoder,
     "named_encoder": NamedEncoder,
     "tree_encoder": TreeEncoder,
+    "layered_encoder": LayeredEncoder,
 }
 MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
 DEVICE_KINDS: Kinds = {
     **ENCODERS,
     **MECHANISMS,
     "monotone_tables": MonotoneTables,
+    "dense_layer": DenseLayer,
+    "convolution_layer": ConvolutionLayer,
+    "pooling_layer": PoolingLayer,
+    "window": Window,
     "stage": Stage,
     "response": Response,
     "lattice": Lattice,
@@ -106,13 +113,14 @@ _STORED: dict[str, np.dtype[Any]] = {
     "I8": np.dtype("i1"),
 }
 # How the parts' modules write the types of their fields (annotations are text there).
-_DECLARED = {
+_DECLARED: dict[str, Any] = {
     "Floats": np.float64,
     "Integers": np.int64,
     "Integers32": np.int32,
     "Integers16": np.int16,
     "Integers8": np.int8,
     "Signs": np.int8,
+    "Weights": (np.int8, np.int16, np.int32),
 }
 
 
@@ -272,7 +280,8 @@ def _fits(value: Any, declared: str) -> bool:
     if declared == "float":
         return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**53)
     if declared in _DECLARED:
-        return isinstance(value, np.ndarray) and value.dtype == _DECLARED[declared]
+        kinds = _DECLARED[declared]
+        return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
     # Another part, or a tuple of them: those were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 
