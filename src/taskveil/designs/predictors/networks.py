@@ -1,0 +1,225 @@
+"""A network of the user's architecture, trained anew: cross-fitted copies, which devices run side by side.
+
+One copy per fold, with fresh weights, learns from the other folds. What it says of its own fold is what a device would
+say of a stranger. The mean of their outputs is better than any of them; where a device cannot carry them all, it gets
+one more, trained on everybody.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.networks import LayeredEncoder
+from taskveil.designs.learned.batches import Records
+from taskveil.designs.predictors.layer_models import as_layers
+from taskveil.designs.predictors.own import steepness
+from taskveil.designs.predictors.predictor import Predictor
+from taskveil.designs.predictors.whole_layers import Layers, averaged
+from taskveil.designs.threads import one_thread
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks.models.modules import rows_of
+
+STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
+LOOKS = 2  # at the held-out volunteers in an epoch, at least every …
+_SELDOM = 50  # … steps
+_EARLIEST = 300  # steps before learning may end
+_PATIENCE = 1.5  # times the steps of the best look
+_AT_ONCE = 2**11  # records asked about together
+_REST = 2**14  # bytes that a release holds beside its network
+
+
+@one_thread()
+def fit_network(
+    module: nn.Module,
+    X: Floats,
+    truth: Floats,
+    *,
+    cost: LinearInTruth,
+    fold: Integers,
+    low: Floats,
+    high: Floats,
+    seed: int,
+    device: str = "cpu",
+    client_bytes: int = 1 << 19,
+) -> Predictor:
+    """What networks of the module's architecture, trained anew to least `cost`, know of the truth.
+
+    TaskError where the architecture is not made of layers that devices run, or has weights that cannot be made anew.
+
+    Args:
+        module: the architecture, from records (B, n) to values or logits (B, S); its weights are not used.
+        X: the volunteers' records (N, n).
+        truth: what is to be predicted of them (N, S).
+        cost: the loss that decides what a good prediction is.
+        fold: the part of every volunteer (N,), from 0: copies are judged on the part that they did not see.
+        low, high: the ranges of the attributes (n,).
+        seed: of first weights and batches.
+        device: where torch computes.
+        client_bytes: what a release's client folder may hold.
+    """
+    found = as_layers(module, X.shape[1])
+    if found is None or not _can_start_anew(module):
+        raise TaskError(
+            "the network cannot be trained anew for devices: it must be made of linear, convolution, ReLU, pooling, "
+            "flatten, dropout and batch normalisation layers only."
+        )
+    learning = _Learning(module, X, truth, found.sees_pictures, cost, seed, device)
+    parts = [np.flatnonzero(fold == part) for part in range(int(fold.max()) + 1)]
+    copies, held_out, steps = learning.cross_fit(parts)
+    slope = steepness(held_out, truth, cost)
+    middle = np.zeros(truth.shape[1]) if cost.logits else held_out.mean(axis=0)
+    calibrated = middle + slope * (held_out - middle)
+
+    def encoder(layers: Layers) -> LayeredEncoder:
+        start = slope * learning.shift + (1 - slope) * middle
+        return layers.encoder(low, high, X, slope=slope * learning.spread, offset=start, softmax=bool(cost.logits))
+
+    side_by_side = averaged([learning.as_layers(each) for each in copies])
+    made = None if side_by_side is None else encoder(side_by_side)
+    if made is None or size_of(made) + _REST > client_bytes:
+        made = encoder(learning.as_layers(learning.fit(steps)))
+    return Predictor(name="network", encoder=made, held_out=cost.answers(calibrated))
+
+
+def size_of(encoder: LayeredEncoder) -> int:
+    """Bytes of the numbers of an encoder, as a release stores them."""
+    parts = (encoder, *encoder.layers)
+    arrays = [getattr(part, field.name) for part in parts for field in fields(part)]
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+def _can_start_anew(module: nn.Module) -> bool:
+    """Whether whatever holds weights knows how to draw them again."""
+    return all(
+        hasattr(part, "reset_parameters")
+        for part in module.modules()
+        if next(part.parameters(recurse=False), None) is not None
+    ) and any(True for _ in module.parameters())
+
+
+class _Scaled(nn.Module):
+    """The architecture behind a scaler, with weights of its own."""
+
+    center: Tensor
+    slope: Tensor
+
+    def __init__(self, module: nn.Module, center: Tensor, slope: Tensor) -> None:
+        super().__init__()
+        self.module = copy.deepcopy(module).float().requires_grad_(True)
+        for part in self.module.modules():
+            if callable(draw := getattr(part, "reset_parameters", None)):
+                draw()
+        self.register_buffer("center", center)
+        self.register_buffer("slope", slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rows_of(self.module((x - self.center) * self.slope))
+
+
+class _Learning:
+    """The volunteers as networks see them, and how networks learn from them. Outputs are learned in the unit that
+    `spread` and `shift` (S,) translate to the truth's."""
+
+    def __init__(
+        self, module: nn.Module, X: Floats, truth: Floats, pictures: bool, cost: LinearInTruth, seed: int, device: str
+    ) -> None:
+        self.cost, self.module, self.seed, self.device = cost, module, seed, device
+        self.records = Records.of(X, device)
+        goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
+        shift, spread = cost.standard(goal)
+        self.goal, self.truth = (goal - shift) / spread, truth
+        self.shift, self.spread = (np.asarray(v.double().cpu()) for v in (shift, spread))
+        # All points of pictures are scaled alike, and black stays black: the edges are padded with it.
+        size = np.full(X.shape[1], math.sqrt(float((X**2).mean()))) if pictures else X.std(axis=0)
+        center = np.zeros(X.shape[1]) if pictures else X.mean(axis=0)
+        slope = 1.0 / np.where(size > 0, size, 1.0)
+        self._scaler = [torch.as_tensor(v, dtype=torch.float32, device=device) for v in (center, slope)]
+
+    def as_layers(self, network: nn.Module) -> Layers:
+        """A trained network, scaler and all."""
+        layers = as_layers(network, self.records.width)
+        if layers is None:
+            raise TaskError("the network computes something else than its layers.")
+        return layers
+
+    def cross_fit(self, parts: list[Integers]) -> tuple[list[nn.Module], Floats, int]:
+        """One network per part that did not see it, their outputs (N, S) for these parts, and the steps they took: all
+        as many, those of least pooled held-out loss after calibration."""
+        everyone = np.arange(len(self.records))
+        runs = [self._run(np.setdiff1d(everyone, part), self.seed + place) for place, part in enumerate(parts)]
+        seen = len(everyone) - min(len(part) for part in parts)
+        every = max(1, min(_SELDOM, math.ceil(seen / BATCH / LOOKS)))
+        best, best_step, chosen, held = math.inf, 0, [], np.zeros(self.truth.shape)
+        for step in range(every, STEPS + 1, every):
+            networks = [_after(run, every) for run in runs]
+            outputs = np.zeros(self.truth.shape)
+            for network, part in zip(networks, parts, strict=True):
+                outputs[part] = self._outputs(network, part)
+            slope = steepness(outputs, self.truth, self.cost)
+            middle = 0.0 if self.cost.logits else outputs.mean(axis=0)
+            value = float(self.cost.losses(middle + slope * (outputs - middle), self.truth).mean())
+            if value < best:
+                best, best_step, held = value, step, outputs
+                chosen = [copy.deepcopy(network) for network in networks]
+            if step > max(_EARLIEST, _PATIENCE * best_step):
+                break
+        return chosen, held, best_step
+
+    def fit(self, steps: int) -> nn.Module:
+        """One network that learned from everybody, for so many steps."""
+        return _after(self._run(np.arange(len(self.records)), self.seed), steps)
+
+    def _run(self, rows: Integers, seed: int) -> Iterator[nn.Module]:
+        """Endless learning from some records: after every step the average of the latest networks."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = _Scaled(self.module, *self._scaler).to(self.device)
+        parameters = list(network.parameters())
+        groups = [{"params": [p], "weight_decay": DECAY if p.dim() > 1 else 0.0} for p in parameters]
+        optimizer = torch.optim.AdamW(groups, lr=RATE)
+        average, taken = copy.deepcopy(network).requires_grad_(False), 0
+        random = torch.Generator().manual_seed(seed)
+        mine = torch.as_tensor(rows)
+        while True:
+            # A last batch of one would leave batch normalisation without a spread.
+            for pick in torch.split(mine[torch.randperm(len(mine), generator=random)], BATCH):
+                if len(pick) == 1 and len(mine) > 1:
+                    continue
+                network.train()
+                losses = self.cost.tensor_losses(network(self.records[pick]), self.goal[pick.to(self.goal.device)])
+                optimizer.zero_grad(set_to_none=True)
+                losses.mean().backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                taken += 1
+                _average(average, network, 1 - min(AVERAGING, taken / (taken + 10)))
+                yield average
+
+    def _outputs(self, network: nn.Module, rows: Integers) -> Floats:
+        """(rows, S), in the truth's unit."""
+        network.eval()
+        with torch.no_grad():
+            parts = [network(self.records[part]) for part in torch.split(torch.as_tensor(rows), _AT_ONCE)]
+        return np.asarray(np.asarray(torch.cat(parts).double().cpu()) * self.spread + self.shift)
+
+
+@torch.no_grad()
+def _average(average: nn.Module, network: nn.Module, share: float) -> None:
+    """Move an average of networks, weights and statistics, by that share towards the latest."""
+    latest = network.state_dict()
+    for name, mean in average.state_dict().items():
+        mean.lerp_(latest[name], share) if mean.is_floating_point() else mean.copy_(latest[name])
+
+
+def _after(run: Iterator[nn.Module], steps: int) -> nn.Module:
+    for _ in range(steps - 1):
+        next(run)
+    return next(run)
