@@ -22,7 +22,7 @@ def designed(method: str) -> tv.Veil:
     return tv.design(volunteers, tv.LinearTask(np.diag([2.0, 2.0, 1.0, 0.0])), epsilon=2.0, method=method)
 
 
-def tabled(name: str) -> tv.Veil:
+def of_the_vectors(name: str) -> tv.Veil:
     device = releases.devices()[name]
     return releases.veil(device.encoder, device.mechanism)
 
@@ -69,8 +69,8 @@ SOUND = [
         for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing")
     ),
     *(
-        Exhibit(name=f"{name}, of the vectors", make=lambda name=name: tabled(name), epsilon=4.0, trials=40_000)
-        for name in ("laplace_tabled", "codebook_tabled")
+        Exhibit(name=f"{name}, of the vectors", make=lambda name=name: of_the_vectors(name), epsilon=4.0, trials=40_000)
+        for name in ("laplace_tabled", "codebook_tabled", "layers_pictures", "layers_side_by_side")
     ),
     Exhibit(name="more noise in small batches", make=lambda: leaks.quieter_in_large_batches, epsilon=1.0),
     Exhibit(name="a coarse grid throughout", make=lambda: leaks.coarse_throughout, epsilon=1.0),

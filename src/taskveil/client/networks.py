@@ -228,8 +228,8 @@ class LayeredEncoder:
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         rows = max(1, _AT_ONCE // max(layer.laid_out for layer in self.layers))
-        parts = [self._latents(X[first : first + rows]) for first in range(0, max(len(X), 1), rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        parts = [self._latents(X[first : first + rows]) for first in range(0, len(X), rows)]
+        return np.concatenate(parts) if parts else np.empty((0, self.latent_dim))
 
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def _latents(self, X: Floats) -> Floats:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.fx import Node
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from taskveil.arrays import Floats
 from taskveil.client.windows import Window
@@ -60,53 +60,51 @@ def _agrees(module: nn.Module, layers: Layers) -> bool:
 
 
 def _read(module: nn.Module, probe: Tensor) -> Layers:
-    """The layers of a traced module, or Foreign."""
-    graph = make_fx(module)(probe).graph
-    graph.eliminate_dead_code()
-    owner = graph.owning_module
-    known: dict[Node, Any] = {}  # every value on the probe
-    depends: set[Node] = set()
-    chain = Chain(width=probe.shape[1])
-    flow = next(iter(graph.nodes))
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            known[node] = probe
-            depends.add(node)
-            continue
-        if node.op == "get_attr":
-            known[node] = operator.attrgetter(str(node.target))(owner)
-            continue
-        args = torch.fx.map_arg(node.args, lambda given: known[given])
-        if node.op == "output":
-            if node.args[0] is not flow:
-                raise Foreign("an output that is not the end of the chain")
-            return chain.layers(rows_of(known[flow]).shape[1])
-        known[node] = node.target(*args, **torch.fx.map_arg(node.kwargs, lambda given: known[given]))
-        given = [each for each in node.all_input_nodes if each in depends]
+    """The layers of a module, or Foreign."""
+    trace = _Trace()
+    with torch.no_grad(), trace:
+        answer = module(probe)
+    chain, flow = Chain(width=probe.shape[1]), probe
+    depends = {id(probe)}
+    for step in trace.steps:
+        given = [each for each in tree_leaves((step.args, step.options)) if id(each) in depends]
         if not given:
             continue
-        if given != [flow]:
+        if len(given) > 1 or given[0] is not flow:
             raise Foreign("operations that are no chain")
-        step = _Step(node, args, known[flow], known[node])
-        depends.add(node)
-        flow = node
-        if node.target is operator.getitem:  # of an operation with several results the first is the one
-            if node.args[1] != 0:
-                raise Foreign("a second result")
-            continue
-        if node.target not in _OPERATIONS:
-            raise Foreign(str(node.target))
-        _OPERATIONS[node.target](chain, step)
-    raise Foreign("no output")
+        if step.target not in _OPERATIONS:
+            raise Foreign(str(step.target))
+        _OPERATIONS[step.target](chain, replace(step, given=flow))
+        flow = step.result
+        depends.add(id(flow))
+    if answer is not flow:
+        raise Foreign("an output that is not the end of the chain")
+    return chain.layers(rows_of(answer).shape[1])
 
 
+class _Trace(TorchDispatchMode):
+    """Remembers every operation that torch does inside, and all tensors of it: while they live, no other has their id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[_Step] = []
+
+    def __torch_dispatch__(self, target: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+        result = target(*args, **(kwargs or {}))
+        self.steps.append(_Step(target, args, kwargs or {}, result[0] if isinstance(result, tuple) else result))
+        return result
+
+
+@dataclass(frozen=True)
 class _Step:
-    """One operation on the probe: all it takes, what the records have become before it (`given`), and its result."""
+    """One operation on the probe, and its result, the first if there are several. `given` is what the records had
+    become before it."""
 
-    def __init__(self, node: Node, args: tuple[Any, ...], given: Any, result: Any) -> None:
-        self.target: Any = node.target
-        self.args, self.options = args, dict[str, Any](node.kwargs)
-        self.given, self.result = given, result
+    target: Any
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    result: Any
+    given: Any = None
 
     def arg(self, place: int, default: Any = None) -> Any:
         return self.args[place] if len(self.args) > place else default
@@ -222,10 +220,9 @@ def _batch_norm(chain: Chain, step: _Step) -> None:
 def _arithmetic(chain: Chain, step: _Step) -> None:
     """Sums and products with numbers that are the same for all records."""
     target, (first, second) = step.target, step.args[:2]
-    flows_first = isinstance(first, Tensor) and first is step.given
-    other = second if flows_first else first
+    flows_first = first is step.given
     shape = (PROBES, *step.given.shape[1:])
-    numbers = torch.broadcast_to(torch.as_tensor(other, dtype=torch.float64), shape)
+    numbers = torch.broadcast_to(torch.as_tensor(second if flows_first else first, dtype=torch.float64), shape)
     if step.result.shape != shape or not (numbers == numbers[:1]).all():
         raise Foreign("numbers that differ between records")
     number = _array(numbers[0].reshape(-1))
@@ -288,7 +285,7 @@ _OPERATIONS: dict[Any, Callable[[Chain, _Step], None]] = {
     aten.mean.dim: _over_positions(maximum=False),
     aten.amax.default: _over_positions(maximum=True),
     aten._adaptive_avg_pool2d.default: _adaptive,
-    **dict.fromkeys((aten.relu.default, aten.clamp_min.default, aten.clamp.default), _relu),
+    **dict.fromkeys((aten.relu.default, aten.relu_.default, aten.clamp_min.default, aten.clamp.default), _relu),
     **dict.fromkeys((aten.native_batch_norm.default, aten._native_batch_norm_legit_no_training.default), _batch_norm),
     **dict.fromkeys(_PRODUCTS | _QUOTIENTS | _SUMS | _DIFFERENCES, _arithmetic),
     **dict.fromkeys(_SHAPES, _same_numbers),

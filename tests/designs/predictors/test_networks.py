@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from taskveil.client.networks import LayeredEncoder
+from taskveil.designs.predictors import networks
+from taskveil.designs.predictors.networks import fit_network, size_of
+from taskveil.errors import TaskError
+from taskveil.tasks.costs import CrossEntropy, SquaredError
+
+FOLD = np.arange(400) % 4
+
+
+def strokes(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures of 6 × 6 with a stroke across, downwards or none, somewhere, under noise; and which."""
+    rng = np.random.default_rng(0)
+    pictures, kind, place = 0.3 * rng.random((count, 6, 6)), rng.integers(0, 3, count), rng.integers(0, 6, count)
+    for picture, which, line in zip(pictures, kind, place, strict=True):
+        if which:
+            picture[(line, slice(1, 5)) if which == 1 else (slice(1, 5), line)] += 0.5
+    return pictures.reshape(count, 36), np.eye(3)[kind]
+
+
+def architecture() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 6, 6)), nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(54, 3),
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "STEPS", 150)
+    monkeypatch.setattr(networks, "_SELDOM", 50)
+    monkeypatch.setattr(networks, "LOOKS", 0.1)
+
+
+def fitted(module: nn.Module, X: np.ndarray, truth: np.ndarray, **options: object) -> networks.Predictor:
+    given = {"cost": CrossEntropy(), "fold": FOLD[: len(X)], "seed": 0, "low": X.min(axis=0), "high": X.max(axis=0)}
+    return fit_network(module, X, truth, **(given | options))  # type: ignore[arg-type]
+
+
+def test_an_architecture_is_learned_anew_and_runs_in_whole_numbers() -> None:
+    X, truth = strokes()
+    module = architecture()
+    before = [p.detach().clone() for p in module.parameters()]
+    found = fitted(module, X[:300], truth[:300])
+    assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
+    cost = CrossEntropy()
+    held_out = -(truth[:300] * np.log(found.held_out)).sum(axis=1).mean()
+    strangers = found.encoder(X[300:])
+    assert strangers.sum(axis=1) == pytest.approx(1.0)
+    loss = -(truth[300:] * np.log(strangers)).sum(axis=1).mean()
+    constant = cost.least_scores(truth[:300].mean(axis=0)[None])[0]
+    assert held_out < 0.5 * constant
+    assert loss < 0.6 * constant
+    # Four copies side by side, which share the record.
+    assert isinstance(found.encoder, LayeredEncoder)
+    assert found.encoder.layers[0].outputs == 4 * 6 * 36  # type: ignore[union-attr]
+
+
+def test_a_seed_decides_everything() -> None:
+    X, truth = strokes(200)
+    first, again, other = (fitted(architecture(), X, truth, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.held_out, again.held_out)
+    assert np.array_equal(first.encoder(X), again.encoder(X))
+    assert not np.array_equal(first.held_out, other.held_out)
+
+
+def test_a_small_client_gets_one_network() -> None:
+    X, truth = strokes(200)
+    full = fitted(architecture(), X, truth)
+    assert isinstance(full.encoder, LayeredEncoder)
+    small = fitted(architecture(), X, truth, client_bytes=size_of(full.encoder) + networks._REST - 1)
+    assert isinstance(small.encoder, LayeredEncoder)
+    assert size_of(small.encoder) < size_of(full.encoder)
+    assert small.encoder.layers[0].outputs == 6 * 36
+    assert np.array_equal(small.held_out, full.held_out)
+
+
+def test_labels_without_a_cause_are_not_predicted() -> None:
+    """Held-out predictions of noise must not be better than the constant, and hardly worse after calibration."""
+    X, _ = strokes()
+    truth = np.eye(3)[np.random.default_rng(5).integers(0, 3, len(X))]
+    held_out = fitted(architecture(), X, truth).held_out
+    loss = -(truth * np.log(held_out)).sum(axis=1).mean()
+    assert np.log(3) - 0.02 < loss < np.log(3) + 0.05
+
+
+def test_values_are_learned_in_their_own_unit() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3)) * [1.0, 1000.0, 0.01] + [0.0, 5000.0, 0.0]
+    value = np.abs(X[:, 0]) + (X[:, 1] - 5000.0) / 1000.0
+    truth = np.column_stack([1e4 + 50 * value, 0.002 * value])
+    module = nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+    found = fitted(module, X, truth, cost=SquaredError())
+    explained = 1 - ((found.held_out - truth) ** 2).mean(axis=0) / truth.var(axis=0)
+    assert (explained > 0.8).all()
+    running = 1 - ((found.encoder(X) - truth) ** 2).mean(axis=0) / truth.var(axis=0)
+    assert (running > 0.8).all()
+
+
+class Own(nn.Module):
+    """Weights that nobody knows how to draw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.ones(36, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.matrix
+
+
+@pytest.mark.parametrize("module", [Own(), nn.Sequential(nn.Linear(36, 3), nn.Tanh())], ids=["own weights", "tanh"])
+def test_other_architectures_are_refused(module: nn.Module) -> None:
+    X, truth = strokes(50)
+    with pytest.raises(TaskError, match="trained anew"):
+        fitted(module, X, truth)
