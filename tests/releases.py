@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
 from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
@@ -188,21 +189,30 @@ def lattice_codebook(epsilon: float, **shape: int) -> LatticeCodebook:
     return LatticeCodebook(region=region, lattice=points, response=response)
 
 
+def sum_codebook(*sizes: int, epsilon: float, latents: int = 3, branches: int = 4, ties: bool = False) -> SumCodebook:
+    rng = np.random.default_rng(sum(sizes))
+    most = 12 if ties else 9000  # so few different codewords that many sums are the same
+    return SumCodebook(
+        region=box(latents, 2.0**-4 if ties else 2.0**-12, 40 if ties else 1 << 14),
+        codewords=rng.integers(-most, most + 1, size=(sum(sizes), latents)).astype(np.int16),
+        sizes=np.array(sizes),
+        branches=branches,
+        response=Response.calibrated(size=math.prod(sizes), favoured=1, epsilon=epsilon),
+    )
+
+
 def laplace(region: Region, epsilon: float) -> Laplace:
     return Laplace.calibrated(region=region, epsilon=epsilon)
 
 
-def veil(encoder: Encoder, mechanism: Laplace | Codebook | LatticeCodebook) -> tv.Veil:
+def veil(encoder: Encoder, mechanism: Mechanism) -> tv.Veil:
     """A veil whose decoder fits but was not designed."""
     n = encoder.width
     rng = np.random.default_rng(1)
     decoder: AffineDecoder | CodewordDecoder | LatticeDecoder
     if isinstance(mechanism, Laplace):
         decoder = AffineDecoder(weights=rng.normal(size=(n, mechanism.report_width)), offset=rng.normal(size=n))
-    elif isinstance(mechanism, Codebook):
-        sizes = np.array([s.response.size for s in mechanism.stages])
-        decoder = CodewordDecoder(codewords=rng.normal(size=(int(sizes.sum()), n)), sizes=sizes)
-    else:
+    elif isinstance(mechanism, LatticeCodebook):
         points = mechanism.lattice
         decoder = LatticeDecoder(
             lattice=points,
@@ -210,6 +220,9 @@ def veil(encoder: Encoder, mechanism: Laplace | Codebook | LatticeCodebook) -> t
             weights=rng.normal(size=(n, points.dim)),
             offset=rng.normal(size=n),
         )
+    else:
+        sizes = np.array(mechanism.layout.high) + 1
+        decoder = CodewordDecoder(codewords=rng.normal(size=(int(sizes.sum()), n)), sizes=sizes)
     return tv.Veil(
         encoder=encoder,
         mechanism=mechanism,
@@ -266,5 +279,9 @@ def devices() -> dict[str, Device]:
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),
         # Squared distances that add up to more than 2^53.
         "lattice_far": veil(linear(12, 12), lattice_codebook(9.0, latents=12, count=5, budget=6, reach=2**25 - 8)),
+        "sums": veil(linear(), sum_codebook(7, 20, 9, epsilon=6.0)),
+        "sums_ties": veil(linear(), sum_codebook(3, 40, 1, 40, epsilon=5.0, branches=16, ties=True)),
+        # More sums than a 64-bit integer holds.
+        "sums_many": veil(hidden(8, 12), sum_codebook(*[100] * 11, epsilon=55.0, latents=12, branches=8)),
     }
     return {name: made[name].device for name in made}

@@ -4,6 +4,7 @@ import { exactSum, fraction, logRatio, nextUp, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
 import { discreteLaplace } from "./noise.js";
 import { type Box, enforce, l1Diameter, type Region } from "./regions.js";
+import { nearestSum, numbersOf, placeOf, type Sums } from "./sums.js";
 
 export interface Response {
   size: bigint;
@@ -24,7 +25,8 @@ export interface Stage {
 export type Mechanism =
   | { kind: "laplace"; region: Region; scale: number }
   | { kind: "codebook"; region: Box; stages: Stage[] }
-  | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response };
+  | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
+  | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
@@ -43,6 +45,10 @@ export function randomise(mechanism: Mechanism, latents: Float64Array, source: S
       });
     case "lattice_codebook":
       return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
+    case "sum_codebook": {
+      const { sums, response } = mechanism;
+      return numbersOf(sums, respond(response, [placeOf(sums, nearestSum(sums, k))], source));
+    }
   }
 }
 
@@ -106,7 +112,7 @@ export function epsilonOf(mechanism: Mechanism): number {
     const [n, d] = fraction(mechanism.scale);
     return roundUp(l1Diameter(mechanism.region) * d, n);
   }
-  if (mechanism.kind === "lattice_codebook") return logRatio(mechanism.response.a, mechanism.response.b);
+  if (mechanism.kind !== "codebook") return logRatio(mechanism.response.a, mechanism.response.b);
   const losses = mechanism.stages.map(({ response }) => logRatio(response.a, response.b));
   return losses.length === 1 ? losses[0]! : nextUp(exactSum(losses));
 }

@@ -7,12 +7,19 @@ import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIO
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { across, down, measures, MOST_LAYERS, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, type NetworkLayer, type Window } from "./networks.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
+import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, MOST_PRODUCTS, type Sums, sums } from "./sums.js";
 import { plant, reaches } from "./trees.js";
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
 /** Each may take ten milliseconds to certify. */
 const MOST_STAGES = 64;
+/** The fields of every mechanism that draws code numbers. */
+const CODED = {
+  codebook: "region stages",
+  lattice_codebook: "region lattice response",
+  sum_codebook: "region codewords sizes branches response",
+};
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
 export class Parts {
@@ -158,8 +165,8 @@ export class Parts {
       need(scale >= 2 ** -10 && scale <= LARGEST, "noise scale");
       return { kind: m.kind, region: this.region(m.region), scale };
     }
-    need(m.kind === "codebook" || m.kind === "lattice_codebook", `mechanism ${m.kind}`);
-    fields(m, m.kind === "codebook" ? "region stages" : "region lattice response");
+    need(Object.hasOwn(CODED, m.kind), `mechanism ${m.kind}`);
+    fields(m, CODED[m.kind as keyof typeof CODED]);
     const region = this.region(m.region);
     need(region.kind === "box_region", "codebook region");
     if (m.kind === "codebook") {
@@ -168,8 +175,9 @@ export class Parts {
       exactScores(region, stages);
       return { kind: m.kind, region, stages };
     }
-    const points = this.lattice(m.lattice, region);
     const response = this.response(m.response);
+    if (m.kind === "sum_codebook") return { kind: m.kind, region, sums: this.sums(m, region, response), response };
+    const points = this.lattice(m.lattice, region);
     need(response.size === size(points) && response.favoured === 1, "lattice response");
     return { kind: m.kind, region, lattice: points, response };
   }
@@ -244,6 +252,20 @@ export class Parts {
     return points;
   }
 
+  private sums(m: Json, region: Box, response: Response): Sums {
+    const [stages] = this.shape(m.sizes, 1) as [number];
+    const sizes = this.get(m.sizes, "I64", stages);
+    need(stages <= MOST_STAGES && sizes.every((size) => size >= 1 && size <= MOST_CODEWORDS), "stages of a sum");
+    const [all, d] = [sizes.reduce((sum, size) => sum + size, 0), dim(region)];
+    const branches = whole(m.branches, 1, MOST_BRANCHES, "branches of a search");
+    need(all <= MOST_CODEWORDS && branches * all * d <= MOST_PRODUCTS, "a search among too many codewords");
+    const outputs = sizes.reduce((product, size) => product * BigInt(size), 1n);
+    need(response.size === outputs && response.favoured === 1, "response of a sum");
+    const made = sums(this.get(m.codewords, "I16", all, d), sizes, branches, d);
+    need(largestScore(made, farthest(region)) < EXACT, "scores of a sum");
+    return made;
+  }
+
   private response(r: Json): Response {
     need(r.kind === "response", "response");
     fields(r, "size favoured a b");
@@ -316,9 +338,12 @@ function exactSums(name: string, inputs: [weights: Float64Array, largest: Float6
   );
 }
 
+/** The largest magnitude of every latent. */
+const farthest = (region: Box): Float64Array => region.low.map((low, i) => Math.max(Math.abs(low), Math.abs(region.high[i]!)));
+
 /** The same for the scores of every stage, whatever the stages before it reported. */
 function exactScores(region: Box, stages: Stage[]): void {
-  let reach = region.low.map((low, i) => Math.max(Math.abs(low), Math.abs(region.high[i]!)));
+  let reach = farthest(region);
   for (const { vectors, offsets, shifts } of stages) {
     exactSums("scores", [[vectors, reach]], offsets);
     const d = reach.length;

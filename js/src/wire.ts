@@ -91,6 +91,7 @@ export function layoutOf(mechanism: Mechanism): Layout {
     return Array.from(region.center, (center) => between(BigInt(center) - far, BigInt(center) + far));
   }
   if (mechanism.kind === "codebook") return mechanism.stages.map((stage) => between(0n, stage.response.size - 1n));
+  if (mechanism.kind === "sum_codebook") return mechanism.sums.squares.map(({ length }) => between(0n, BigInt(length - 1)));
   const { size } = mechanism.response;
   return digits(size - 1n, size).map((top, i) => between(0n, i ? (1n << 62n) - 1n : top));
 }

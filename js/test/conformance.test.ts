@@ -23,7 +23,7 @@ function* vectors(name: string, width: number): Generator<Vector> {
 }
 
 test("every mechanism is there", () => {
-  const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_stages", "lattice"];
+  const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_stages", "lattice", "sums"];
   expect(devices()).toEqual(expect.arrayContaining(kinds));
 });
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, SumCodebook
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
 from taskveil.errors import FewRecordsWarning
 from taskveil.intervals import few_leaders, loss_interval
@@ -129,6 +129,8 @@ def expected_losses(
             points, linear
         ):
             return _lattice(codebook, points, latents, linear, X), True
+        case SumCodebook() as codebook, CodewordDecoder() as codewords, LinearTask() as linear:
+            return _sums(codebook, codewords, latents, linear, X), True
         case mechanism, _, _:
             draws = int(np.clip(REPORTS // len(X), 16, 256))
             total = np.zeros(len(X))
@@ -182,6 +184,17 @@ def _lattice(
     return response.extra * favoured_losses + response.base * float(response.size) * anywhere
 
 
+def _sums(mechanism: SumCodebook, decoder: CodewordDecoder, latents: Floats, task: LinearTask, X: Floats) -> Floats:
+    """The sum found is likelier than any other by (a − b)/T; over all sums alike, the terms are independent, so the
+    mean loss needs only mean and variance of every stage's codewords."""
+    told = mechanism.response.extra
+    favoured_losses = task.losses(decoder(mechanism.nearest(mechanism.region.enforce(latents))), X)
+    stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
+    middle = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+    spread = sum(float(task.predict(stage).var(axis=0).sum()) for stage in stages)
+    return told * favoured_losses + (1.0 - told) * (task.losses(middle[None, :], X) + spread)
+
+
 def _simulated(mechanism: Mechanism, latents: Floats, rng: np.random.Generator) -> Integers:
     """Reports (N, width) with the mechanism's probabilities, from ordinary random numbers: for judging designs, never
     for a person. A mechanism that is not known here makes real ones."""
@@ -208,6 +221,10 @@ def _simulated(mechanism: Mechanism, latents: Floats, rng: np.random.Generator) 
                     for row, true, share in zip(nearest, truthful, anywhere, strict=True)
                 ]
             )
+        case SumCodebook(response=response, sizes=sizes):
+            nearest_sum = mechanism.nearest(mechanism.region.enforce(latents))
+            truthful = rng.random((len(latents), 1)) < response.extra
+            return np.where(truthful, nearest_sum, rng.integers(sizes, size=nearest_sum.shape))
         case _:
             return mechanism(latents)
 

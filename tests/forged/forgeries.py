@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forged import networks
+from forged.sums import SUMS
 from forged.tools import (
     DEVICES,
     Arrays,
@@ -323,13 +324,16 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_trees"]))
     yield "trees in a release of the second schema", written({**manifest, "schema": 2}, weights)
+    manifest, weights = manifest_of(*packed(DEVICES["sums"]))
+    yield "a sum in a release of the second schema", written({**manifest, "schema": 2}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    found = [(why, changed(name, change)) for why, name, change in [*CHANGED, *TREES, *networks.CHANGED]]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS]
+    found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
         ("a hidden layer of 2^28 units and no attributes", changed("laplace_sign_hidden", empty_layer(2**28))),

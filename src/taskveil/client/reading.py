@@ -33,7 +33,7 @@ from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, TabledEncoder
 from taskveil.client.levels import MonotoneTables
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.named import NamedEncoder
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
@@ -64,7 +64,12 @@ ENCODERS: Kinds = {
     "tree_encoder": TreeEncoder,
     "layered_encoder": LayeredEncoder,
 }
-MECHANISMS: Kinds = {"laplace": Laplace, "codebook": Codebook, "lattice_codebook": LatticeCodebook}
+MECHANISMS: Kinds = {
+    "laplace": Laplace,
+    "codebook": Codebook,
+    "lattice_codebook": LatticeCodebook,
+    "sum_codebook": SumCodebook,
+}
 DEVICE_KINDS: Kinds = {
     **ENCODERS,
     **MECHANISMS,

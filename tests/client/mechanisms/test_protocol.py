@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 import releases
 from hostile import hostile_records
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, Lattice, LatticeCodebook, Mechanism, Stage
+from taskveil.client.mechanisms import Codebook, Laplace, Lattice, LatticeCodebook, Mechanism, Stage, SumCodebook
 from taskveil.client.regions import BoxRegion
 
 DEVICES = releases.devices()
@@ -45,7 +45,7 @@ def latents(device: Device, *shares: float) -> np.ndarray:
 
 
 def test_all_kinds_are_listed_here() -> None:
-    assert {type(DEVICES[name].mechanism) for name in LISTED} == {Laplace, Codebook, LatticeCodebook}
+    assert {type(DEVICES[name].mechanism) for name in LISTED} == {Laplace, Codebook, LatticeCodebook, SumCodebook}
     assert len(NOISY) >= 3
 
 
@@ -107,8 +107,8 @@ def test_a_likelihood_of_another_scale_is_noticed() -> None:
         assert not is_one(likelihood_ratios(device, replace(device.mechanism, scale=wrong * device.mechanism.scale)))
 
 
-@pytest.mark.parametrize("name", ["lattice_digits", "lattice_far"])
-def test_the_nearest_codeword_of_a_large_lattice_is_as_frequent_as_it_should(name: str) -> None:
+@pytest.mark.parametrize("name", ["lattice_digits", "lattice_far", "sums_many"])
+def test_the_nearest_of_very_many_codewords_is_as_frequent_as_it_should(name: str) -> None:
     """In 0.1 the likelihood of reports of several digits was always that of another codeword."""
     mechanism, latent = DEVICES[name].mechanism, latents(DEVICES[name], 0.3)
     said = mechanism.log_likelihood(mechanism(np.repeat(latent, 400, axis=0)), latent)[:, 0]
@@ -196,14 +196,24 @@ class Spendthrift(Lattice):
         return np.zeros((len(k), self.dim), dtype=np.int64)
 
 
+class Elsewhere(SumCodebook):
+    """Codes by numbers that no codeword has."""
+
+    def nearest(self, k: np.ndarray) -> np.ndarray:
+        return super().nearest(k) + self.sizes
+
+
 def broken() -> dict[str, Mechanism]:
     box, stage, lattice = releases.box(2), releases.stage(8, 3, 1.0, 2), releases.lattice(2, budget=3)
     arrays = {name: getattr(stage, name) for name in ("vectors", "offsets", "shifts", "response")}
     parts = {name: getattr(lattice, name) for name in ("levels", "lengths", "counts", "budget")}
+    sums = releases.sum_codebook(4, 5, epsilon=1.0, latents=2)
+    fields = ("region", "codewords", "sizes", "branches", "response")
     response = releases.Response.calibrated(size=lattice.size, favoured=1, epsilon=2.0)
     return {
         "laplace": Laplace(region=NarrowBox(step=box.step, low=box.low, high=box.high), scale=100.0),
         "codebook": Codebook(region=box, stages=(Echo(**arrays),)),
+        "sums": Elsewhere(**{name: getattr(sums, name) for name in fields}),
         "lattice": LatticeCodebook(region=box, lattice=Spendthrift(**parts), response=response),
     }
 

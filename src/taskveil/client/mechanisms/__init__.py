@@ -6,5 +6,6 @@ from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.mechanisms.lattice_codebook import LatticeCodebook
 from taskveil.client.mechanisms.protocol import Mechanism
 from taskveil.client.mechanisms.response import Response
+from taskveil.client.mechanisms.sum_codebook import SumCodebook
 
-__all__ = ["Codebook", "Laplace", "Lattice", "LatticeCodebook", "Mechanism", "Response", "Stage"]
+__all__ = ["Codebook", "Laplace", "Lattice", "LatticeCodebook", "Mechanism", "Response", "Stage", "SumCodebook"]

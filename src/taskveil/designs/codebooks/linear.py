@@ -17,6 +17,7 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.stages import StagedCode, fit_staged
+from taskveil.designs.codebooks.sums import SumCode, fit_sum
 from taskveil.designs.folds import people
 from taskveil.designs.limits import gaussian_distortion, water_level
 from taskveil.designs.moments import LinearProblem
@@ -27,7 +28,8 @@ LISTED = 1024
 """The most codewords a device is asked to store."""
 
 JUDGED = 2000  # records that choose between candidates
-FOLDS = 3
+PARTS = 3  # of them, each held out once
+BEHIND = 2.0  # standard errors behind the leader at which a candidate is given up
 REACH = 1.5  # times the largest latent seen is as far as a device goes
 
 
@@ -64,7 +66,7 @@ class ListedChoice:
     size: int
     favoured: int
     dim: int
-    smooth: bool = True
+    smoothing: float = 1.0
 
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
         """A code for latents (N, r), with more effort for the final one."""
@@ -74,7 +76,7 @@ class ListedChoice:
             size=self.size,
             favoured=self.favoured,
             dim=self.dim,
-            smooth=self.smooth,
+            smoothing=self.smoothing,
             epsilon=epsilon,
             rng=rng,
             **effort,
@@ -123,7 +125,29 @@ class StagedChoice:
         )
 
 
-Choice = ListedChoice | LatticeChoice | StagedChoice
+@dataclass(frozen=True, kw_only=True)
+class SumChoice:
+    """Sums of one codeword from each of `stages` lists, `size` codewords in each, in `dim` directions."""
+
+    stages: int
+    size: int
+    dim: int
+    smoothing: float
+
+    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> SumCode:
+        """A code for latents (N, r), with more effort for the final one."""
+        return fit_sum(
+            latents,
+            sizes=(self.size,) * self.stages,
+            dim=self.dim,
+            smoothing=self.smoothing,
+            epsilon=epsilon,
+            rng=rng,
+            **({"draws": 16_000} if final else {}),
+        )
+
+
+Choice = ListedChoice | LatticeChoice | StagedChoice | SumChoice
 
 
 @one_thread()
@@ -139,7 +163,7 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     chosen = options[0]
     if len(options) > 1:
         person = people(problem.X[order[:JUDGED]])
-        chosen = min(options, key=lambda option: _held_out_loss(option, latents[:JUDGED], person, epsilon, seed))
+        chosen = _best(options, latents[:JUDGED], person, epsilon, seed)
     code = chosen.fit(latents, epsilon, rng, final=True)
     back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
     mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
@@ -151,7 +175,7 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
 def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choice]:
     """What the plan leaves open."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
-        return [ListedChoice(size=2, favoured=1, dim=1, smooth=False)]
+        return [ListedChoice(size=2, favoured=1, dim=1, smoothing=0.0)]
     plan = Plan.of(variances, epsilon)
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
@@ -168,21 +192,35 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
             for factor in (1.0, 1.4, 2.0)
             for more in (-1.5, 0.0, 0.7)
         ]
-        stages = math.ceil(epsilon / 10.0) + 1
-        part = Plan.of(variances, epsilon / stages)
-        size = min(LISTED // stages, max(2, round(math.exp(part.nats))))
-        options.append(StagedChoice(stages=stages, size=size, dim=min(part.active, max(1, size - 1))))
+        for size in (32, 128):
+            stages = max(2, round(plan.nats / math.log(size)))
+            options += [
+                SumChoice(stages=stages, size=round(math.exp(plan.nats / stages)), dim=plan.active, smoothing=smoothing)
+                for smoothing in (0.3, 0.6, 1.0)
+            ]
     distinct = len(np.unique(latents.round(9), axis=0))
     if 1 < distinct <= min(LISTED, len(latents) // 4):  # categorical records: a codeword each
-        options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smooth=False))
+        options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smoothing=0.0))
     return list(dict.fromkeys(options))
 
 
-def _held_out_loss(option: Choice, latents: Floats, person: Integers, epsilon: float, seed: int) -> float:
-    """Cross-validated, all records of one `person` (N,) held out together."""
-    fold = person % FOLDS
-    losses = [
-        option.fit(latents[fold != f], epsilon, np.random.default_rng(seed)).losses(latents[fold == f]).mean()
-        for f in range(FOLDS)
-    ]
-    return float(np.mean(losses))
+def _best(options: list[Choice], latents: Floats, person: Integers, epsilon: float, seed: int) -> Choice:
+    """The least cross-validated loss, all records of one `person` (N,) held out together.
+
+    Whoever is clearly behind the leader after a part is not asked again.
+    """
+    part = person % PARTS
+    losses: dict[Choice, Floats] = {option: np.empty(0) for option in options}
+    for held in range(PARTS):
+        for option in losses:
+            code = option.fit(latents[part != held], epsilon, np.random.default_rng(seed))
+            losses[option] = np.append(losses[option], code.losses(latents[part == held]))
+        leader = min(losses.values(), key=np.mean)
+        losses = {option: found for option, found in losses.items() if not _clearly_above(found, leader)}
+    return min(losses, key=lambda option: float(losses[option].mean()))
+
+
+def _clearly_above(losses: Floats, others: Floats) -> bool:
+    """Whether losses are above others of the same records, both (N,), by more than `BEHIND` standard errors."""
+    gap = losses - others
+    return bool(gap.mean() > BEHIND * gap.std() / math.sqrt(len(gap)))

@@ -74,7 +74,7 @@ def fit_listed(
     favoured: int,
     dim: int,
     epsilon: float,
-    smooth: bool,
+    smoothing: float,
     rng: np.random.Generator,
     draws: int = 4000,
     starts: int = 1,
@@ -88,14 +88,16 @@ def fit_listed(
         favoured: m, how many of them a record favours.
         dim: the first so many latents are coded.
         epsilon: the budget of the report.
-        smooth: fit to draws from a smoothed density instead of the few records themselves.
+        smoothing: fit to draws from the density smoothed this much; 0: to the few records themselves.
         rng: picks starts and draws.
         draws: at least this many when smoothing.
         starts: random starts, fewer for large codes.
         rounds: alternations for each.
     """
     response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)
-    sample = smoothed(latents[:, :dim], max(draws, 24 * size), rng) if smooth else latents[:, :dim]
+    sample = latents[:, :dim]
+    if smoothing > 0.0:
+        sample = smoothed(sample, max(draws, 24 * size), rng, smoothing)
     distinct = np.unique(sample, axis=0)
     fits = []
     for _ in range(max(1, min(starts, 512 // size))):
@@ -106,13 +108,14 @@ def fit_listed(
     return min(fits, key=lambda code: float(code.losses(sample).mean())) if len(fits) > 1 else fits[0]
 
 
-def smoothed(latents: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """At least `count` draws from a Gaussian kernel estimate with Silverman's bandwidth, shrunk to keep the covariance.
+def smoothed(latents: Floats, count: int, rng: np.random.Generator, smoothing: float = 1.0) -> Floats:
+    """At least `count` draws from a Gaussian kernel estimate, shrunk to keep the covariance of the latents (N, r).
 
-    A few hundred volunteers cannot place hundreds of codewords; their smoothed density can.
+    A few hundred volunteers cannot place hundreds of codewords; their smoothed density can. The bandwidth is
+    `smoothing` times Silverman's, which is right for Gaussian records and too wide for those that lie in clusters.
     """
     records, dim = latents.shape
-    bandwidth = (4.0 / ((dim + 2) * records)) ** (1.0 / (dim + 4))
+    bandwidth = smoothing * (4.0 / ((dim + 2) * records)) ** (1.0 / (dim + 4))
     copies = np.tile(latents, (max(1, -(-count // records)), 1))
     jitter = bandwidth * latents.std(axis=0) * rng.standard_normal(copies.shape)
     return np.asarray((copies + jitter) / np.sqrt(1.0 + bandwidth**2))

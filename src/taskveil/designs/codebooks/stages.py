@@ -66,7 +66,7 @@ def fit_staged(
             favoured=favoured,
             dim=dim,
             epsilon=epsilon / stages,
-            smooth=True,
+            smoothing=1.0,
             rng=rng,
             draws=draws,
             starts=starts,

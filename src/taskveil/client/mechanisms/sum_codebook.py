@@ -1,0 +1,211 @@
+"""The codebook mechanism between lists and lattices: a codeword is a sum, one term from each of a few short lists.
+
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε = ln(a/b).
+
+**Why.** (1) The search ends with *one* code number a stage, whatever floats it was given: one of K₁·K₂·… sums, numbered
+by these digits, which is public. (2) `Response` over all of these sums, that one favoured, is ε-LDP in whole numbers.
+(3) The report is the digits of what it drew: all stages share one budget, because they are randomised together, once.
+How good the search is, and how many branches it follows, decides about the loss alone.
+
+Device arithmetic is in whole numbers: latents are rounded to the region's grid and scores are integer sums, so every
+client finds the same codeword.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from taskveil.arrays import Array, Bools, Floats, Integers, Integers16, own_arrays
+from taskveil.client.layers import EXACT
+from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.regions import BoxRegion
+from taskveil.errors import MechanismError
+from taskveil.wire import Layout
+
+MOST_STAGES = 64
+MOST_BRANCHES = 16
+MOST_CODEWORDS = 2**14
+"""In all stages together."""
+MOST_PRODUCTS = 2**26
+"""Of branches, codewords and latents: no release, forged or not, makes a report slow."""
+
+_SCORES = 2**18  # held at a time: they stay in the processor's cache
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumCodebook:
+    """ε-LDP for every input: reports the digits of a sum near the latent, or of any other.
+
+    Shapes: codewords (K₁ + K₂ + …, d) in grid steps, one stage after the other; sizes (stages,). `branches` sums are
+    followed from stage to stage.
+    """
+
+    region: BoxRegion
+    codewords: Integers16
+    sizes: Integers
+    branches: int
+    response: Response
+
+    delta: ClassVar[float] = 0.0
+    enforced_by: ClassVar[str] = CODED
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        if self.sizes.ndim != 1 or self.sizes.dtype != np.int64 or not 1 <= len(self.sizes) <= MOST_STAGES:
+            raise MechanismError(f"a sum of codebooks has 1 to {MOST_STAGES} stages, and their sizes in one row.")
+        if self.sizes.min() < 1 or self.sizes.max() > MOST_CODEWORDS or self.sizes.sum() > MOST_CODEWORDS:
+            raise MechanismError(f"a stage has 1 codeword or more, all of them together at most {MOST_CODEWORDS}.")
+        if self.codewords.shape != (self.sizes.sum(), self.region.dim) or self.codewords.dtype != np.int16:
+            raise MechanismError("the codewords of all stages are one row each for the region's latents, in 16 bits.")
+        if not 1 <= self.branches <= MOST_BRANCHES or self.branches * self.codewords.size > MOST_PRODUCTS:
+            raise MechanismError(f"a search follows 1 to {MOST_BRANCHES} branches, fewer among very many codewords.")
+        if math.prod(self.sizes.tolist()) != self.response.size or self.response.favoured != 1:
+            raise MechanismError("the response must favour one of all sums of the stages' codewords.")
+        reach = np.maximum(np.abs(self.region.low), np.abs(self.region.high)).astype(np.float64)
+        score = 0.0
+        for stage in self.stages:
+            score += float((2.0 * np.abs(stage) @ reach + (stage**2).sum(axis=1)).max())
+            reach = reach + np.abs(stage).max(axis=0)
+        if score >= EXACT:
+            raise MechanismError("scores are too large to be exact; use a coarser grid.")
+
+    @cached_property
+    def stages(self) -> tuple[Floats, ...]:
+        """The codewords of every stage (K, d): whole numbers in doubles."""
+        return tuple(np.split(self.codewords.astype(np.float64), np.cumsum(self.sizes)[:-1]))
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """The one over all sums."""
+        return (self.response,)
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss between any two inputs, rounded up."""
+        return self.response.epsilon
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """ln(a/b) in sixty digits."""
+        return self.response.exact_epsilon
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents are coded."""
+        return self.region.dim
+
+    @property
+    def report_width(self) -> int:
+        """One code number a stage."""
+        return len(self.sizes)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Code numbers from 0 to a stage's size − 1."""
+        return Layout(low=(0,) * len(self.sizes), high=tuple(size - 1 for size in self.sizes.tolist()))
+
+    def bound(self, latents: Floats) -> Floats:
+        """Any floats (N, d) → what is coded: inside the region, on the grid."""
+        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
+
+    def nearest(self, k: Integers) -> Integers:
+        """Latents on the grid (N, d) → the code numbers (N, stages) of a sum near each."""
+        return nearest_sums(k.astype(np.float64), self.stages, self.branches)
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, stages)."""
+        numbers = self.nearest(self.region.enforce(latents)).tolist()
+        drawn = [self._digits(self.response.respond([self._place(row)])) for row in numbers]
+        return np.array(drawn, dtype=np.int64).reshape(-1, len(self.sizes))
+
+    def _place(self, numbers: list[int]) -> int:
+        """The number of a sum among all, its code numbers being the digits, the first stage's the highest."""
+        place = 0
+        for number, size in zip(numbers, self.sizes.tolist(), strict=True):
+            place = place * size + number
+        return place
+
+    def _digits(self, place: int) -> list[int]:
+        """The code numbers of the sum of that number."""
+        digits = []
+        for size in reversed(self.sizes.tolist()):
+            place, digit = divmod(place, size)
+            digits.append(digit)
+        return digits[::-1]
+
+    def values(self, reports: Integers) -> Array:
+        """Code numbers stand for themselves."""
+        return reports
+
+    def possible(self, reports: Integers) -> Bools:
+        """(N,): code numbers that exist."""
+        return self.layout.holds(reports)
+
+    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
+        """(N, M): ln(a/T) where the report is the sum found for the latent, else ln(b/T)."""
+        nearest = self.nearest(self.region.enforce(latents))
+        is_nearest = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
+        return np.where(is_nearest, self.response.log_favoured, self.response.log_other)
+
+    def contrast(self, latents: Floats) -> Floats:
+        """The bounded latents: what lies far apart is coded by different sums."""
+        return self.bound(latents)
+
+    def fault(self, k: Integers) -> str | None:
+        """A latent that is coded by no sum."""
+        return None if self.layout.holds(self.nearest(k)).all() else "A latent is coded by no sum of codewords."
+
+
+def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integers:
+    """Points (N, d) → the code numbers (N, stages) of a sum of one codeword (d,) of every stage (K, d), near to each.
+
+    From stage to stage the `branches` sums of highest score are kept, 2 z·s − |s|² for the sum s; ties go to the
+    earlier branch, then to the lower number. Every record takes the same steps. Whole numbers in doubles give the same
+    result on every machine; designs may also pass single precision.
+    """
+    found = np.empty((len(points), len(stages)), dtype=np.int64)
+    squares = [(stage**2).sum(axis=1) for stage in stages]
+    rows = max(1, _SCORES // (branches * max(len(stage) for stage in stages)))
+    for start in range(0, len(points), rows):
+        left = points[start : start + rows, None, :]  # what every branch leaves over
+        count, _, dim = left.shape
+        scores = np.zeros((count, 1), dtype=points.dtype)
+        numbers = np.zeros((count, 1, 0), dtype=np.int64)
+        for place, (stage, square) in enumerate(zip(stages, squares, strict=True), start=1):
+            extended = (left.reshape(-1, dim) @ (2 * stage.T) - square).reshape(count, -1, len(stage))
+            extended += scores[:, :, None]
+            kept = min(branches, scores.shape[1] * len(stage)) if place < len(stages) else 1
+            branch, number, scores = _highest(extended, kept)
+            before = np.take_along_axis(numbers, branch[:, :, None], axis=1)
+            numbers = np.concatenate([before, number[:, :, None]], axis=2)
+            if place < len(stages):
+                left = np.take_along_axis(left, branch[:, :, None], axis=1) - stage[number]
+        found[start : start + rows] = numbers[:, 0]
+    return found
+
+
+def _highest(scores: Array, count: int) -> tuple[Integers, Integers, Array]:
+    """Branch, number and score (N, count) of the highest of scores (N, branches, K), which are crossed out on the way."""
+    rows = np.arange(len(scores))
+    leader = scores.argmax(axis=2)
+    height = np.take_along_axis(scores, leader[:, :, None], axis=2)[:, :, 0]
+    branch, number = (np.empty((len(scores), count), dtype=np.int64) for _ in range(2))
+    highest = np.empty((len(scores), count), dtype=scores.dtype)
+    for place in range(count):
+        branch[:, place] = chosen = height.argmax(axis=1)
+        number[:, place], highest[:, place] = leader[rows, chosen], height[rows, chosen]
+        if place + 1 < count:
+            scores[rows, chosen, number[:, place]] = -np.inf  # taken: below anything a score can be
+            again = scores[rows, chosen]
+            leader[rows, chosen] = again.argmax(axis=1)
+            height[rows, chosen] = again[rows, leader[rows, chosen]]
+    return branch, number, highest
