@@ -70,7 +70,7 @@ def test_pooling_is_torchs(window: Window, seed: int, shift: int) -> None:
 )  # fmt: skip
 def test_windows_that_do_not_fit_are_refused(wrong: dict[str, int]) -> None:
     Window(**SIZES)
-    with pytest.raises(DataError, match="window|numbers"):
+    with pytest.raises(DataError, match=r"window|numbers"):
         Window(**(SIZES | wrong))
 
 

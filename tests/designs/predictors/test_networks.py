@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.predictors import networks
-from taskveil.designs.predictors.networks import fit_network, size_of
+from taskveil.designs.predictors.networks import fit_architecture
+from taskveil.designs.predictors.predictor import REST, Evidence
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
@@ -40,7 +41,8 @@ def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fitted(module: nn.Module, X: np.ndarray, truth: np.ndarray, **options: object) -> networks.Predictor:
     given = {"cost": CrossEntropy(), "fold": FOLD[: len(X)], "seed": 0, "low": X.min(axis=0), "high": X.max(axis=0)}
-    return fit_network(module, X, truth, **(given | options))  # type: ignore[arg-type]
+    evidence = Evidence(X=X, truth=truth, **({"most_bytes": 2**19} | given | options))  # type: ignore[arg-type]
+    return fit_architecture(module, evidence)
 
 
 def test_an_architecture_is_learned_anew_and_runs_in_whole_numbers() -> None:
@@ -74,9 +76,9 @@ def test_a_small_client_gets_one_network() -> None:
     X, truth = strokes(200)
     full = fitted(architecture(), X, truth)
     assert isinstance(full.encoder, LayeredEncoder)
-    small = fitted(architecture(), X, truth, client_bytes=size_of(full.encoder) + networks._REST - 1)
+    small = fitted(architecture(), X, truth, most_bytes=full.bytes + REST - 1)
     assert isinstance(small.encoder, LayeredEncoder)
-    assert size_of(small.encoder) < size_of(full.encoder)
+    assert small.bytes < full.bytes
     assert small.encoder.layers[0].outputs == 6 * 36
     assert np.array_equal(small.held_out, full.held_out)
 

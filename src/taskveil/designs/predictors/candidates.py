@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,12 @@ from taskveil.client.named import NamedEncoder
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors.light import fit_light
 from taskveil.designs.predictors.linear import fit_linear
+from taskveil.designs.predictors.networks import fit_architecture
 from taskveil.designs.predictors.own import fit_own
-from taskveil.designs.predictors.predictor import Evidence, Predictor
+from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
-
-_REST = 16 * 1024
-"""Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
 
 
 def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Predictor]:
@@ -37,19 +36,20 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(fit_light(evidence))
     if allowed.allows("own"):
         if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
-            found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
+            with nullcontext() if allowed.encoder == "own" else suppress(TaskError):  # among others, one may be missing
+                found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
         elif allowed.encoder == "own":
             raise TaskError(
                 'encoder="own" takes one model and a loss with a name: several models, and a loss of your own, are '
                 'served by "auto".'
             )
     if isinstance(allowed.encoder, torch.nn.Module):
-        raise TaskError("architectures are not taken yet")
-    if callable(allowed.encoder) and not isinstance(allowed.encoder, torch.nn.Module):
+        found.append(fit_architecture(allowed.encoder, evidence))
+    elif callable(allowed.encoder):
         found.append(_callers(allowed.encoder, evidence))
-    small = [predictor for predictor in found if predictor.bytes + _REST <= allowed.client_bytes]
+    small = [predictor for predictor in found if predictor.bytes + REST <= allowed.client_bytes]
     if not small:
-        least = min(predictor.bytes for predictor in found) + _REST
+        least = min(predictor.bytes for predictor in found) + REST
         raise TaskError(
             f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
         )

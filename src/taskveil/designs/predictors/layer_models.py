@@ -82,14 +82,14 @@ def _read(module: nn.Module, probe: Tensor) -> Layers:
     return chain.layers(rows_of(answer).shape[1])
 
 
-class _Trace(TorchDispatchMode):
-    """Remembers every operation that torch does inside, and all tensors of it: while they live, no other has their id."""
+class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers every operation that torch does inside, and keeps its tensors: while they live, ids are theirs."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.steps: list[_Step] = []
 
-    def __torch_dispatch__(self, target: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, target: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = target(*args, **(kwargs or {}))
         self.steps.append(_Step(target, args, kwargs or {}, result[0] if isinstance(result, tuple) else result))
         return result

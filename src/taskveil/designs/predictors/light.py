@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import HiddenEncoder, TabledEncoder
+from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS, MonotoneTables
+from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.learned.batches import Records
-from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
+from taskveil.designs.predictors.predictor import FOLDS, REST, Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.scales import scales
+from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.threads import one_thread
 from taskveil.tasks.costs import Learnable
 
@@ -57,6 +59,18 @@ class Network:
         full = np.full(self.tables.width, float(LEVELS))
         return TabledEncoder(tables=self.tables, encoder=self._encoder(0.0 * full, full))
 
+    def coarse_encoder(self, evidence: Evidence) -> LayeredEncoder:
+        """The same in weights of a byte or two, for pictures and other records of very many attributes."""
+        layers = Layers(
+            layers=(
+                Dense(weights=self.hidden_weights, offset=self.hidden_offset, relu=True),
+                Dense(weights=self.weights, offset=self.offset),
+            ),
+            width=self.hidden_weights.shape[1],
+            outputs=len(self.offset),
+        )
+        return layers.encoder(evidence.low, evidence.high, evidence.X, softmax=self.logits)
+
     def _encoder(self, low: Floats, high: Floats) -> HiddenEncoder:
         return HiddenEncoder.of(
             low=low,
@@ -82,7 +96,10 @@ class Recipe:
 def fit_light(evidence: Evidence) -> Predictor:
     """The network of least held-out loss as a predictor; see `fit_network`."""
     network = fit_network(evidence)
-    return Predictor(name="light", encoder=network.encoder(evidence.low, evidence.high), held_out=network.held_out)
+    encoder: Encoder = network.encoder(evidence.low, evidence.high)
+    if network.tables is None and bytes_of(encoder) + REST > evidence.most_bytes:
+        encoder = network.coarse_encoder(evidence)
+    return Predictor(name="light", encoder=encoder, held_out=network.held_out)
 
 
 @one_thread()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import fields
 
 import numpy as np
 import torch
@@ -19,13 +18,12 @@ from torch import Tensor, nn
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.learned.batches import Records
+from taskveil.designs.predictors.honesty import steepness
 from taskveil.designs.predictors.layer_models import as_layers
-from taskveil.designs.predictors.own import steepness
-from taskveil.designs.predictors.predictor import Predictor
+from taskveil.designs.predictors.predictor import REST, Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import LinearInTruth
 from taskveil.tasks.models.modules import rows_of
 
 STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
@@ -34,67 +32,49 @@ _SELDOM = 50  # … steps
 _EARLIEST = 300  # steps before learning may end
 _PATIENCE = 1.5  # times the steps of the best look
 _AT_ONCE = 2**11  # records asked about together
-_REST = 2**14  # bytes that a release holds beside its network
 
 
 @one_thread()
-def fit_network(
-    module: nn.Module,
-    X: Floats,
-    truth: Floats,
-    *,
-    cost: LinearInTruth,
-    fold: Integers,
-    low: Floats,
-    high: Floats,
-    seed: int,
-    device: str = "cpu",
-    client_bytes: int = 1 << 19,
-) -> Predictor:
-    """What networks of the module's architecture, trained anew to least `cost`, know of the truth.
+def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network") -> Predictor:
+    """What networks of the module's architecture, trained anew to the evidence's cost, know of the truth.
 
     TaskError where the architecture is not made of layers that devices run, or has weights that cannot be made anew.
 
     Args:
         module: the architecture, from records (B, n) to values or logits (B, S); its weights are not used.
-        X: the volunteers' records (N, n).
-        truth: what is to be predicted of them (N, S).
-        cost: the loss that decides what a good prediction is.
-        fold: the part of every volunteer (N,), from 0: copies are judged on the part that they did not see.
-        low, high: the ranges of the attributes (n,).
-        seed: of first weights and batches.
-        device: where torch computes.
-        client_bytes: what a release's client folder may hold.
+        evidence: records and truth of the volunteers; copies are judged on the part that they did not see.
+        name: what the predictor is called.
     """
+    X, truth, cost = evidence.X, evidence.truth, evidence.cost
     found = as_layers(module, X.shape[1])
     if found is None or not _can_start_anew(module):
         raise TaskError(
             "the network cannot be trained anew for devices: it must be made of linear, convolution, ReLU, pooling, "
             "flatten, dropout and batch normalisation layers only."
         )
-    learning = _Learning(module, X, truth, found.sees_pictures, cost, seed, device)
-    parts = [np.flatnonzero(fold == part) for part in range(int(fold.max()) + 1)]
+    learning = _Learning(module, found.sees_pictures, evidence)
+    parts = [np.flatnonzero(evidence.fold == part) for part in range(int(evidence.fold.max()) + 1)]
     copies, held_out, steps = learning.cross_fit(parts)
-    slope = steepness(held_out, truth, cost)
+    slope = steepness(held_out, truth, logits=bool(cost.logits), cost=cost)
     middle = np.zeros(truth.shape[1]) if cost.logits else held_out.mean(axis=0)
     calibrated = middle + slope * (held_out - middle)
 
     def encoder(layers: Layers) -> LayeredEncoder:
         start = slope * learning.shift + (1 - slope) * middle
-        return layers.encoder(low, high, X, slope=slope * learning.spread, offset=start, softmax=bool(cost.logits))
+        return layers.encoder(
+            evidence.low,
+            evidence.high,
+            X,
+            slope=slope * learning.spread,
+            offset=start,
+            softmax=bool(cost.logits),
+        )
 
     side_by_side = averaged([learning.as_layers(each) for each in copies])
     made = None if side_by_side is None else encoder(side_by_side)
-    if made is None or size_of(made) + _REST > client_bytes:
+    if made is None or bytes_of(made) + REST > evidence.most_bytes:
         made = encoder(learning.as_layers(learning.fit(steps)))
-    return Predictor(name="network", encoder=made, held_out=cost.answers(calibrated))
-
-
-def size_of(encoder: LayeredEncoder) -> int:
-    """Bytes of the numbers of an encoder, as a release stores them."""
-    parts = (encoder, *encoder.layers)
-    arrays = [getattr(part, field.name) for part in parts for field in fields(part)]
-    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+    return Predictor(name=name, encoder=made, held_out=cost.answers(calibrated))
 
 
 def _can_start_anew(module: nn.Module) -> bool:
@@ -129,10 +109,9 @@ class _Learning:
     """The volunteers as networks see them, and how networks learn from them. Outputs are learned in the unit that
     `spread` and `shift` (S,) translate to the truth's."""
 
-    def __init__(
-        self, module: nn.Module, X: Floats, truth: Floats, pictures: bool, cost: LinearInTruth, seed: int, device: str
-    ) -> None:
-        self.cost, self.module, self.seed, self.device = cost, module, seed, device
+    def __init__(self, module: nn.Module, pictures: bool, evidence: Evidence) -> None:
+        X, truth, cost, device = evidence.X, evidence.truth, evidence.cost, evidence.device
+        self.cost, self.module, self.seed, self.device = cost, module, evidence.seed, device
         self.records = Records.of(X, device)
         goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
         shift, spread = cost.standard(goal)
@@ -164,7 +143,7 @@ class _Learning:
             outputs = np.zeros(self.truth.shape)
             for network, part in zip(networks, parts, strict=True):
                 outputs[part] = self._outputs(network, part)
-            slope = steepness(outputs, self.truth, self.cost)
+            slope = steepness(outputs, self.truth, logits=bool(self.cost.logits), cost=self.cost)
             middle = 0.0 if self.cost.logits else outputs.mean(axis=0)
             value = float(self.cost.losses(middle + slope * (outputs - middle), self.truth).mean())
             if value < best:

@@ -7,26 +7,25 @@ strangers: cross-fitting.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.client.named import NamedEncoder
+from taskveil.designs.predictors.honesty import steepness
+from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.linear import affine_encoder
+from taskveil.designs.predictors.networks import fit_architecture
 from taskveil.designs.predictors.predictor import Evidence, Predictor
+from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-from taskveil.tasks.costs import Learnable
 from taskveil.tasks.models.estimators import from_estimator
-
-_STEEPEST = 8.0  # slopes are searched up to this factor and down to its inverse
 
 
 def out_of_fold(task: ModelTask, X: Floats, y: Any, fold: Integers) -> Floats:
@@ -80,6 +79,8 @@ def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Pre
         unseen: whether the model never saw the volunteers.
     """
     X, cost = evidence.X, evidence.cost
+    if y is not None and not unseen and not hasattr(task.model, "get_params"):
+        return _trained_anew(task, evidence)
     said = task.answers(X) if unseen or y is None else out_of_fold(task, X, y, evidence.fold)
     form = _form(task, evidence)
     if y is None:
@@ -95,20 +96,14 @@ def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Pre
     )
 
 
-def steepness(outputs: Floats, truth: Floats, *, logits: bool, cost: Learnable) -> float:
-    """The factor by which outputs (N, S) must be multiplied to be honest about the truth (N, S): below one where the
-    model is too sure of itself. Logits are judged by their `cost`, other numbers by squares about their mean."""
-    if not logits:
-        centred = outputs - outputs.mean(axis=0)
-        energy = float((centred**2).sum())
-        slope = float((centred * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
-        return float(np.clip(slope, 0.0, _STEEPEST))
-
-    def loss(power: float) -> float:
-        return float(cost.losses(outputs * math.exp(power), truth).mean())
-
-    reach = math.log(_STEEPEST)
-    return math.exp(float(minimize_scalar(loss, bounds=(-reach, reach), method="bounded").x))
+def _trained_anew(task: ModelTask, evidence: Evidence) -> Predictor:
+    """Networks of the model's architecture: its weights have seen the volunteers, theirs have not."""
+    if task.torch_module is None:
+        raise TaskError("the model cannot be fitted again: say volunteers_unseen=True if it never saw the volunteers.")
+    try:
+        return fit_architecture(task.torch_module, evidence, name="own")
+    except TaskError as error:
+        raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +118,24 @@ class _Form:
 def _form(task: ModelTask, evidence: Evidence) -> _Form:
     """The smallest form that says what the model says; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
+    if (trees := as_trees(task.model)) is not None:
+        return _Form(
+            logits=trees.logits, encoder=lambda slope, offset: trees.encoder(low, high, slope=slope, offset=offset)
+        )
     if (lines := _lines(task, len(low))) is not None:
         weights, start = lines
         return _Form(
             logits=logits,
             encoder=lambda slope, offset: affine_encoder(
                 low, high, slope * weights, slope * start + offset, softmax=logits
+            ),
+        )
+
+    if task.torch_module is not None and (layers := as_layers(task.torch_module, len(low))) is not None:
+        return _Form(
+            logits=logits,
+            encoder=lambda slope, offset: layers.encoder(
+                low, high, evidence.X, slope=slope, offset=offset, softmax=logits
             ),
         )
 

@@ -16,6 +16,10 @@ FOLDS = 5
 """Parts of the volunteers, each predicted by models that did not see it."""
 
 
+REST = 16 * 1024
+"""Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """What a predictor learns from: records X (N, n), the truth about them (N, S), and the cost that decides what a
@@ -59,12 +63,13 @@ class Predictor:
     @property
     def bytes(self) -> int:
         """What the encoder's numbers take in a release."""
-        return _bytes(self.encoder)
+        return bytes_of(self.encoder)
 
 
-def _bytes(part: Any) -> int:
+def bytes_of(part: Any) -> int:
+    """What the numbers of a part, and of the parts in it, take in a release."""
     if isinstance(part, np.ndarray):
         return int(part.nbytes)
     if isinstance(part, tuple):
-        return sum(map(_bytes, part))
-    return sum(_bytes(getattr(part, field.name)) for field in fields(part)) if is_dataclass(part) else 0
+        return sum(map(bytes_of, part))
+    return sum(bytes_of(getattr(part, field.name)) for field in fields(part)) if is_dataclass(part) else 0
