@@ -83,7 +83,8 @@ def likelihood_ratios(device: Device, judge: Mechanism) -> np.ndarray:
     b is as far from a as costs 1.5 at most: with larger ratios the mean would rest on a few reports.
     """
     assert isinstance(device.mechanism, Laplace)
-    along = np.resize([1e300, -1e300], device.mechanism.latent_dim)
+    count = device.mechanism.latent_dim
+    along = np.append([1e300, -1e300], np.zeros(max(0, count - 2)))[:count]
     a, far = device.mechanism.bound(np.array([-along, along]))
     cost = np.abs(far - a).sum() / (device.mechanism.scale * device.mechanism.region.step)
     pair = np.array([a, a + (far - a) * min(1.0, 1.5 / cost)])
