@@ -22,6 +22,7 @@ from taskveil.intervals import check_block
 from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
 from taskveil.release import folder as release
+from taskveil.size import Size
 from taskveil.tasks import Task
 from taskveil.wire import Received, receive
 
@@ -85,6 +86,15 @@ class Veil:
         if self._stored_id is None:
             object.__setattr__(self, "_stored_id", release.release_id(self))
         return str(self._stored_id)
+
+    @property
+    def size(self) -> Size:
+        """What a device has to fetch, to send and to compute."""
+        return Size(
+            client_bytes=release.client_bytes(self),
+            report_bytes=self.mechanism.layout.length,
+            operations=self.encoder.operations,
+        )
 
     def encode(self, X: Any) -> Floats:
         """Latents (N, Z) of records (N, n) before randomisation, after bounding."""

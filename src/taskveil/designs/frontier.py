@@ -16,12 +16,14 @@ from taskveil.designs.budgets import Budget, share_interval, share_text, smalles
 from taskveil.designs.frontier_page import page, picture
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.intervals import check_block, loss_interval
+from taskveil.size import Size, in_words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """The expected test loss of one design; low and high bound it with 95% confidence for other records.
 
+    `client_bytes` and `operations` are what it asks of devices (`Veil.size`), None in files of older versions.
     `per_record` are the losses (N,) whose mean it is, in single precision; None in files of older versions.
     """
 
@@ -31,14 +33,28 @@ class Point:
     loss: float
     low: float
     high: float
+    client_bytes: int | None = None
+    operations: int | None = None
     per_record: Floats | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1) -> Point:
-        """The point of a design with these expected `losses` (N,) on the test records, `block` of them together."""
+    def of(
+        cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1, size: Size | None = None
+    ) -> Point:
+        """The point of a design of that `size` with these expected `losses` (N,) on the test records, `block` of them
+        together."""
         low, high = loss_interval(losses, block=block)
-        found = {"loss": float(losses.mean()), "low": float(low), "high": float(high)}
-        return cls(method=method, epsilon=epsilon, seed=seed, per_record=losses, **found)
+        return cls(
+            method=method,
+            epsilon=epsilon,
+            seed=seed,
+            loss=float(losses.mean()),
+            low=float(low),
+            high=float(high),
+            client_bytes=None if size is None else size.client_bytes,
+            operations=None if size is None else size.operations,
+            per_record=losses,
+        )
 
     def content(self, *, losses: bool = True) -> dict[str, Any]:
         """What a file keeps of it: plain values, and the `losses` of single records packed, if wanted."""
@@ -177,19 +193,30 @@ class Frontier:
             "kept": self.kept(method, epsilon),
             "kept_low": kept[0],
             "kept_high": kept[1],
+            "client_bytes": max((p.client_bytes for p in points if p.client_bytes is not None), default=None),
+            "operations": max((p.operations for p in points if p.operations is not None), default=None),
         }
 
     def table(self) -> str:
         """A plain text table: methods down, budgets across, loss and share kept in every cell."""
         cells = {(m, e): f"{self.loss(m, e):.4g} ({share_text(self.kept(m, e))})" for m, e in self._designs()}
-        lines = [["method", *(f"ε = {e:g}" for e in self.epsilons)]]
-        lines += [[m, *(cells.get((m, e), "") for e in self.epsilons)] for m in self.methods]
+        lines = [["method", *(f"ε = {e:g}" for e in self.epsilons), "on the device, at most"]]
+        lines += [[m, *(cells.get((m, e), "") for e in self.epsilons), self._on_device(m)] for m in self.methods]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         text.append(f"no privacy: {self.clear:.4g}    constant answer: {self.constant:.4g}    (share of signal kept)")
         if self.nothing_to_keep:
             text.append(f"–: {self.nothing_to_keep}")
         return "\n".join(line.rstrip() for line in text)
+
+    def _on_device(self, method: str) -> str:
+        """Bytes and operations that a method asks of a device at most, in words."""
+        points = [p for p in self.points if p.method == method]
+        known = [(p.client_bytes, p.operations) for p in points if p.client_bytes is not None]
+        if not known:
+            return ""
+        size, operations = (max(number or 0 for number in column) for column in zip(*known, strict=True))
+        return f"{in_words(size, 'B')}, {in_words(operations, 'operations')}"
 
     def plot(self, path: str | Path) -> Path:
         """The picture: mean loss against ε with bands for other records and over seeds, and lines for no privacy and

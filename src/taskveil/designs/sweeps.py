@@ -15,6 +15,7 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.folds import people
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import Method, design_many, designer_of
+from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.resuming import FinishedPoints, fingerprint
 from taskveil.errors import DataError, TaskError
@@ -36,6 +37,11 @@ def sweep(
     X_test: Any = None,
     y_test: Any = None,
     seeds: int | Sequence[int] = 3,
+    encoder: Any = "auto",
+    answers: Answers = "direct",
+    share_model: bool = False,
+    volunteers_unseen: bool = False,
+    client_bytes: int = CLIENT_BYTES,
     latent_dim: int | None = None,
     domain: Domain | None = None,
     device: str = "cpu",
@@ -57,6 +63,7 @@ def sweep(
             then held out instead of random ones.
         resume: a file that keeps every finished design; a sweep that was interrupted goes on from there. It also keeps
             the losses of single test records.
+        encoder, answers, share_model, volunteers_unseen, client_bytes: as in `design`; the simple ways ship the model.
         latent_dim, domain, device, progress: as in `design`. Test records, too, are brought inside a given domain.
 
     Returns:
@@ -84,6 +91,10 @@ def sweep(
         latent_dim=latent_dim,
         device=device,
         progress=progress,
+        on_device=OnDevice(
+            encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
+        ),
+        answers=answers,
         columns=column_names(X),
         rows=rows,
     )
@@ -105,7 +116,8 @@ def sweep(
                 designer, problem, epsilons=sorted({e for e, _ in missing}), seeds=sorted({s for _, s in missing})
             )
             for epsilon, seed, veil in veils:
-                done.add(Point.of(designer.name, epsilon, seed, veil.losses(held, y_test), block=block))
+                losses = veil.losses(held, y_test)
+                done.add(Point.of(designer.name, epsilon, seed, losses, block=block, size=veil.size))
     clear = task.losses(held, held, y_test)
     constant = task.constant_losses(problem.X, problem.y, held, y_test)
     return Frontier(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, read_device, read_files, unpack
+from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, canonical, read_device, read_files, unpack
 from taskveil.decoders import Decoder
 from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
@@ -72,6 +72,12 @@ def release_id(veil: Designed) -> str:
     """The digest of what devices run."""
     manifest, _ = manifest_of(*pack_device(veil.device, veil.guarantee))
     return str(manifest["digest"])
+
+
+def client_bytes(veil: Designed) -> int:
+    """What the files in `client/` take, without a signature."""
+    manifest, weights = manifest_of(*pack_device(veil.device, veil.guarantee))
+    return len(canonical(manifest)) + len(weights)
 
 
 def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
