@@ -82,19 +82,20 @@ def trees(
     per_leaf: int = 1,
     even: bool = True,
     softmax: bool = False,
+    far: float = 1e300,
 ) -> TreeEncoder:
-    """Trees of so many leaves each; the last attribute is in no tree, the first as wide as doubles go, the second has
-    neighbours for knots."""
+    """Trees of so many leaves each; the last attribute is in no tree, knots of the first reach `far`, those of the
+    second are neighbours."""
     rng = np.random.default_rng(width + 300)
     split = np.concatenate([tree_shape(rng, size, even=even) for size in sizes])
     knots = np.sort(rng.normal(size=(width, 12)), axis=1)
-    knots[0] = 0.29e308 * np.arange(-5, 7)
+    knots[0] = far * (np.arange(-5, 7) / 6)
     knots[1] = 1.0 + np.arange(12) * 2.0**-52
     counts = np.array([12, 12, *rng.integers(1, 13, size=width - 3), 0])
     attribute = np.where(split, rng.integers(0, width - 1, size=len(split)), -1).astype(np.int16)
     looked = attribute[split]
     low, high = knots[:, 0] - 0.5, knots[:, -1] + 0.5
-    low[0], high[0] = -1.7e308, 1.6e308  # the last knot lies beyond
+    low[0], high[0] = -far, 0.9 * far  # the last knot lies beyond
     return TreeEncoder(
         low=low,
         high=high,
@@ -256,7 +257,9 @@ def devices() -> dict[str, Device]:
         "codebook_tabled": veil(
             tabled(hidden(8, softmax=True)), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),))
         ),
-        "laplace_trees_deep": veil(trees((300, 2, 150), width=12, even=False), laplace(box(3, 2.0**-20, 2**24), 9.0)),
+        "laplace_trees_deep": veil(
+            trees((300, 2, 150), width=12, even=False, far=1.7e308), laplace(box(3, 2.0**-20, 2**24), 9.0)
+        ),
         "laplace_trees": veil(trees((64,) * 40, latents=1), laplace(box(1, 2.0**-12, 2**17), 6.0)),
         "codebook_trees": veil(
             trees((16,) * 30, width=8, per_leaf=3, softmax=True),

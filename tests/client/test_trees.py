@@ -17,7 +17,7 @@ from taskveil.errors import DataError
 SHAPES = st.sampled_from([
     {"sizes": (8, 1, 30, 5)},
     {"sizes": (3,), "latents": 1},
-    {"sizes": (120, 7), "even": False, "width": 12},
+    {"sizes": (120, 7), "even": False, "width": 12, "far": 1.7e308},
     {"sizes": (5,) * 40, "per_leaf": 2, "latents": 4},
 ])  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_hostile_records_give_finite_latents(name: str) -> None:
 
 
 def test_nan_is_the_middle_and_what_lies_outside_is_the_nearest_inside() -> None:
-    encoder = releases.trees(width=8)
+    encoder = releases.trees(width=8, far=1.7e308)
     middle = encoder.low + (np.minimum(encoder.high, 1e307) - np.maximum(encoder.low, -1e307)) / 2
     middle[0] = encoder.high[0]  # a range so wide that its middle overflows
     nothing, least, most = encoder(np.array([[np.nan] * 8, [-np.inf] * 8, [np.inf] * 8]))
