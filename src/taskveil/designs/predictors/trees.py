@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -67,6 +68,21 @@ class Trees:
                 np.add.at(outputs[start : start + _AT_ONCE].T, first + place, reached[:, :, place])
         return outputs
 
+    def first(self, count: int) -> Trees:
+        """The first trees alone, with the same offset; without any, a tree that adds nothing."""
+        if count == 0:
+            one = {"attribute": np.array([-1]), "threshold": np.zeros(0), "output": np.zeros(1, dtype=np.int64)}
+            return replace(self, **one, values=np.zeros((1, self.values.shape[1])))
+        leaves = int(self._walk.leaves[:count].sum())
+        nodes = 2 * leaves - count  # every tree has a leaf more than splits
+        return replace(
+            self,
+            attribute=self.attribute[:nodes],
+            threshold=self.threshold[: nodes - leaves],
+            values=self.values[:leaves],
+            output=self.output[:count],
+        )
+
     def encoder(
         self,
         low: Floats,
@@ -118,12 +134,23 @@ class Trees:
 
     def _with_a_split(self) -> Trees:
         """The same outputs where no tree splits: the first does, with its one leaf on both sides."""
-        return Trees(
-            width=self.width,
+        return replace(
+            self,
             attribute=np.concatenate([[0, -1], self.attribute]),
             threshold=np.zeros(1),
             values=np.concatenate([self.values[:1], self.values]),
-            output=self.output,
-            offset=self.offset,
-            logits=self.logits,
         )
+
+
+def together(parts: Sequence[Trees], places: Sequence[Integers], offset: Floats, share: float) -> Trees:
+    """One ensemble that adds to `offset` (Z,) a share of what every part does: its outputs are the outputs `places` of
+    all. Leaves must have one value."""
+    return Trees(
+        width=parts[0].width,
+        attribute=np.concatenate([part.attribute for part in parts]),
+        threshold=np.concatenate([part.threshold for part in parts]),
+        values=share * np.concatenate([part.values for part in parts]),
+        output=np.concatenate([place[part.output] for part, place in zip(parts, places, strict=True)]),
+        offset=offset,
+        logits=parts[0].logits,
+    )
