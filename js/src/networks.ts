@@ -82,11 +82,13 @@ function weigh(layer: Weighted, q: Float64Array): Float64Array {
     if (window) layOut(window, pictures!, (group * window.channels) / groups, window.channels / groups, patches);
     const start = window ? 0 : group * length;
     for (let row = group * outputs; row < (group + 1) * outputs; ) {
-      const four = row + 4 <= (group + 1) * outputs;
-      for (let place = 0; place < count; place++) {
-        (four ? fourSums : oneSum)(weights, row * length, patches, start + place * length, length, sums, row * count + place, count);
+      const rows = row + 4 <= (group + 1) * outputs ? 4 : 1;
+      for (let place = 0; place < count; ) {
+        const two = rows === 4 && place + 2 <= count;
+        (two ? eightSums : sumsOf)(weights, row * length, patches, start + place * length, length, sums, row * count + place, count, rows);
+        place += two ? 2 : 1;
       }
-      row += four ? 4 : 1;
+      row += rows;
     }
   }
   for (let row = 0; row < offset.length; row++) {
@@ -100,14 +102,27 @@ function weigh(layer: Weighted, q: Float64Array): Float64Array {
 
 // Small functions that are called often: engines compile them early, so that a page's first report is quick too.
 
-function oneSum(weights: Float64Array, from: number, patches: Float64Array, at: number, length: number, sums: Float64Array, to: number): void {
-  let a = 0;
-  for (let i = 0; i < length; i++) a += weights[from + i]! * patches[at + i]!;
-  sums[to] = a;
+/** Of some rows of weights with one patch, to places of `sums` that lie `apart`. */
+function sumsOf(
+  weights: Float64Array,
+  from: number,
+  patches: Float64Array,
+  at: number,
+  length: number,
+  sums: Float64Array,
+  to: number,
+  apart: number,
+  rows: number,
+): void {
+  for (let row = 0; row < rows; row++) {
+    let sum = 0;
+    for (let i = 0; i < length; i++) sum += weights[from + row * length + i]! * patches[at + i]!;
+    sums[to + row * apart] = sum;
+  }
 }
 
-/** Of four rows of weights with one patch: every number of it is fetched once. */
-function fourSums(
+/** Of four rows of weights with two patches: every number that is fetched counts two or four times. */
+function eightSums(
   weights: Float64Array,
   from: number,
   patches: Float64Array,
@@ -117,19 +132,42 @@ function fourSums(
   to: number,
   apart: number,
 ): void {
-  let [a, b, c, d] = [0, 0, 0, 0];
-  const [second, third, fourth] = [from + length, from + 2 * length, from + 3 * length];
+  const second = from + length;
+  const third = second + length;
+  const fourth = third + length;
+  const other = at + length;
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  let e = 0;
+  let f = 0;
+  let g = 0;
+  let h = 0;
   for (let i = 0; i < length; i++) {
-    const v = patches[at + i]!;
-    a += weights[from + i]! * v;
-    b += weights[second + i]! * v;
-    c += weights[third + i]! * v;
-    d += weights[fourth + i]! * v;
+    const u = patches[at + i]!;
+    const v = patches[other + i]!;
+    const first = weights[from + i]!;
+    a += first * u;
+    b += first * v;
+    const next = weights[second + i]!;
+    c += next * u;
+    d += next * v;
+    const more = weights[third + i]!;
+    e += more * u;
+    f += more * v;
+    const last = weights[fourth + i]!;
+    g += last * u;
+    h += last * v;
   }
   sums[to] = a;
-  sums[to + apart] = b;
-  sums[to + 2 * apart] = c;
-  sums[to + 3 * apart] = d;
+  sums[to + 1] = b;
+  sums[to + apart] = c;
+  sums[to + apart + 1] = d;
+  sums[to + 2 * apart] = e;
+  sums[to + 2 * apart + 1] = f;
+  sums[to + 3 * apart] = g;
+  sums[to + 3 * apart + 1] = h;
 }
 
 /** What lies under the window at every place, one patch after the other. */
@@ -137,7 +175,8 @@ function layOut(w: Window, pictures: Float64Array, first: number, channels: numb
   const [tall, wide, right] = [w.height + 2 * w.row_padding, w.width + 2 * w.column_padding, across(w)];
   const length = channels * w.rows * w.columns;
   for (let place = 0, count = places(w); place < count; place++) {
-    const [y, x] = [Math.floor(place / right) * w.row_stride, (place % right) * w.column_stride];
+    const y = Math.floor(place / right) * w.row_stride;
+    const x = (place % right) * w.column_stride;
     for (let channel = 0; channel < channels; channel++) {
       for (let row = 0; row < w.rows; row++) {
         const from = ((first + channel) * tall + y + row) * wide + x;

@@ -12,7 +12,7 @@ from taskveil.designs.predictors.predictor import REST, Evidence
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
-FOLD = np.arange(400) % 4
+FOLD = np.arange(400) % 3
 
 
 def strokes(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -34,8 +34,8 @@ def architecture() -> nn.Module:
 
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "STEPS", 150)
-    monkeypatch.setattr(networks, "_SELDOM", 50)
+    monkeypatch.setattr(networks, "STEPS", 120)
+    monkeypatch.setattr(networks, "_SELDOM", 10)
     monkeypatch.setattr(networks, "LOOKS", 0.1)
 
 
@@ -59,21 +59,23 @@ def test_an_architecture_is_learned_anew_and_runs_in_whole_numbers() -> None:
     constant = cost.least_scores(truth[:300].mean(axis=0)[None])[0]
     assert held_out < 0.5 * constant
     assert loss < 0.6 * constant
-    # Four copies side by side, which share the record.
+    # Three copies side by side, which share the record.
     assert isinstance(found.encoder, LayeredEncoder)
-    assert found.encoder.layers[0].outputs == 4 * 6 * 36  # type: ignore[union-attr]
+    assert found.encoder.layers[0].outputs == 3 * 6 * 36  # type: ignore[union-attr]
 
 
-def test_a_seed_decides_everything() -> None:
-    X, truth = strokes(200)
+def test_a_seed_decides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "STEPS", 10)
+    X, truth = strokes(100)
     first, again, other = (fitted(architecture(), X, truth, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first.held_out, again.held_out)
     assert np.array_equal(first.encoder(X), again.encoder(X))
     assert not np.array_equal(first.held_out, other.held_out)
 
 
-def test_a_small_client_gets_one_network() -> None:
-    X, truth = strokes(200)
+def test_a_small_client_gets_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "STEPS", 10)
+    X, truth = strokes(100)
     full = fitted(architecture(), X, truth)
     assert isinstance(full.encoder, LayeredEncoder)
     small = fitted(architecture(), X, truth, most_bytes=full.bytes + REST - 1)
