@@ -60,9 +60,9 @@ def test_who_serves_which_task() -> None:
         (LINEAR, set(DESIGNERS)),
         (MODEL, {"auto", "codebook", "nothing", *gradient}),
         (forest, {"auto", "codebook", "nothing"}),
-        (own_loss, {"auto", "nothing", *gradient}),
-        (several, {"auto", "nothing", *gradient}),
-        (tv.MultiTask([(forest, 1.0)]), {"nothing"}),
+        (own_loss, {"auto", "codebook", "nothing", *gradient}),
+        (several, {"auto", "codebook", "nothing", *gradient}),
+        (tv.MultiTask([(forest, 1.0)]), {"auto", "codebook", "nothing"}),
     ):
         assert {name for name, designer in DESIGNERS.items() if designer.why_not(task) is None} == serving
 

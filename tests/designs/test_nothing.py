@@ -55,17 +55,21 @@ def test_nothing_is_spent_whatever_is_asked_for(tmp_path: Path) -> None:
         (MEAN, None, 1e-3),
         (CLASSES, None, 1e-3),
         (CLASSES, LABEL, 1e-3),
+        (tv.ModelTask(network(2), "zero_one"), LABEL, 1e-12),
         (tv.ModelTask(FOREST, "cross_entropy"), LABEL, 1e-2),  # a forest's answers come in steps
         (tv.ModelTask(network(1), lambda out, y: (out[:, 0] - y).abs()), X[:, 0], 1e-2),
         (tv.MultiTask([(CLASSES, 1.0), (MEAN, 2.0)]), None, 0.05),  # one record cannot be best for both
     ],
-    ids=["linear", "mse", "own answers", "labels", "forest", "own loss", "several"],
+    ids=["linear", "mse", "own answers", "labels", "zero-one", "forest", "own loss", "several"],
 )
 def test_the_answer_is_the_best_constant_one(task: tv.ModelTask, y: np.ndarray | None, slack: float) -> None:
-    veil = tv.design(X, task, epsilon=1.0, y=y, method="nothing")
-    loss = veil.loss(X, y)
-    assert loss.exact
-    assert loss.mean == pytest.approx(task.constant_loss(X, y, X, y), rel=slack)
+    constant = task.constant_loss(X, y, X, y)
+    direct = tv.design(X, task, epsilon=1.0, y=y, method="nothing").loss(X, y)
+    assert direct.exact
+    assert direct.mean == pytest.approx(constant, rel=1e-12)
+    by_record = tv.design(X, task, epsilon=1.0, y=y, method="nothing", answers="record")
+    assert by_record.answering is None
+    assert by_record.loss(X, y).mean == pytest.approx(constant, rel=slack)
 
 
 def test_sweeps_compare_with_it() -> None:
