@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from rich.table import Table
 
@@ -40,10 +41,10 @@ same for a task with `loss="zero_one"`. The simple ways are methods too: `tv.swe
 "label_response"])`.
 
 **How.** Of every table, the random splits 0 to {last}. 60% of the records fit the model *and* are the volunteers, with
-their real labels; the other 40% judge, with theirs. Nothing is chosen on the records that judge. All ways are judged on
-the same records, and losses and accuracies are expectations over the noise: exact for responses and for noise on
-predictions, a mean over thousands of reports for noise on attributes. Squared error for values, cross-entropy for
-classes.
+their real labels; the other 40% judge, with theirs. (Networks are fitted to one half of the 60%, and the other half
+volunteers: `volunteers_unseen=True`.) Nothing is chosen on the records that judge. All ways are judged on the same
+records, and losses and accuracies are expectations over the noise: exact for responses and for noise on predictions, a
+mean over thousands of reports for noise on attributes. Squared error for values, cross-entropy for classes.
 
 **How to read it.** A ratio of two losses on the same records has no noise of reports in it, but the records are still
 60 to 2,500 people: another split moves it by a few percent where losses are small, which is why points of single splits
@@ -64,7 +65,7 @@ def share_lines(rows: Sequence[FieldRow]) -> list[str]:
     lines = []
     for group, mine in parted(rows).items():
         for averaged in (False, True):
-            lines.append(f"{group}, {'means over splits' if averaged else 'every split by itself'}:")
+            lines += [f"{group}, {'means over splits' if averaged else 'every split by itself'}:", ""]
             lines += [f"- {share}" for share in shares(points_of(mine, averaged=averaged)) if share.points]
             lines.append("")
     return lines
@@ -93,7 +94,8 @@ def write_page(path: Path, rows: Sequence[FieldRow], *, machine: str, picture: P
 
 def plot(rows: Sequence[FieldRow], path: Path) -> Path:
     """The loss of ours as a multiple of the best simple way's against ε, one thin line a pair, the median thick."""
-    fig, axes = style.figure(len(OURS), height=4.0, width=3.6)
+    # One above the other, so that phones show them large enough.
+    fig, axes = plt.subplots(len(OURS), 1, figsize=(4.4, 6.4), sharex=True, layout="constrained")
     groups = parted(rows)
     for ax, (design, shared) in zip(axes, OURS.items(), strict=True):
         for (group, mine), color in zip(groups.items(), ("#1f5fbf", "#d35400"), strict=False):
@@ -105,11 +107,17 @@ def plot(rows: Sequence[FieldRow], path: Path) -> Path:
             ax.plot(budgets, middle, color=color, linewidth=2.5, label=group)
         ax.axhline(1.0, color="grey", linewidth=1)
         budgets = sorted({row.epsilon for row in rows})
-        ax.set(xscale="log", xlabel="ε", title="model shipped" if shared else "model kept at home")
+        ax.set(
+            xscale="log",
+            ylabel="our loss / best simple way's\n(below 1: ours is better)",
+            title=f"model {'shipped' if shared else 'kept'}",
+        )
         ax.set_xticks(budgets, [f"{epsilon:g}" for epsilon in budgets])
         ax.minorticks_off()
-    axes[0].set_ylabel("our loss / best simple way's (below 1: better)")
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
     axes[0].legend(fontsize=8, loc="lower left")
+    axes[-1].set_xlabel("budget ε")
     return style.save(fig, path)
 
 

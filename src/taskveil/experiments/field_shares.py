@@ -43,8 +43,8 @@ class Share:
     what: str
     met: int
     points: int
-    asked: float
-    """The share that was to be reached, as of the start."""
+    asked: float | None
+    """The share that was to be reached, where one was named before anything was measured."""
 
     @property
     def value(self) -> float:
@@ -52,7 +52,8 @@ class Share:
         return self.met / self.points if self.points else float("nan")
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.met} of {self.points} points ({self.value:.1%}; asked for: {self.asked:.0%})"
+        asked = "" if self.asked is None else f"; asked for: {self.asked:.0%}"
+        return f"{self.what}: {self.met} of {self.points} points ({self.value:.1%}{asked})"
 
 
 def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[Point]:
@@ -109,7 +110,7 @@ def shares(points: Sequence[Point]) -> list[Share]:
                 ],
                 asked,
             )
-            for way, word, asked in (("accurate_shared", "shipped", 0.95), ("accurate", "kept", 0.85))
+            for way, word, asked in (("accurate_shared", "shipped", 0.95), ("accurate", "kept", None))
         ),
     ]
 
@@ -123,5 +124,5 @@ def parted(rows: Iterable[FieldRow]) -> dict[str, list[FieldRow]]:
     return found
 
 
-def _share(what: str, met: Sequence[bool], asked: float) -> Share:
+def _share(what: str, met: Sequence[bool], asked: float | None) -> Share:
     return Share(what=what, met=sum(met), points=len(met), asked=asked)
