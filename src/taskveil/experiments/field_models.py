@@ -63,5 +63,12 @@ def _network(X: Floats, y: NDArray[Any], loss: LossName, seed: int) -> nn.Module
 
 
 MODELS: Mapping[str, Fit] = MappingProxyType(
-    {"forest": _forest, "boosted": _boosted, "linear": _linear, "neighbours": _neighbours, "network": _network}
+    {
+        "forest": _forest,
+        "boosted": _boosted,
+        "linear": _linear,
+        "neighbours": _neighbours,
+        "network": _network,
+        "earlier_network": _network,
+    }
 )

@@ -41,10 +41,11 @@ same for a task with `loss="zero_one"`. The simple ways are methods too: `tv.swe
 "label_response"])`.
 
 **How.** Of every table, the random splits 0 to {last}. 60% of the records fit the model *and* are the volunteers, with
-their real labels; the other 40% judge, with theirs. (Networks are fitted to one half of the 60%, and the other half
-volunteers: `volunteers_unseen=True`.) Nothing is chosen on the records that judge. All ways are judged on the same
-records, and losses and accuracies are expectations over the noise: exact for responses and for noise on predictions, a
-mean over thousands of reports for noise on attributes. Squared error for values, cross-entropy for classes.
+their real labels; the other 40% judge, with theirs. (An earlier network is fitted to one half of the 60%, and the
+other half volunteers: `volunteers_unseen=True`.) Nothing is chosen on the records that judge. All ways are judged on
+the same records, and losses and accuracies are expectations over the noise: exact for responses and for noise on
+predictions, a mean over thousands of reports for noise on attributes. Squared error for values, cross-entropy for
+classes.
 
 **How to read it.** A ratio of two losses on the same records has no noise of reports in it, but the records are still
 60 to 2,500 people: another split moves it by a few percent where losses are small, which is why points of single splits

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from torch import nn
 
 import simple_ways as referee
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.designs.folds import folds_of
 from taskveil.errors import TaskError
+from taskveil.experiments.models import trained
 
 RNG = np.random.default_rng(5)
 X, Y = make_friedman1(300, 6, noise=1.0, random_state=1)
@@ -115,3 +118,22 @@ def test_sweeps_show_simple_ways_beside_ours() -> None:
     frontier = tv.sweep(X[DESIGN], LABELS, epsilons=[1.0, 4.0], methods=methods, y=CLASS[DESIGN])
     assert frontier.loss("label_response", 4.0) < frontier.loss("label_response", 1.0) < frontier.constant
     assert frontier.loss("attribute_laplace", 1.0) > frontier.loss("label_response", 1.0)
+
+
+def test_networks_are_trained_anew_unless_they_never_saw_the_volunteers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that knows its volunteers by heart must not be taken at its word."""
+    from taskveil.designs.predictors import networks
+
+    monkeypatch.setattr(networks, "STEPS", 60)
+    torch.manual_seed(0)
+    luck = RNG.integers(2, size=120)  # nothing to be known
+    network = nn.Sequential(nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 2))
+    trained(network, X[:120] * 4, luck, "cross_entropy", epochs=300)
+    with torch.no_grad():
+        network[0].weight.mul_(4)
+    task = tv.ModelTask(network, "cross_entropy")
+    assert (task.answers(X[:120]).argmax(axis=1) == luck).mean() > 0.95
+    doubting = tv.design(X[:120], task, epsilon=4.0, y=luck, method="label_response")
+    believing = tv.design(X[:120], task, epsilon=4.0, y=luck, method="label_response", volunteers_unseen=True)
+    assert np.exp(doubting.predict([[0], [1]])).max() < 0.75
+    assert np.exp(believing.predict([[0], [1]])).max() > 0.9

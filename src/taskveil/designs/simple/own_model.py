@@ -9,11 +9,11 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.named import NamedEncoder
 from taskveil.designs.folds import folds_of, people
+from taskveil.designs.predictors.predictor import FOLDS, Evidence
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-
-FOLDS = 5
+from taskveil.tasks.costs import OwnLoss
 
 
 def model_of(problem: Problem) -> ModelTask:
@@ -24,19 +24,40 @@ def model_of(problem: Problem) -> ModelTask:
 
 
 def held_out_answers(problem: Problem, seed: int) -> Floats:
-    """What the model answers to every volunteer (N, S), each by a copy fitted without it.
+    """What the model answers to every volunteer (N, S), each by a copy fitted without it: scikit-learn's estimators are
+    fitted again, networks trained anew.
 
     The model itself answers where it is the truth, where it never saw the volunteers, and where it cannot be fitted
-    again: a user of a torch module would have nothing better either.
+    again: its user would have nothing better either.
     """
     task, X = model_of(problem), problem.X
-    if problem.y is None or problem.on_device.volunteers_unseen or not hasattr(task.model, "get_params"):
+    if problem.y is None or problem.on_device.volunteers_unseen:
         return task.answers(X)
+    from taskveil.designs.predictors.networks import fit_architecture
     from taskveil.designs.predictors.own import out_of_fold
 
     person = people(X)
     fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
-    return out_of_fold(task, X, problem.y, fold)
+    if hasattr(task.model, "get_params"):
+        return out_of_fold(task, X, problem.y, fold)
+    box, cost = problem.domain.bounding_box, task.cost
+    if task.torch_module is None or isinstance(cost, OwnLoss):
+        return task.answers(X)
+    evidence = Evidence(
+        X=X,
+        truth=task.truth(X, problem.y),
+        cost=cost.learned_by,
+        fold=fold,
+        low=box.low,
+        high=box.high,
+        seed=seed,
+        most_bytes=problem.on_device.client_bytes,
+        device=problem.device,
+    )
+    try:
+        return fit_architecture(task.torch_module, evidence).held_out
+    except TaskError:  # layers that no device runs, or weights that cannot be drawn again
+        return task.answers(X)
 
 
 def model_encoder(problem: Problem, name: str, latents: int, function: Callable[[Floats], Floats]) -> NamedEncoder:
