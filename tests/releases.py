@@ -10,7 +10,7 @@ import numpy as np
 import hand_made_networks as networks
 import taskveil as tv
 from taskveil.client.device import Device
-from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
+from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
@@ -277,6 +277,10 @@ def devices() -> dict[str, Device]:
             networks.networks_side_by_side(), Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(64, 4, 4.0),))
         ),
         "layers_overflow": veil(networks.overflowing_network(), laplace(box(3), 6.0)),
+        "codebook_mean": veil(
+            MeanEncoder(encoders=(hidden(8, softmax=True), trees((16,) * 30, width=8, per_leaf=3, softmax=True))),
+            Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),)),
+        ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),

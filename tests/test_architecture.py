@@ -21,8 +21,8 @@ FLOOR = ["errors", "arrays", "wire", "client"]
 """What ships to devices, in the order in which each may build on those before."""
 
 BETWEEN = [
-    *(*FLOOR, "records", "guarantee", "tasks", "decoders", "intervals", "losses", "release", "veil", "account"),
-    "style",
+    *(*FLOOR, "records", "guarantee", "tasks", "decoders", "intervals", "losses", "size", "release", "veil"),
+    *("account", "style"),
 ]
 """What the rooms hand to each other."""
 

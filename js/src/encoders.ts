@@ -1,7 +1,7 @@
 /** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
 import { powerOfTwo } from "./exact.js";
-import { type Trees, treeSums } from "./trees.js";
 import { type NetworkLayer, run } from "./networks.js";
+import { type Trees, treeSums } from "./trees.js";
 
 export interface Layer {
   /** Row after row: outputs × inputs. */
@@ -38,13 +38,25 @@ export interface LayeredEncoder {
   softmax: boolean;
 }
 
-export type Encoder = PlainEncoder | LayeredEncoder;
+/** Several whose mean it is. */
+export interface MeanEncoder {
+  /** Those of the first: as many as attributes and latents. */
+  low: Float64Array;
+  step: Float64Array;
+  encoders: (PlainEncoder | LayeredEncoder)[];
+}
+
+export type Encoder = PlainEncoder | LayeredEncoder | MeanEncoder;
 
 export const LEVELS = 2 ** 20;
 /** Of one attribute's table. */
 export const MOST_KNOTS = 256;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
+  if ("encoders" in encoder) {
+    const each = encoder.encoders.map((one) => encode(one, x));
+    return each[0]!.map((_, i) => each.reduce((sum, latents) => sum + latents[i]!, 0) / each.length);
+  }
   if ("layers" in encoder) return throughLayers(encoder, x);
   const { tables, low, high, hidden, output, step, trees } = encoder;
   if (trees) {

@@ -11,6 +11,7 @@ const SINCE = new Map([
   ["tree_encoder", 3],
   ["layered_encoder", 3],
   ["named_encoder", 3],
+  ["mean_encoder", 3],
   ["sum_codebook", 3],
 ]);
 /** Bytes of a manifest, and of the weights' header. */

@@ -26,6 +26,18 @@ export class Parts {
   constructor(private readonly tensors: Map<string, Tensor>) {}
 
   encoder(e: Json): Encoder {
+    if (e.kind !== "mean_encoder") return this.oneEncoder(e);
+    fields(e, "encoders");
+    need(Array.isArray(e.encoders) && (e.encoders.length === 2 || e.encoders.length === 4), "a mean is made of two or four encoders");
+    const encoders: (PlainEncoder | LayeredEncoder)[] = e.encoders.map((one: Json) => this.oneEncoder(one));
+    const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
+      encoders.every((one) => latents(one) === latents(encoders[0]!));
+    need(alike((one) => one.low.length) && alike((one) => one.step.length), "encoders of a mean must fit each other");
+    const { low, step } = encoders[0]!;
+    return { low, step, encoders };
+  }
+
+  private oneEncoder(e: Json): PlainEncoder | LayeredEncoder {
     need(e.kind !== "named_encoder", "it runs a model that it does not contain, which only Python clients can bring");
     if (e.kind === "tree_encoder") return this.treeEncoder(e);
     if (e.kind === "layered_encoder") return this.layeredEncoder(e);
@@ -48,7 +60,7 @@ export class Parts {
     return { knots, levels };
   }
 
-  private treeEncoder(e: Json): Encoder {
+  private treeEncoder(e: Json): PlainEncoder {
     fields(e, "low high knots counts attribute rank values output offset step softmax");
     const [width, latents, count] = [this.length(e.low), this.length(e.offset), this.length(e.attribute)];
     const [leaves, perLeaf] = this.shape(e.values, 2) as [number, number];

@@ -220,4 +220,56 @@ class TabledEncoder:
         return self.encoder(self.tables(X))
 
 
-Encoder = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder | NamedEncoder
+Plain = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder
+"""What a mean can be made of."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeanEncoder:
+    """φ = (φ₁ + φ₂ + …) / count, added up in this order, so that every machine rounds alike; two or four of them, whose
+    count divides without rounding. Encoders that err in different ways err less together."""
+
+    encoders: tuple[Plain, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.encoders) not in (2, 4) or not all(isinstance(encoder, Plain) for encoder in self.encoders):
+            raise DataError("a mean is made of two or four encoders, none of which is a mean or a name.")
+        first = self.encoders[0]
+        if any((other.width, other.latent_dim) != (first.width, first.latent_dim) for other in self.encoders):
+            raise DataError("encoders of a mean must take the same attributes and give as many latents.")
+
+    @property
+    def low(self) -> Floats:
+        """(n,): below these values nothing changes."""
+        return np.asarray(np.min([encoder.low for encoder in self.encoders], axis=0))
+
+    @property
+    def high(self) -> Floats:
+        """(n,): above these values nothing changes."""
+        return np.asarray(np.max([encoder.high for encoder in self.encoders], axis=0))
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return self.encoders[0].width
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents it computes."""
+        return self.encoders[0].latent_dim
+
+    @property
+    def operations(self) -> int:
+        """Of all of them, for one record."""
+        return sum(encoder.operations for encoder in self.encoders)
+
+    def __call__(self, X: Floats) -> Floats:
+        """Records of any quality (N, n) → latents (N, Z)."""
+        total = self.encoders[0](X)
+        with np.errstate(all="ignore"):  # what overflows is NaN or infinite, which regions bring inside
+            for encoder in self.encoders[1:]:
+                total = total + encoder(X)
+            return np.asarray(total / len(self.encoders))
+
+
+Encoder = Plain | MeanEncoder | NamedEncoder

@@ -31,7 +31,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, TabledEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.levels import MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
@@ -45,7 +45,14 @@ from taskveil.errors import ReleaseError, SignatureError, TaskveilError, Version
 
 SCHEMA = 3
 """The newest that is read here."""
-SINCE = {"tabled_encoder": 2, "tree_encoder": 3, "layered_encoder": 3, "named_encoder": 3, "sum_codebook": 3}
+SINCE = {
+    "tabled_encoder": 2,
+    "tree_encoder": 3,
+    "layered_encoder": 3,
+    "named_encoder": 3,
+    "mean_encoder": 3,
+    "sum_codebook": 3,
+}
 """The schema from which on there is such an encoder or mechanism; the others have been there from the first."""
 CLIENT = "client"
 """The folder of a release that devices get."""
@@ -61,6 +68,7 @@ ENCODERS: Kinds = {
     "hidden_encoder": HiddenEncoder,
     "tabled_encoder": TabledEncoder,
     "named_encoder": NamedEncoder,
+    "mean_encoder": MeanEncoder,
     "tree_encoder": TreeEncoder,
     "layered_encoder": LayeredEncoder,
 }

@@ -25,6 +25,7 @@ _FAVOURED = (1, 2, 4, 8)
 _REDRAWN = 200  # samples that tell how lucky the best is
 _STARTS = 6  # of the final alternation
 
+_LOYALTY = 2.0  # standard errors by which others must lead the preferred predictor
 _ERRORS, _SHARE = 0.5, 0.005
 """What is behind the best by no more than so many standard errors, and by no more than this share, is as good."""
 
@@ -55,15 +56,22 @@ class Chosen:
 
 
 @one_thread()
-def choose(samples: Sequence[Sample], person: Integers, epsilon: float, seed: int) -> Chosen:
+def choose(
+    samples: Sequence[Sample], person: Integers, epsilon: float, seed: int, preferred: int | None = None
+) -> Chosen:
     """The best of all predictors (`samples`, the same people in all) and shapes. All records of one `person` (N,) are
     held out together.
+
+    Which predictor is the best hardly depends on the budget, so the one that predicts best without any noise is kept
+    unless there is evidence against it at this budget: designs for neighbouring budgets then differ in nothing but the
+    budget. The `preferred` one (the task's own model) counts as that if it is within two standard errors: it was judged
+    by copies that had fewer records to learn from than it had.
 
     One split of a few hundred records says little, so small samples are split up to four times; of thousands, two
     halves say enough. Several favoured codewords are tried only near the best number of groups.
     """
     records, outputs = samples[0].truth.shape
-    judge = _Judge(samples, person, epsilon, seed)
+    judge = _Judge(samples, person, epsilon, seed, preferred)
     different = samples[0].cost.different(outputs)
     groups = [size for size in group_sizes(epsilon, records, outputs) if size <= different]
     singles = [Shape(size, 1) for size in groups]
@@ -73,7 +81,8 @@ def choose(samples: Sequence[Sample], person: Integers, epsilon: float, seed: in
         if 1 < several < outputs:
             singles.append(Shape(outputs, several, by_label=True))
     judge.judge((place, shape) for place in range(len(samples)) for shape in singles)
-    leaders = sorted({place for place, _ in judge.best(2)})
+    first = min(judge.rank, key=judge.rank.__getitem__)
+    leaders = sorted({first, *(place for place, _ in judge.best(2))})
     near = {place: judge.best_group(place) for place in leaders}
     most = min(records / 4, LISTED, different)
     judge.judge(
@@ -105,15 +114,22 @@ def final_code(sample: Sample, shape: Shape, epsilon: float, rng: np.random.Gene
 class _Judge:
     """Collects the held-out losses (N,) of (predictor, shape), all on the same parts."""
 
-    def __init__(self, samples: Sequence[Sample], person: Integers, epsilon: float, seed: int) -> None:
+    def __init__(
+        self, samples: Sequence[Sample], person: Integers, epsilon: float, seed: int, preferred: int | None
+    ) -> None:
         self.samples, self.person, self.epsilon = samples, person, epsilon
         self.losses: dict[tuple[int, Shape], Floats] = {}
         rng, records = np.random.default_rng(seed), len(person)
         self.folds = 5 if records < 2000 else 2
         self.parts = [folds_of(person, self.folds, rng) for _ in range(max(1, min(4, 6000 // records)))]
         self.starts: dict[tuple[int, int, int], Floats] = {}
-        clear = [float(_clear_losses(sample).mean()) for sample in samples]
-        self.rank = {place: rank for rank, place in enumerate(np.argsort(clear, kind="stable").tolist())}
+        clear = [_clear_losses(sample) for sample in samples]
+        order = sorted(range(len(samples)), key=lambda place: float(clear[place].mean()))
+        if preferred is not None:
+            behind, error = _lead(clear[order[0]], clear[preferred])
+            if behind <= _LOYALTY * error:
+                order = [preferred, *(place for place in order if place != preferred)]
+        self.rank, self.preferred = {place: rank for rank, place in enumerate(order)}, preferred
 
     def judge(self, candidates: Iterable[tuple[int, Shape]]) -> None:
         """Adds the losses of those that are not known yet."""
@@ -155,20 +171,23 @@ class _Judge:
         return best.size // best.favoured
 
     def decision(self) -> Chosen:
-        """The simplest of those that are as good as the best: the predictor that is best without any noise, the fewest
-        codewords."""
-        best = min(self.losses.values(), key=lambda losses: float(losses.mean()))
-        least = float(best.mean())
+        """The predictor that is best without any noise, unless another leads by a standard error here; with it, of the
+        shapes that are as good as the best, the one of fewest codewords."""
+        best = {place: self.losses[place, shape] for place, shape in self.best(len(self.samples))}
+        first, *others = sorted(best, key=self.rank.__getitem__)
+        place = first
+        for rival in others:
+            lead, error = _lead(best[rival], best[place])
+            place = rival if lead > error * (_LOYALTY if place == self.preferred else 1.0) else place
+        least = float(best[place].mean())
 
         def good(losses: Floats) -> bool:
-            behind = losses - best
-            error = float(behind.std()) / math.sqrt(len(behind))
-            slack = min(max(_ERRORS * error, 1e-3 * abs(least)), _SHARE * abs(least))
-            return float(behind.mean()) <= slack
+            lead, error = _lead(best[place], losses)
+            return lead <= min(max(_ERRORS * error, 1e-3 * abs(least)), _SHARE * abs(least))
 
-        place, shape = min(
-            (candidate for candidate, losses in self.losses.items() if good(losses)),
-            key=lambda candidate: (self.rank[candidate[0]], candidate[1].size, float(self.losses[candidate].mean())),
+        shape = min(
+            (shape for known, shape in self.losses if known == place and good(self.losses[place, shape])),
+            key=lambda shape: (shape.size, float(self.losses[place, shape].mean())),
         )
         return Chosen(place=place, shape=shape, losses=self.losses[place, shape] + self._luck())
 
@@ -181,6 +200,12 @@ class _Judge:
         means = drawn @ losses / drawn.sum(axis=1, keepdims=True)
         best = means.argmin(axis=1)
         return max(0.0, float((losses.mean(axis=0)[best] - means[np.arange(_REDRAWN), best]).mean()))
+
+
+def _lead(one: Floats, other: Floats) -> tuple[float, float]:
+    """By how much the losses (N,) of one are below those of the other on average, and the standard error of that."""
+    gap = other - one
+    return float(gap.mean()), float(gap.std()) / math.sqrt(len(gap))
 
 
 def _clear_losses(sample: Sample) -> Floats:

@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import logsumexp
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.predictors.own import steepness
-from taskveil.designs.predictors.predictor import Predictor
+from taskveil.designs.predictors.honesty import steepness
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.designs.predictors.trees import Trees, together
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import LinearInTruth
+from taskveil.tasks.costs import Learnable
 
 MOST_LEAVES = 8192
 """Of an encoder: ten bytes each, and the knots."""
@@ -36,22 +36,12 @@ _LEAST_LEAF, _LARGEST_LEAST = 8, 50  # volunteers in a leaf at least: a hundredt
 
 
 @one_thread()
-def fit_boosted(
-    X: Floats, truth: Floats, *, cost: LinearInTruth, fold: Integers, low: Floats, high: Floats, seed: int
-) -> Predictor:
-    """Boosted trees that predict the truth, with honest predictions of all volunteers.
-
-    Args:
-        X: the volunteers' records (N, n).
-        truth: values, or class probabilities, which may be soft (N, S).
-        cost: the loss; its `logits` says which of the two.
-        fold: the part of every volunteer (N,), from 0: the model that predicts a part does not see it.
-        low: the least value (n,) that a device takes as it is.
-        high: the largest.
-        seed: of the attributes that a split may look at.
-    """
+def fit_boosted(evidence: Evidence) -> Predictor:
+    """Boosted trees that predict the truth, values or class probabilities (which may be soft), with honest predictions
+    of all volunteers."""
+    X, truth, cost, seed = evidence.X, evidence.truth, evidence.cost, evidence.seed
+    parts = [held for part in range(int(evidence.fold.max()) + 1) if (held := evidence.fold == part).any()]
     logits = bool(cost.logits)
-    parts = [fold == part for part in range(int(fold.max()) + 1)]
     candidates = [leaves for leaves in _LEAVES if leaves <= 6 or len(X) >= _SMALL]
     candidates = candidates[-1:] if len(X) >= _MANY else candidates
     if logits and any(len(_classes(truth[~held])) < 2 for held in parts):
@@ -60,12 +50,17 @@ def fit_boosted(
     for leaves in candidates:
         models = [_fit(X[~held], truth[~held], logits, leaves, _rounds(truth), seed) for held in parts]
         chosen = _better(chosen, _best_rounds(models, X, truth, parts, cost))
-    slope = steepness(chosen.outputs, truth, cost)
+    slope = steepness(chosen.outputs, truth, logits=logits, cost=cost)
     centre = 0.0 if logits else chosen.outputs.mean(axis=0)
     trees = _on_device(chosen, X, truth, logits, seed)
     return Predictor(
         name="trees",
-        encoder=trees.encoder(low, high, slope=slope, offset=np.broadcast_to((1.0 - slope) * centre, truth.shape[1:])),
+        encoder=trees.encoder(
+            evidence.low,
+            evidence.high,
+            slope=slope,
+            offset=np.broadcast_to((1.0 - slope) * centre, truth.shape[1:]),
+        ),
         held_out=cost.answers(centre + slope * (chosen.outputs - centre)),
     )
 
@@ -117,7 +112,7 @@ class _Choice:
     losses: Floats
 
 
-def _constant(truth: Floats, parts: list[Any], cost: LinearInTruth) -> _Choice:
+def _constant(truth: Floats, parts: list[Any], cost: Learnable) -> _Choice:
     """What can be said without looking at the record."""
     outputs = np.empty(truth.shape)
     for held in parts:
@@ -125,7 +120,7 @@ def _constant(truth: Floats, parts: list[Any], cost: LinearInTruth) -> _Choice:
     return _Choice(models=[], leaves=1, rounds=0, outputs=outputs, losses=cost.losses(outputs, truth))
 
 
-def _best_rounds(models: list[_Model], X: Floats, truth: Floats, parts: list[Any], cost: LinearInTruth) -> _Choice:
+def _best_rounds(models: list[_Model], X: Floats, truth: Floats, parts: list[Any], cost: Learnable) -> _Choice:
     """The number of rounds of least loss, all folds together."""
     estimator = models[0].estimators[0]
     looks = np.unique(np.geomspace(1, estimator.max_iter, 40).astype(np.int64))
@@ -197,7 +192,7 @@ def _on_device(chosen: _Choice, X: Floats, truth: Floats, logits: bool, seed: in
     """The average of the folds' models, or one of all volunteers where that has too many leaves."""
     width, outputs = X.shape[1], truth.shape[1]
     if chosen.rounds == 0:
-        flat = Trees(
+        return Trees(
             width=width,
             attribute=np.array([-1]),
             threshold=np.zeros(0),
@@ -206,7 +201,6 @@ def _on_device(chosen: _Choice, X: Floats, truth: Floats, logits: bool, seed: in
             offset=chosen.outputs.mean(axis=0),
             logits=logits,
         )
-        return flat
     models, rounds = chosen.models, chosen.rounds
     if len(models) * rounds * outputs * chosen.leaves > MOST_LEAVES:
         rounds = max(1, min(rounds, MOST_LEAVES // (outputs * chosen.leaves)))

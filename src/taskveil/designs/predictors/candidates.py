@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from taskveil.client.encoders import MeanEncoder, Plain
 from taskveil.client.named import NamedEncoder
 from taskveil.designs.on_device import OnDevice
+from taskveil.designs.predictors.boosted import fit_boosted
 from taskveil.designs.predictors.light import fit_light
 from taskveil.designs.predictors.linear import fit_linear
 from taskveil.designs.predictors.networks import fit_architecture
@@ -34,6 +36,8 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(fit_linear(evidence))
     if allowed.allows("light"):
         found.append(fit_light(evidence))
+    if allowed.allows("trees"):
+        found.append(fit_boosted(evidence))
     if allowed.allows("own"):
         if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
             with nullcontext() if allowed.encoder == "own" else suppress(TaskError):  # among others, one may be missing
@@ -47,6 +51,8 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(fit_architecture(allowed.encoder, evidence))
     elif callable(allowed.encoder):
         found.append(_callers(allowed.encoder, evidence))
+    if allowed.encoder == "auto" and (both := _together(found, evidence)) is not None:
+        found.append(both)
     small = [predictor for predictor in found if predictor.bytes + REST <= allowed.client_bytes]
     if not small:
         least = min(predictor.bytes for predictor in found) + REST
@@ -54,6 +60,24 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
             f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
         )
     return small
+
+
+def _together(found: list[Predictor], evidence: Evidence) -> Predictor | None:
+    """The mean of the two that predict best: what errs in different ways errs less together."""
+
+    def loss(predictor: Predictor) -> float:
+        cost = evidence.cost
+        return float(cost.losses(cost.outputs(cost.softened(predictor.held_out)), evidence.truth).mean())
+
+    plain = [(predictor, encoder) for predictor in found if isinstance(encoder := predictor.encoder, Plain)]
+    if len(plain) < 2:
+        return None
+    (one, first), (other, second) = sorted(plain, key=lambda pair: loss(pair[0]))[:2]
+    return Predictor(
+        name=f"{one.name} and {other.name}",
+        encoder=MeanEncoder(encoders=(first, second)),
+        held_out=(one.held_out + other.held_out) / 2,
+    )
 
 
 def _callers(function: Any, evidence: Evidence) -> Predictor:

@@ -71,8 +71,13 @@ class Trees:
     def first(self, count: int) -> Trees:
         """The first trees alone, with the same offset; without any, a tree that adds nothing."""
         if count == 0:
-            one = {"attribute": np.array([-1]), "threshold": np.zeros(0), "output": np.zeros(1, dtype=np.int64)}
-            return replace(self, **one, values=np.zeros((1, self.values.shape[1])))
+            return replace(
+                self,
+                attribute=np.array([-1]),
+                threshold=np.zeros(0),
+                output=np.zeros(1, dtype=np.int64),
+                values=np.zeros((1, self.values.shape[1])),
+            )
         leaves = int(self._walk.leaves[:count].sum())
         nodes = 2 * leaves - count  # every tree has a leaf more than splits
         return replace(
