@@ -78,11 +78,11 @@ class FrozenModel:
             )
         if self.must_be_logits and answer.shape[1] < 2:
             raise TaskError(
-                "cross_entropy needs one logit per class, but the model has one output: give it two, (0, z), or judge "
+                "a classifier needs one logit per class, but the model has one output: give it two, (0, z), or judge "
                 "it by a loss of your own."
             )
         if self.must_be_logits and answer.shape[1] > 1 and (answer >= 0).all() and np.allclose(answer.sum(axis=1), 1.0):
-            raise TaskError("cross_entropy needs logits, but the model gives probabilities: take off its last softmax.")
+            raise TaskError("a classifier needs logits, but the model gives probabilities: take off its last softmax.")
         self.width, self._outputs = width, answer.shape[1]
 
     def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
