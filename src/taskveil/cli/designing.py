@@ -72,7 +72,9 @@ def sweep(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records.")],
     target: Annotated[str | None, typer.Option(help="The column the model predicts; no attribute of a record.")] = None,
     model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
-    loss: Annotated[str | None, typer.Option(help="mse, cross_entropy or zero_one; by default by the model's outputs.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="mse, cross_entropy or zero_one; by default by the model's outputs.")
+    ] = None,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
         str, typer.Option(help="Methods to compare, with commas between.")

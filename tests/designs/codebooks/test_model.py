@@ -117,6 +117,19 @@ def test_every_loss_can_be_answered_by_a_record(task: Task, y: Any, encoder: str
     assert veil.losses(SOME, y).mean() < 0.9 * task.constant_loss(SOME, y, SOME, y)
 
 
+def test_a_model_that_always_says_the_same_is_served() -> None:
+    """There is one answer then, or as many as there are classes; whatever is reported is as good as the constant."""
+    dull, few, label = nn.Linear(5, 2), X[:60], LABEL[:60]
+    nn.init.zeros_(dull.weight)
+    for task in (tv.ModelTask(dull, lambda out, y: (out[:, 0] - y) ** 2), tv.ModelTask(dull, "zero_one")):
+        veil = codebooks(few, task, label, 1.0, encoder="linear")[1.0]
+        loss = veil.losses(few, label).mean()
+        assert loss < 1.01 * task.constant_loss(few, label, few, label)
+    several = tv.MultiTask([(tv.ModelTask(dull), 1.0), (tv.ModelTask(dull, "zero_one"), 1.0)])
+    veil = codebooks(few, several, None, 1.0, encoder="linear")[1.0]
+    assert veil.losses(few).max() == pytest.approx(0.0, abs=1e-9)
+
+
 def test_designs_for_accuracy_answer_with_every_class() -> None:
     """Randomised response over the labels must never be out of reach, however many and however small the budget."""
     rng = np.random.default_rng(4)

@@ -73,7 +73,7 @@ def choose(
     records, outputs = samples[0].truth.shape
     judge = _Judge(samples, person, epsilon, seed, preferred)
     different = samples[0].cost.different(outputs)
-    groups = [size for size in group_sizes(epsilon, records, outputs) if size <= different]
+    groups = [size for size in group_sizes(epsilon, records, outputs) if size <= max(2, different)]
     singles = [Shape(size, 1) for size in groups]
     if samples[0].cost.labels_apart(outputs) is not None and outputs > 1:
         singles.append(Shape(outputs, 1, by_label=True))

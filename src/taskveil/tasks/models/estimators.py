@@ -37,7 +37,9 @@ def from_estimator(model: Any, cost: Cost) -> FrozenModel:
     if cost.logits is True and not (classifier and hasattr(model, "predict_proba")):
         raise TaskError(f"{cost.name} needs a classifier with probabilities; {type(model).__name__} is none.")
     if cost.logits is False and classifier:
-        raise TaskError(f'{type(model).__name__} is a classifier: use loss="cross_entropy" or "zero_one", or a loss of your own.')
+        raise TaskError(
+            f'{type(model).__name__} is a classifier: use loss="cross_entropy" or "zero_one", or a loss of your own.'
+        )
     if classifier and not hasattr(model, "predict_proba"):
         raise TaskError(f"{type(model).__name__} gives no probabilities: only classifiers that do are supported.")
     if classifier and (isinstance(model.classes_, list) or np.ndim(model.classes_) != 1):
