@@ -42,6 +42,7 @@ export interface LayeredEncoder {
 export interface MeanEncoder {
   /** Those of the first: as many as attributes and latents. */
   low: Float64Array;
+  high: Float64Array;
   step: Float64Array;
   encoders: (PlainEncoder | LayeredEncoder)[];
 }

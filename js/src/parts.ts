@@ -33,8 +33,8 @@ export class Parts {
     const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
       encoders.every((one) => latents(one) === latents(encoders[0]!));
     need(alike((one) => one.low.length) && alike((one) => one.step.length), "encoders of a mean must fit each other");
-    const { low, step } = encoders[0]!;
-    return { low, step, encoders };
+    const { low, high, step } = encoders[0]!;
+    return { low, high, step, encoders };
   }
 
   private oneEncoder(e: Json): PlainEncoder | LayeredEncoder {
