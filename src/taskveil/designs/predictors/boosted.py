@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.predictors.honesty import steepness
-from taskveil.designs.predictors.predictor import Evidence, Predictor
+from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
 from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.designs.predictors.trees import Trees, together
 from taskveil.designs.threads import one_thread
@@ -37,32 +37,37 @@ _LEAST_LEAF, _LARGEST_LEAST = 8, 50  # volunteers in a leaf at least: a hundredt
 
 @one_thread()
 def fit_boosted(evidence: Evidence) -> Predictor:
-    """Boosted trees that predict the truth, values or class probabilities (which may be soft), with honest predictions
-    of all volunteers."""
-    X, truth, cost, seed = evidence.X, evidence.truth, evidence.cost, evidence.seed
-    parts = [held for part in range(int(evidence.fold.max()) + 1) if (held := evidence.fold == part).any()]
+    """Boosted trees that predict the truth, with honest predictions of all volunteers; class probabilities may be soft.
+
+    The encoder stays below about 100 KB, and below what devices can store.
+    """
+    X, truth, cost, fold = evidence.X, evidence.truth, evidence.cost, evidence.fold
     logits = bool(cost.logits)
+    parts = [fold == part for part in np.unique(fold)]
     candidates = [leaves for leaves in _LEAVES if leaves <= 6 or len(X) >= _SMALL]
     candidates = candidates[-1:] if len(X) >= _MANY else candidates
     if logits and any(len(_classes(truth[~held])) < 2 for held in parts):
         candidates = []  # of one class nothing is to be learnt
     chosen = _constant(truth, parts, cost)
+    most = _most_leaves(evidence)
     for leaves in candidates:
-        models = [_fit(X[~held], truth[~held], logits, leaves, _rounds(truth), seed) for held in parts]
+        rounds = max(1, min(_rounds(truth), most // (leaves * truth.shape[1])))
+        models = [_fit(X[~held], truth[~held], logits, leaves, rounds, evidence.seed) for held in parts]
         chosen = _better(chosen, _best_rounds(models, X, truth, parts, cost))
     slope = steepness(chosen.outputs, truth, logits=logits, cost=cost)
     centre = 0.0 if logits else chosen.outputs.mean(axis=0)
-    trees = _on_device(chosen, X, truth, logits, seed)
+    shift = np.broadcast_to((1.0 - slope) * centre, truth.shape[1:])
     return Predictor(
         name="trees",
-        encoder=trees.encoder(
-            evidence.low,
-            evidence.high,
-            slope=slope,
-            offset=np.broadcast_to((1.0 - slope) * centre, truth.shape[1:]),
-        ),
+        encoder=_on_device(chosen, evidence, most).encoder(evidence.low, evidence.high, slope=slope, offset=shift),
         held_out=cost.answers(centre + slope * (chosen.outputs - centre)),
     )
+
+
+def _most_leaves(evidence: Evidence) -> int:
+    """As many as fit beside the knots, at ten bytes each and some for their trees."""
+    knots = 8 * (_BINS + 3) * evidence.X.shape[1]
+    return int(np.clip((evidence.most_bytes - REST - knots) // 12, 0, MOST_LEAVES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +178,10 @@ def _fit(X: Floats, truth: Floats, logits: bool, leaves: int, rounds: int, seed:
         # A record that is half of one class and half of another is two records of half the weight.
         row, label = np.nonzero(truth > _LEAST_WEIGHT)
         model = HistGradientBoostingClassifier(min_samples_leaf=share * len(row) // len(X), **settings)
-        model.fit(X[row], label, sample_weight=truth[row, label])
+        if len(row) == len(X):
+            model.fit(X, label)
+        else:
+            model.fit(_coarse(X)[row], label, sample_weight=truth[row, label])
     # A class that nobody here has is as likely as one record among all would make it.
     classes = _classes(truth)
     start = np.log(truth[:, classes].mean(axis=0))
@@ -183,28 +191,29 @@ def _fit(X: Floats, truth: Floats, logits: bool, leaves: int, rounds: int, seed:
     return _Model(estimators=[model], places=[classes], offset=offset)
 
 
+def _coarse(X: Floats) -> Floats:
+    """Records whose attributes have as many values as scikit-learn has bins: finding bins for records of different
+    weights takes it far longer than all trees."""
+    found = np.empty_like(X)
+    for column, values in enumerate(X.T):
+        kept = np.unique(np.quantile(values, np.linspace(0.0, 1.0, _BINS), method="closest_observation"))
+        found[:, column] = kept[np.searchsorted(kept, values, side="right") - 1]
+    return found
+
+
 def _classes(truth: Floats) -> Integers:
     """The classes (C,) that some record has."""
     return np.flatnonzero((truth > _LEAST_WEIGHT).any(axis=0))
 
 
-def _on_device(chosen: _Choice, X: Floats, truth: Floats, logits: bool, seed: int) -> Trees:
+def _on_device(chosen: _Choice, evidence: Evidence, most: int) -> Trees:
     """The average of the folds' models, or one of all volunteers where that has too many leaves."""
-    width, outputs = X.shape[1], truth.shape[1]
+    X, truth, logits = evidence.X, evidence.truth, bool(evidence.cost.logits)
     if chosen.rounds == 0:
-        return Trees(
-            width=width,
-            attribute=np.array([-1]),
-            threshold=np.zeros(0),
-            values=np.zeros((1, 1)),
-            output=np.zeros(1, dtype=np.int64),
-            offset=chosen.outputs.mean(axis=0),
-            logits=logits,
-        )
-    models, rounds = chosen.models, chosen.rounds
-    if len(models) * rounds * outputs * chosen.leaves > MOST_LEAVES:
-        rounds = max(1, min(rounds, MOST_LEAVES // (outputs * chosen.leaves)))
-        models = [_fit(X, truth, logits, chosen.leaves, rounds, seed)]
-    parts = [model.trees(rounds) for model in models]
+        return Trees.constant(X.shape[1], chosen.outputs.mean(axis=0), logits=logits)
+    models, outputs = chosen.models, truth.shape[1]
+    if len(models) * chosen.rounds * outputs * chosen.leaves > most:
+        models = [_fit(X, truth, logits, chosen.leaves, chosen.rounds, evidence.seed)]
+    parts = [model.trees(chosen.rounds) for model in models]
     every = np.arange(outputs)
     return together(parts, [every] * len(parts), np.mean([part.offset for part in parts], axis=0), 1.0 / len(parts))

@@ -36,6 +36,19 @@ class Trees:
     def __post_init__(self) -> None:
         own_arrays(self)
 
+    @classmethod
+    def constant(cls, width: int, offset: Floats, *, logits: bool) -> Trees:
+        """A tree that adds nothing to the offset (Z,), for records of so many attributes."""
+        return cls(
+            width=width,
+            attribute=np.array([-1]),
+            threshold=np.zeros(0),
+            values=np.zeros((1, 1)),
+            output=np.zeros(1, dtype=np.int64),
+            offset=offset,
+            logits=logits,
+        )
+
     @cached_property
     def _ranked(self) -> tuple[Floats, Integers, Integers]:
         """Knots (K,), how many each attribute has (n,), and the rank of every split's (splits,)."""
@@ -69,15 +82,9 @@ class Trees:
         return outputs
 
     def first(self, count: int) -> Trees:
-        """The first trees alone, with the same offset; without any, a tree that adds nothing."""
+        """The first trees alone, with the same offset."""
         if count == 0:
-            return replace(
-                self,
-                attribute=np.array([-1]),
-                threshold=np.zeros(0),
-                output=np.zeros(1, dtype=np.int64),
-                values=np.zeros((1, self.values.shape[1])),
-            )
+            return self.constant(self.width, self.offset, logits=self.logits)
         leaves = int(self._walk.leaves[:count].sum())
         nodes = 2 * leaves - count  # every tree has a leaf more than splits
         return replace(
