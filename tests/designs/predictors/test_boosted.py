@@ -154,3 +154,13 @@ def test_encoders_fit_into_what_devices_store() -> None:
     assert sizes[0] > sizes[-1]
     nothing = fitted(X, signal[:, None], VALUES, most_bytes=0)
     assert nothing.bytes < 2000 + knots
+
+
+def test_large_tables_are_learnt_from_some_of_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, signal = table(2400)
+    monkeypatch.setattr(boosted, "_CELLS", 6000)  # a thousand of six attributes
+    predictor = fitted(X, signal[:, None], VALUES)
+    assert predictor.held_out.shape == (2400, 1)
+    assert np.mean((predictor.held_out[:, 0] - signal) ** 2) < 0.1 * signal.var()
+    monkeypatch.setattr(boosted, "_WORK", 1)  # as pictures have it: the smallest trees alone
+    assert np.bincount(fitted(X, signal[:, None], VALUES).encoder._walk.leaves).argmax() == 3

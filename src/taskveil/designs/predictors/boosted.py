@@ -29,6 +29,8 @@ MOST_LEAVES = 8192
 _LEAVES = (3, 6, 16)  # of a tree: candidates, the simplest first
 _SMALL = 500  # volunteers; fewer get no trees of many leaves
 _MANY = 20_000  # volunteers; more need not be protected from learning too much
+_WORK = 2**20  # attributes times leaves of a model: pictures of many classes get the smallest trees alone
+_CELLS = 2**21  # numbers that a model learns from, of a thousand volunteers at least
 _TREES, _MOST_ROUNDS, _LEAST_ROUNDS = 400, 120, 30  # of one model: outputs share the time
 _RATE, _BINS, _SEEN, _PULL = 0.1, 64, 0.5, 3.0  # learning rate, bins, share of attributes per split, pull towards 0
 _LEAST_WEIGHT = 1e-6  # of a class in a record that has others
@@ -45,6 +47,8 @@ def fit_boosted(evidence: Evidence) -> Predictor:
     logits = bool(cost.logits)
     parts = [fold == part for part in np.unique(fold)]
     candidates = [leaves for leaves in _LEAVES if leaves <= 6 or len(X) >= _SMALL]
+    quick = [leaves for leaves in candidates if X.shape[1] * truth.shape[1] * _rounds(truth) * leaves <= _WORK]
+    candidates = quick or candidates[:1]
     candidates = candidates[-1:] if len(X) >= _MANY else candidates
     if logits and any(len(_classes(truth[~held])) < 2 for held in parts):
         candidates = []  # of one class nothing is to be learnt
@@ -157,6 +161,9 @@ def _fit(X: Floats, truth: Floats, logits: bool, leaves: int, rounds: int, seed:
     """One model of the records given."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+    if X.size > _CELLS:
+        some = np.random.default_rng(seed).permutation(len(X))[: max(1000, _CELLS // X.shape[1])]
+        X, truth = X[some], truth[some]
     share = int(np.clip(len(X) // 100, _LEAST_LEAF, _LARGEST_LEAST))
     settings = {
         "max_iter": rounds,
