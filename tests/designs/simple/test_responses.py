@@ -16,7 +16,7 @@ import simple_ways as referee
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.designs.folds import folds_of
-from taskveil.errors import TaskError
+from taskveil.errors import DataError, TaskError
 from taskveil.experiments.models import trained
 
 RNG = np.random.default_rng(5)
@@ -93,6 +93,8 @@ def test_guarantee_release_and_audit(task: tv.ModelTask, y: np.ndarray, method: 
     model = task.answers if method == "label_response" else lambda records: task.answers(records)[:, -1:]
     loaded = tv.Veil.load(tmp_path / "r", task=task, encoder=model)
     assert loaded.method == method
+    with pytest.raises(DataError, match="probabilities" if method == "label_response" else "Ridge: prediction"):
+        tv.Veil.load(tmp_path / "r").privatize(X[TEST])
     assert loaded.loss(X[TEST], y[TEST]).mean == veil.loss(X[TEST], y[TEST]).mean
     assert tv.audit(veil, trials=2000, finalists=2, structural=False).passed
 

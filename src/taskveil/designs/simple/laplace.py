@@ -14,7 +14,7 @@ from taskveil.client.named import NamedEncoder
 from taskveil.decoders import Layer, NetworkDecoder, least_squares_decoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem
-from taskveil.designs.simple.own_model import held_out_answers, model_encoder, model_of
+from taskveil.designs.simple.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil import Veil
@@ -32,7 +32,7 @@ class PredictionLaplace:
 
     def why_not(self, task: Task) -> str | None:
         """It needs one predicted number, judged by squared error."""
-        if isinstance(task, ModelTask) and isinstance(task.cost, SquaredError) and task.outputs == 1:
+        if isinstance(task, ModelTask) and isinstance(task.cost, SquaredError) and has_outputs(task, 1):
             return None
         return f"{self.name} adds noise to one predicted number judged by mse; this task has another answer."
 
@@ -44,7 +44,7 @@ class PredictionLaplace:
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
-        encoder = model_encoder(problem, self.name, 1, model_of(problem).predict)
+        encoder = model_encoder(problem, "prediction", 1, model_of(problem).predict)
         for seed in seeds:
             predicted = held_out_answers(problem, seed)
             for epsilon in epsilons:

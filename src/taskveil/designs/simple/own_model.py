@@ -23,6 +23,11 @@ def model_of(problem: Problem) -> ModelTask:
     return problem.task
 
 
+def has_outputs(task: ModelTask, count: int) -> bool:
+    """Whether the model has so many outputs; a model that was never asked may have any."""
+    return task.width is None or task.outputs == count
+
+
 def held_out_answers(problem: Problem, seed: int) -> Floats:
     """What the model answers to every volunteer (N, S), each by a copy fitted without it: scikit-learn's estimators are
     fitted again, networks trained anew.
@@ -60,14 +65,14 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
         return task.answers(X)
 
 
-def model_encoder(problem: Problem, name: str, latents: int, function: Callable[[Floats], Floats]) -> NamedEncoder:
+def model_encoder(problem: Problem, says: str, latents: int, function: Callable[[Floats], Floats]) -> NamedEncoder:
     """The model as an encoder that a release names and does not contain.
 
     Args:
         problem: whose model it is, and where its records lie.
-        name: what the release calls it.
+        says: what the function says of a record, in words, for whoever has to bring it along.
         latents: how many numbers the function gives.
         function: records (N, n) → latents (N, Z).
     """
-    box = problem.domain.bounding_box
+    box, name = problem.domain.bounding_box, f"{type(model_of(problem).model).__name__}: {says}"
     return NamedEncoder.of(function, name=name, low=box.low, high=box.high, latents=latents)

@@ -18,7 +18,7 @@ from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem
-from taskveil.designs.simple.own_model import held_out_answers, model_encoder, model_of
+from taskveil.designs.simple.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import Veil
 
@@ -52,7 +52,7 @@ class LabelResponse:
         """(ε, seed, veil) for every budget and seed."""
         task = model_of(problem)
         classes = task.outputs
-        encoder = model_encoder(problem, self.name, classes, task.answers)
+        encoder = model_encoder(problem, "class probabilities", classes, task.answers)
         region = box_region(np.zeros(classes), np.ones(classes))
         unit, none = np.eye(classes, dtype=np.int64), np.zeros(classes, dtype=np.int64)
         for seed in seeds:
@@ -71,7 +71,7 @@ class BinnedResponse:
 
     def why_not(self, task: Task) -> str | None:
         """It needs one number to put into bins."""
-        if isinstance(task, ModelTask) and task.cost.logits is not None and task.outputs == 1 + task.cost.logits:
+        if isinstance(task, ModelTask) and task.cost.logits is not None and has_outputs(task, 1 + task.cost.logits):
             return None
         return f"{self.name} puts one predicted number into bins: it serves models of one output, or of two classes."
 
@@ -84,7 +84,8 @@ class BinnedResponse:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
         task = model_of(problem)
-        encoder = model_encoder(problem, self.name, 1, lambda X: task.answers(X)[:, -1:])
+        says = "probability of the second class" if task.cost.logits else "prediction"
+        encoder = model_encoder(problem, says, 1, lambda X: task.answers(X)[:, -1:])
         counts = [bins for bins in BINS if bins * PER_BIN <= len(problem.X)] or BINS[:1]
         for seed in seeds:
             predicted = held_out_answers(problem, seed)[:, -1:]
