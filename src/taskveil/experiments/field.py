@@ -130,6 +130,8 @@ def rows_of_parts(
     if jobs == 1:
         yield from ((part, _kept(part, folder)) for part in missing)
         return
+    # The largest first, so that none is left alone at the end.
+    missing.sort(key=lambda part: -load(part.data).X.size)
     # Fresh processes: a fork would copy the locks of threads that are running here.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(_kept, part, folder): part for part in missing}
