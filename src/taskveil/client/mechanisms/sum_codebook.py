@@ -194,7 +194,7 @@ def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integ
 
 
 def _highest(scores: Array, count: int) -> tuple[Integers, Integers, Array]:
-    """Branch, number and score (N, count) of the highest scores (N, branches, K), which are crossed out on the way."""
+    """Branch, number and score (N, count) of the highest of scores (N, branches, K), crossed out on the way."""
     rows = np.arange(len(scores))
     leader = scores.argmax(axis=2)
     height = np.take_along_axis(scores, leader[:, :, None], axis=2)[:, :, 0]

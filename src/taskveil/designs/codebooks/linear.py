@@ -1,4 +1,4 @@
-"""The codebook design for a linear task: how many codewords, how many favoured, listed or on a lattice.
+"""The codebook design for a linear task: how many codewords, how many favoured, listed, sums or on a lattice.
 
 Works on the latents zᵢ = √λᵢ tᵢ, the task's outputs in its principal directions, where the loss is ‖ẑ − z‖². One
 formula plans how fine a code the budget pays for; what it leaves open is settled by cross-validation on the design
@@ -16,7 +16,6 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
-from taskveil.designs.codebooks.stages import StagedCode, fit_staged
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
 from taskveil.designs.folds import people
 from taskveil.designs.limits import gaussian_distortion, water_level
@@ -27,6 +26,10 @@ from taskveil.veil import Veil
 LISTED = 1024
 """The most codewords a device is asked to store."""
 
+TERMS = (32, 128)
+"""Codewords in each list of a sum: shorter lists need fewer volunteers, longer ones follow clusters."""
+
+CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
 JUDGED = 2000  # records that choose between candidates
 PARTS = 3  # of them, each held out once
 BEHIND = 2.0  # standard errors behind the leader at which a candidate is given up
@@ -103,29 +106,6 @@ class LatticeChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagedChoice:
-    """Several listed codebooks, each for what the earlier ones left over; equal shares of the budget."""
-
-    stages: int
-    size: int
-    dim: int
-
-    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> StagedCode:
-        """A code for latents (N, r), with more effort for the final one."""
-        effort = {"draws": 16_000, "starts": 8} if final else {}
-        return fit_staged(
-            latents,
-            stages=self.stages,
-            size=self.size,
-            favoured=1,
-            dim=self.dim,
-            epsilon=epsilon,
-            rng=rng,
-            **effort,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class SumChoice:
     """Sums of one codeword from each of `stages` lists, `size` codewords in each, in `dim` directions."""
 
@@ -147,7 +127,7 @@ class SumChoice:
         )
 
 
-Choice = ListedChoice | LatticeChoice | StagedChoice | SumChoice
+Choice = ListedChoice | LatticeChoice | SumChoice
 
 
 @one_thread()
@@ -159,11 +139,8 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(problem.X))
     latents = ((problem.X - moments.mean) @ weights.T)[order]
-    options = candidates(latents, variances, epsilon)
-    chosen = options[0]
-    if len(options) > 1:
-        person = people(problem.X[order[:JUDGED]])
-        chosen = _best(options, latents[:JUDGED], person, epsilon, seed)
+    person = people(problem.X[order[:JUDGED]])
+    chosen = _best(candidates(latents, variances, epsilon), latents[:JUDGED], person, epsilon, seed)
     code = chosen.fit(latents, epsilon, rng, final=True)
     back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
     mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
@@ -173,35 +150,42 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choice]:
-    """What the plan leaves open."""
+    """What the plan leaves open, and what half the budget would have bought: it may be had for all of it."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
         return [ListedChoice(size=2, favoured=1, dim=1, smoothing=0.0)]
-    plan = Plan.of(variances, epsilon)
+    plan, smaller = (Plan.of(variances, share * epsilon) for share in (1.0, 0.5))
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
-        for factor in (0.75, 1.0, 1.33):
-            for favoured in (1, 2, 4):
-                size = max(favoured + 1, round(favoured * factor * math.exp(plan.nats)))
-                size = min(size, LISTED) if favoured == 1 else size
-                if size <= LISTED:  # K/m cells span K/m − 1 directions
-                    dim = min(plan.active, max(1, round(size / favoured) - 1))
-                    options.append(ListedChoice(size=size, favoured=favoured, dim=dim))
+        listed = [_listed(plan, favoured, factor) for factor in (0.75, 1.0, 1.33) for favoured in (1, 2, 4)]
+        listed += [_listed(plan, favoured, 1.0, CLUSTERED) for favoured in (1, 2, 4)] + [_listed(smaller, 1, 1.0)]
+        # Where the plan is beyond what can be listed, the most that can is worth a try, but not with several favoured.
+        options += [choice for choice in listed if choice.size < LISTED or choice.favoured == 1]
     if plan.nats > math.log(LISTED / 4):
-        options += [
-            LatticeChoice(nats=plan.nats + more, spacing=factor * math.sqrt(12 * plan.level))
-            for factor in (1.0, 1.4, 2.0)
-            for more in (-1.5, 0.0, 0.7)
-        ]
-        for size in (32, 128):
-            stages = max(2, round(plan.nats / math.log(size)))
-            options += [
-                SumChoice(stages=stages, size=round(math.exp(plan.nats / stages)), dim=plan.active, smoothing=smoothing)
-                for smoothing in (0.3, 0.6, 1.0)
-            ]
+        options += [_lattice(plan, factor, more) for factor in (1.0, 1.4, 2.0) for more in (-1.5, 0.0, 0.7)]
+        options += [_sums(plan, size, smoothing) for size in TERMS for smoothing in (1.0, CLUSTERED)]
+        options += [_lattice(smaller, 1.4, 0.0), _sums(smaller, TERMS[0], 1.0)]
     distinct = len(np.unique(latents.round(9), axis=0))
     if 1 < distinct <= min(LISTED, len(latents) // 4):  # categorical records: a codeword each
         options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smoothing=0.0))
     return list(dict.fromkeys(options))
+
+
+def _listed(plan: Plan, favoured: int, factor: float, smoothing: float = 1.0) -> ListedChoice:
+    """About `factor` times as many codewords as the plan says, or as many as a device can store."""
+    size = min(max(favoured + 1, round(favoured * factor * math.exp(min(plan.nats, 20.0)))), LISTED)
+    dim = min(plan.active, max(1, round(size / favoured) - 1))  # K/m cells span K/m − 1 directions
+    return ListedChoice(size=size, favoured=favoured, dim=dim, smoothing=smoothing)
+
+
+def _lattice(plan: Plan, factor: float, more: float) -> LatticeChoice:
+    return LatticeChoice(nats=plan.nats + more, spacing=factor * math.sqrt(12 * plan.level))
+
+
+def _sums(plan: Plan, size: int, smoothing: float) -> SumChoice:
+    """As many sums as the plan says, of terms from two or more lists of about `size` codewords."""
+    stages = max(2, round(plan.nats / math.log(size)))
+    size = max(2, round(math.exp(plan.nats / stages)))
+    return SumChoice(stages=stages, size=size, dim=plan.active, smoothing=smoothing)
 
 
 def _best(options: list[Choice], latents: Floats, person: Integers, epsilon: float, seed: int) -> Choice:
@@ -209,6 +193,8 @@ def _best(options: list[Choice], latents: Floats, person: Integers, epsilon: flo
 
     Whoever is clearly behind the leader after a part is not asked again.
     """
+    if len(options) == 1:
+        return options[0]
     part = person % PARTS
     losses: dict[Choice, Floats] = {option: np.empty(0) for option in options}
     for held in range(PARTS):
