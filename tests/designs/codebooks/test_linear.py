@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import taskveil as tv
 from hostile import hostile_records
-from taskveil.client.mechanisms import Codebook, LatticeCodebook
+from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
-from taskveil.designs.codebooks.linear import LatticeChoice, ListedChoice, Plan, StagedChoice, candidates
+from taskveil.designs.codebooks.linear import LatticeChoice, ListedChoice, Plan, SumChoice, candidates
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # large budgets leave few losses
@@ -20,7 +20,7 @@ from taskveil.designs.codebooks.linear import LatticeChoice, ListedChoice, Plan,
 def test_budget_kept_and_loss_below_laplace(epsilon: float, volunteers: np.ndarray, task: tv.LinearTask) -> None:
     veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook")
     assert veil.guarantee.epsilon <= epsilon
-    assert isinstance(veil.mechanism, LatticeCodebook if epsilon > 20 else Codebook)
+    assert isinstance(veil.mechanism, LatticeCodebook | SumCodebook if epsilon > 8 else Codebook)
     laplace = tv.design(volunteers, task, epsilon=epsilon, method="task_aware")
     assert veil.loss(volunteers).mean < laplace.loss(volunteers).mean
 
@@ -66,15 +66,33 @@ def test_categorical_records_get_a_codeword_each() -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(400, 2)).astype(float)
     options = candidates(X - X.mean(axis=0), np.array([0.25, 0.25]), 6.0)
-    assert ListedChoice(size=4, favoured=1, dim=2, smooth=False) in options
+    assert ListedChoice(size=4, favoured=1, dim=2, smoothing=0.0) in options
     veil = tv.design(X, tv.LinearTask(np.eye(2)), epsilon=6.0, method="codebook")
     assert veil.loss(X).mean < 0.01
 
 
-def test_large_budgets_consider_lattices_and_stages() -> None:
-    options = candidates(np.random.default_rng(0).normal(size=(300, 4)), np.ones(4), 30.0)
-    kinds = {type(option) for option in options}
-    assert {LatticeChoice, StagedChoice} <= kinds
+def test_large_budgets_consider_lattices_and_sums_and_what_less_would_buy() -> None:
+    latents = np.random.default_rng(0).normal(size=(300, 10))
+    options = candidates(latents, np.ones(10), 24.0)
+    assert {type(option) for option in options} == {LatticeChoice, SumChoice}
+    sums = [option for option in options if isinstance(option, SumChoice)]
+    assert {option.smoothing for option in sums} == {1.0, linear.CLUSTERED}
+    half = Plan.of(np.ones(10), 12.0).nats
+    assert any(option.stages * np.log(option.size) == pytest.approx(half, rel=0.1) for option in sums)
+    few = candidates(latents[:, :3], np.ones(3), 24.0)
+    assert {type(option) for option in few} == {LatticeChoice}  # finer than volunteers can place codewords
+
+
+@pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")
+def test_more_budget_costs_nothing_where_lists_end() -> None:
+    """Clustered records, weights 1/spread: between ε = 10 and 16, 0.1 lost more with more budget."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(12, 16)) * 2
+    X = (rng.normal(size=(600, 16)) * 0.7 + centres[rng.integers(12, size=600)]) @ rng.normal(size=(16, 16))
+    task = tv.LinearTask(np.diag(1 / X[:400].std(axis=0)))
+    less, more = (tv.design(X[:400], task, epsilon=epsilon, method="codebook") for epsilon in (11.0, 16.0))
+    assert isinstance(more.mechanism, SumCodebook)
+    assert more.loss(X[400:]).mean < 0.95 * less.loss(X[400:]).mean
 
 
 def test_a_seed_repeats_the_design_but_never_the_reports(volunteers: np.ndarray, task: tv.LinearTask) -> None:

@@ -29,6 +29,7 @@ LISTED = 1024
 TERMS = (32, 128)
 """Codewords in each list of a sum: shorter lists need fewer volunteers, longer ones follow clusters."""
 
+FINE = 2.5  # nats a direction from which on a lattice is better: levels need no volunteers to place them
 CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
 JUDGED = 2000  # records that choose between candidates
 PARTS = 3  # of them, each held out once
@@ -162,8 +163,10 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
         options += [choice for choice in listed if choice.size < LISTED or choice.favoured == 1]
     if plan.nats > math.log(LISTED / 4):
         options += [_lattice(plan, factor, more) for factor in (1.0, 1.4, 2.0) for more in (-1.5, 0.0, 0.7)]
-        options += [_sums(plan, size, smoothing) for size in TERMS for smoothing in (1.0, CLUSTERED)]
-        options += [_lattice(smaller, 1.4, 0.0), _sums(smaller, TERMS[0], 1.0)]
+        options.append(_lattice(smaller, 1.4, 0.0))
+        if plan.nats < FINE * plan.active:
+            options += [_sums(plan, size, smoothing) for size in TERMS for smoothing in (1.0, CLUSTERED)]
+            options.append(_sums(smaller, TERMS[0], 1.0))
     distinct = len(np.unique(latents.round(9), axis=0))
     if 1 < distinct <= min(LISTED, len(latents) // 4):  # categorical records: a codeword each
         options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smoothing=0.0))
