@@ -12,7 +12,7 @@ import numpy as np
 import taskveil as tv
 from taskveil.client import entropy
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.noise import discrete_laplace
 from taskveil.client.regions import BoxRegion
@@ -86,6 +86,21 @@ def lattice_veil(epsilon: float) -> tv.Veil:
         response=Response.calibrated(size=lattice.size, favoured=1, epsilon=epsilon),
     )
     decoder = LatticeDecoder(lattice=lattice, step=1 / 128.0, weights=np.eye(2), offset=np.zeros(2))
+    return tv.Veil(encoder=encoder(2), mechanism=mechanism, decoder=decoder, task=None, method="museum")
+
+
+def sum_veil(epsilon: float, kind: type[SumCodebook] = SumCodebook) -> tv.Veil:
+    """Sums of a coarse and a fine term, in two latents."""
+    coarse = np.array([[x, y] for x in (-80, 0, 80) for y in (-80, 0, 80)])
+    codewords = np.concatenate([coarse, coarse // 3]).astype(np.int16)
+    mechanism = kind(
+        region=BoxRegion(step=2.0**-7, low=np.full(2, -128), high=np.full(2, 128)),
+        codewords=codewords,
+        sizes=np.array([9, 9]),
+        branches=4,
+        response=Response.calibrated(size=81, favoured=1, epsilon=epsilon),
+    )
+    decoder = CodewordDecoder(codewords=codewords / 128.0, sizes=np.array([9, 9]))
     return tv.Veil(encoder=encoder(2), mechanism=mechanism, decoder=decoder, task=None, method="museum")
 
 
@@ -218,6 +233,24 @@ def favoured_size_varies(X: np.ndarray) -> np.ndarray:
     one = Response.calibrated(size=16, favoured=1, epsilon=1.0)(np.full((len(X), 1), 15))
     eight = Response.calibrated(size=16, favoured=8, epsilon=1.0)(np.tile(np.arange(8), (len(X), 1)))
     return np.where(narrow, one, eight)[:, None]
+
+
+class StageByStage(SumCodebook):
+    """Every stage has a response of its own, each with all of ε."""
+
+    def __call__(self, latents: np.ndarray) -> np.ndarray:
+        found = self.nearest(self.region.enforce(latents))
+        stages = [Response.calibrated(size=int(size), favoured=1, epsilon=self.epsilon) for size in self.sizes]
+        return np.column_stack([response(found[:, [place]]) for place, response in enumerate(stages)])
+
+
+class LastTermInTheClear(SumCodebook):
+    """Randomises all terms but the finest, which "tells little"."""
+
+    def __call__(self, latents: np.ndarray) -> np.ndarray:
+        reports = super().__call__(latents)
+        reports[:, -1] = self.nearest(self.region.enforce(latents))[:, -1]
+        return reports
 
 
 class Unsplit(Codebook):

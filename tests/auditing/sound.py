@@ -7,7 +7,7 @@ import numpy as np
 import releases
 import taskveil as tv
 from auditing import foreign, leaks
-from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage
+from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.museum import Exhibit
 
 
@@ -63,6 +63,7 @@ SOUND = [
         epsilon=2.0,
     ),
     Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
+    Exhibit(name="sum of codebooks", make=lambda: sum_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
     *(
         Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
