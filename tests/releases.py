@@ -289,6 +289,6 @@ def devices() -> dict[str, Device]:
         "sums": veil(linear(), sum_codebook(7, 20, 9, epsilon=6.0)),
         "sums_ties": veil(linear(), sum_codebook(3, 40, 1, 40, epsilon=5.0, branches=16, ties=True)),
         # More sums than a 64-bit integer holds.
-        "sums_many": veil(hidden(8, 12), sum_codebook(*[100] * 11, epsilon=55.0, latents=12, branches=8)),
+        "sums_many": veil(hidden(8, 6), sum_codebook(*[100] * 11, epsilon=55.0, latents=6)),
     }
     return {name: made[name].device for name in made}
