@@ -1,8 +1,8 @@
 """Linear tasks between lists and lattices: held-out losses with and without sums of codebooks, and reports per second.
 
 Weights 1/spread, 70% of each table for design, the rest to judge; losses are exact expectations, in shares of what
-answering with the mean costs. "before" chooses among lists and lattices alone. A loss that rises by more than 1% with the
-budget is marked with an arrow.
+answering with the mean costs. "before" chooses among lists and lattices alone. A loss that rises by more than 1% with
+the budget is marked with an arrow.
 
     python benchmarks/sums.py [TABLE …]
 """
@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from unittest.mock import patch
 
 import numpy as np
@@ -76,7 +77,7 @@ def main() -> None:
         for name in sys.argv[1:] or TABLES:
             for sums in (False, True):
                 losses, seconds = curve(TABLES[name](), sums=sums)
-                rises = [False, *(after > 1.01 * before for before, after in zip(losses, losses[1:], strict=False))]
+                rises = [False, *(after > 1.01 * before for before, after in pairwise(losses))]
                 shown = "".join(
                     f"{'↑' if up else ''}{loss:.4f}".rjust(8) for loss, up in zip(losses, rises, strict=True)
                 )
