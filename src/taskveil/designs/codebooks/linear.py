@@ -30,6 +30,7 @@ TERMS = (32, 128)
 """Codewords in each list of a sum: shorter lists need fewer volunteers, longer ones follow clusters."""
 
 FINE = 2.5  # nats a direction from which on a lattice is better: levels need no volunteers to place them
+FEW = 64  # codewords or fewer follow no clusters worth less smoothing
 CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
 JUDGED = 2000  # records that choose between candidates
 PARTS = 3  # of them, each held out once
@@ -158,7 +159,9 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
         listed = [_listed(plan, favoured, factor) for factor in (0.75, 1.0, 1.33) for favoured in (1, 2, 4)]
-        listed += [_listed(plan, favoured, 1.0, CLUSTERED) for favoured in (1, 2, 4)] + [_listed(smaller, 1, 1.0)]
+        listed.append(_listed(smaller, 1, 1.0))
+        if plan.nats > math.log(FEW):
+            listed += [_listed(plan, favoured, 1.0, CLUSTERED) for favoured in (1, 2, 4)]
         # Where the plan is beyond what can be listed, the most that can is worth a try, but not with several favoured.
         options += [choice for choice in listed if choice.size < LISTED or choice.favoured == 1]
     if plan.nats > math.log(LISTED / 4):
