@@ -225,22 +225,25 @@ class LayeredEncoder:
             largest = layer.largest(min(found[-1], EXACT))
         return tuple(found)
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        rows = max(1, _AT_ONCE // max(layer.laid_out for layer in self.layers))
-        parts = [self._latents(X[first : first + rows]) for first in range(0, len(X), rows)]
-        return np.concatenate(parts) if parts else np.empty((0, self.latent_dim))
-
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
-    def _latents(self, X: Floats) -> Floats:
-        q: Array = levels(X, self.low, self.high)
+        q = levels(X, self.low, self.high)
         lost = np.isnan(q)  # of ranges that a double cannot divide by or hold
         if lost.any():
             q[lost] = LEVELS // 2
+        rows = max(1, _AT_ONCE // max(layer.laid_out for layer in self.layers))
+        numbers = np.empty((len(X), self.latent_dim))
+        for first in range(0, len(X), rows):
+            numbers[first : first + rows] = self._run(q[first : first + rows])
+        latents = numbers * self.step + self.start
+        return portable_softmax(latents) if self.softmax else latents
+
+    def _run(self, q: Array) -> Array:
+        """The last layer's numbers for the levels of some records."""
         for layer, reach in zip(self.layers, self._reaches, strict=True):
             q = layer(q.astype(np.float32 if reach < _SINGLE else np.float64, copy=False))
-        latents = q.astype(np.float64) * self.step + self.start
-        return portable_softmax(latents) if self.softmax else latents
+        return q
 
 
 def _check_weights(layer: DenseLayer | ConvolutionLayer, dimensions: int) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from hostile import hostile_records
+from taskveil.client.windows import PoolingLayer
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.errors import DataError
@@ -127,8 +128,9 @@ def test_large_networks_have_small_numbers_and_sums_of_single_precision() -> Non
     )  # fmt: skip
     X = np.random.default_rng(4).random((100, 64))
     encoder = layers_of(module, 64).encoder(np.zeros(64), np.ones(64), X, softmax=False)
-    assert {layer.weights.dtype.itemsize for layer in encoder.layers} == {1}
-    assert encoder._reaches[1] < 2**24
+    weighted = [layer for layer in encoder.layers if not isinstance(layer, PoolingLayer)]
+    assert {layer.weights.dtype.itemsize for layer in weighted} == {1}
+    assert max(encoder._reaches[1:3]) < 2**24  # both convolutions; levels are halved before them
     truth = answers(module, X)
     assert np.abs(encoder(X) - truth).max() < 0.1 * truth.std()
 

@@ -10,10 +10,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
@@ -27,6 +32,8 @@ from taskveil.errors import TaskError
 from taskveil.tasks.models.modules import rows_of
 
 STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
+DROPOUT = 0.3
+"""Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
 LOOKS = 2  # at the held-out volunteers in an epoch, at least every …
 _SELDOM = 50  # … steps
 _EARLIEST = 300  # steps before learning may end
@@ -92,17 +99,24 @@ class _Scaled(nn.Module):
     center: Tensor
     slope: Tensor
 
-    def __init__(self, module: nn.Module, center: Tensor, slope: Tensor) -> None:
+    def __init__(self, module: nn.Module, center: Tensor, slope: Tensor, *, dropout: bool) -> None:
         super().__init__()
         self.module = copy.deepcopy(module).float().requires_grad_(True)
         for part in self.module.modules():
             if callable(draw := getattr(part, "reset_parameters", None)):
                 draw()
+        weighted = [part for part in self.module.modules() if isinstance(part, nn.Linear | _ConvNd)]
+        for part in weighted[1:] if dropout else []:
+            part.register_forward_pre_hook(_drop)
         self.register_buffer("center", center)
         self.register_buffer("slope", slope)
 
     def forward(self, x: Tensor) -> Tensor:
         return rows_of(self.module((x - self.center) * self.slope))
+
+
+def _drop(part: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (F.dropout(given[0], DROPOUT, part.training), *given[1:])
 
 
 class _Learning:
@@ -112,6 +126,8 @@ class _Learning:
     def __init__(self, module: nn.Module, pictures: bool, evidence: Evidence) -> None:
         X, truth, cost, device = evidence.X, evidence.truth, evidence.cost, evidence.device
         self.cost, self.module, self.seed, self.device = cost, module, evidence.seed, device
+        own = any(isinstance(part, _DropoutNd) for part in module.modules())
+        self._dropout = pictures and not own
         self.records = Records.of(X, device)
         goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
         shift, spread = cost.standard(goal)
@@ -133,6 +149,10 @@ class _Learning:
     def cross_fit(self, parts: list[Integers]) -> tuple[list[nn.Module], Floats, int]:
         """One network per part that did not see it, their outputs (N, S) for these parts, and the steps they took: all
         as many, those of least pooled held-out loss after calibration."""
+        with self._own_randomness():
+            return self._cross_fit(parts)
+
+    def _cross_fit(self, parts: list[Integers]) -> tuple[list[nn.Module], Floats, int]:
         everyone = np.arange(len(self.records))
         runs = [self._run(np.setdiff1d(everyone, part), self.seed + place) for place, part in enumerate(parts)]
         seen = len(everyone) - min(len(part) for part in parts)
@@ -155,13 +175,17 @@ class _Learning:
 
     def fit(self, steps: int) -> nn.Module:
         """One network that learned from everybody, for so many steps."""
-        return _after(self._run(np.arange(len(self.records)), self.seed), steps)
+        with self._own_randomness():
+            return _after(self._run(np.arange(len(self.records)), self.seed), steps)
+
+    def _own_randomness(self) -> AbstractContextManager[None]:
+        """First weights and dropout come from torch's own generators, which the caller finds as they were."""
+        return torch.random.fork_rng(devices=None if self.device.startswith("cuda") else [])
 
     def _run(self, rows: Integers, seed: int) -> Iterator[nn.Module]:
         """Endless learning from some records: after every step the average of the latest networks."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = _Scaled(self.module, *self._scaler).to(self.device)
+        torch.manual_seed(seed)
+        network = _Scaled(self.module, *self._scaler, dropout=self._dropout).to(self.device)
         parameters = list(network.parameters())
         groups = [{"params": [p], "weight_decay": DECAY if p.dim() > 1 else 0.0} for p in parameters]
         optimizer = torch.optim.AdamW(groups, lr=RATE)

@@ -113,9 +113,15 @@ class Layers:
         if self.shifted and not softmax:
             raise DataError("the network ends in a log-softmax, so its outputs are only good for class probabilities.")
         low, high = self._ranges(low, high)
-        q: Array = levels(X[:: max(1, len(X) // _SEEN)], low, high)
-        scale, shift = (high - low) / LEVELS, low  # values are scale · q + shift
+        with np.errstate(all="ignore"):
+            q: Array = np.nan_to_num(levels(X[:: max(1, len(X) // _SEEN)], low, high), nan=LEVELS / 2)
+            extent = high - low
+        # Values are scale · q + shift; those of a range that no double holds count as the middle, which says nothing.
+        scale, shift = np.where(np.isfinite(extent), extent / LEVELS, 0.0), np.where(np.isfinite(extent), low, 0.0)
         made: list[WholeLayer] = []
+        if (halved := self._halvings()) > 0:
+            made.append(PoolingLayer(window=_points(self.width), maximum=False, shift=halved))
+            q, scale = made[-1](q), scale * 2.0**halved
         for place, layer in enumerate(self.layers):
             if isinstance(layer, Pooling):
                 halved = 0 if layer.maximum else int(np.log2(layer.window.rows * layer.window.columns))
@@ -124,7 +130,7 @@ class Layers:
                 scale, shift = _repeated(scale, layer.window) * grown, _repeated(shift, layer.window)
             else:
                 following = self.layers[place + 1 :]
-                numbers, scale = _whole(layer, scale, shift, q, self._bits(place), following, self._bits(len(made) + 1))
+                numbers, scale = _whole(layer, scale, shift, q, self._bits(place), following, self._bits(1))
                 shift = np.zeros(len(scale))
                 made.append(numbers)
             q = made[-1](q)
@@ -145,6 +151,14 @@ class Layers:
             least, most = np.minimum(least, first.fill), np.maximum(most, first.fill)
         size = self.width // first.window.channels
         return np.repeat(least, size), np.repeat(most, size)
+
+    def _halvings(self) -> int:
+        """Of the levels before a large network's first convolution, so that it needs no double precision."""
+        first = self.layers[0]
+        if not isinstance(first, Convolution) or self._bits(0) > _COARSE:
+            return 0
+        room = int(np.log2(_SINGLE / (127 * first.weights[0].size)))
+        return LEVELS.bit_length() - 1 - room if room > _COARSE + 1 else 0
 
     def _bits(self, place: int) -> int:
         """Of the weights of the layer at that place: most for a first dense layer, since attributes have ranges of very
@@ -188,6 +202,14 @@ def averaged(networks: Sequence[Layers]) -> Layers | None:
 
 def _wider(window: Window, times: int) -> Window:
     return replace(window, channels=window.channels * times)
+
+
+def _points(width: int) -> Window:
+    """A window on every number by itself."""
+    return Window(
+        channels=1, height=1, width=width, rows=1, columns=1, row_stride=1, column_stride=1, row_padding=0,
+        column_padding=0,
+    )  # fmt: skip
 
 
 def _repeated(values: Floats, window: Window) -> Floats:
