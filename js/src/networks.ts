@@ -50,10 +50,11 @@ const places = (w: Window): number => down(w) * across(w);
 /** How many numbers a layer takes and gives, its products for a record, and the largest sum and output there can be. */
 export function measures(layer: NetworkLayer, largest: number) {
   if ("maximum" in layer) {
-    const { window: w, maximum } = layer;
-    const outputs = w.channels * places(w);
-    const reach = maximum ? largest : largest * w.rows * w.columns;
-    return { inputs: w.channels * w.height * w.width, outputs, operations: outputs * w.rows * w.columns, reach, largest: reach };
+    const { window: w, maximum, shift } = layer;
+    const [outputs, size] = [w.channels * places(w), w.rows * w.columns];
+    const reach = maximum ? largest : largest * size;
+    const most = Math.ceil(reach * powerOfTwo(-shift));
+    return { inputs: w.channels * w.height * w.width, outputs, operations: outputs * size, reach, largest: most };
   }
   const { window, weights, offset, fill, groups } = layer;
   const most = fill.reduce((found, v) => Math.max(found, Math.abs(v)), largest);

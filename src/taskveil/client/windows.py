@@ -137,7 +137,7 @@ class PoolingLayer:
 
     def largest(self, reach: float) -> int:
         """What no output exceeds when no sum exceeds `reach`."""
-        return int(reach)
+        return -(-int(reach) >> self.shift)
 
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
