@@ -17,6 +17,7 @@ import taskveil as tv
 from onnx_files import ints, onnx_file
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.experiments.mnist import network
+from taskveil.tasks.models.modules import rows_of
 from taskveil.tasks.models.onnx_reader import read_onnx
 
 RNG = np.random.default_rng(0)
@@ -54,6 +55,7 @@ def pictures(*layers: nn.Module, channels: int = 2) -> nn.Sequential:
 
 MADE_OF_LAYERS: dict[str, nn.Module] = {
     "one linear layer": nn.Linear(72, 3),
+    "in place": nn.Sequential(nn.Linear(72, 8), nn.ReLU(inplace=True), nn.Linear(8, 1), nn.Flatten(0)),
     "dense": nn.Sequential(nn.Linear(72, 8), nn.ReLU(), nn.Dropout(), nn.Identity(), nn.Linear(8, 1)),
     "linear after linear": nn.Sequential(nn.Linear(72, 2), nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 4)),
     "batch normalisation": nn.Sequential(nn.BatchNorm1d(72), nn.Linear(72, 5), nn.BatchNorm1d(5), nn.ReLU(),
@@ -106,7 +108,7 @@ def test_modules_of_layers_are_taken_exactly(name: str) -> None:
     assert layers is not None
     X = 5 * RNG.normal(size=(40, 72))
     with torch.no_grad():
-        theirs = module(torch.from_numpy(X).float()).double().numpy()
+        theirs = rows_of(module(torch.from_numpy(X).float())).double().numpy()
     mine = layers(X)
     if layers.shifted:
         mine = torch.from_numpy(mine).log_softmax(1).numpy()

@@ -126,3 +126,11 @@ def test_other_architectures_are_refused(module: nn.Module) -> None:
     X, truth = strokes(50)
     with pytest.raises(TaskError, match="trained anew"):
         fitted(module, X, truth)
+
+
+def test_networks_for_another_task_are_refused_before_they_learn() -> None:
+    X, truth = strokes(50)
+    with pytest.raises(TaskError, match="4 outputs where 3"):
+        fitted(nn.Linear(36, 4), X, truth)
+    with pytest.raises(TaskError, match="cannot run on devices"):
+        fitted(nn.Sequential(nn.Linear(36, 3), nn.LogSoftmax(dim=1)), X, truth, cost=SquaredError())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.predictor import REST, Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.designs.threads import one_thread
-from taskveil.errors import TaskError
+from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 
 STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
@@ -59,6 +59,12 @@ def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network
             "the network cannot be trained anew for devices: it must be made of linear, convolution, ReLU, pooling, "
             "flatten, dropout and batch normalisation layers only."
         )
+    if found.outputs != truth.shape[1]:
+        raise TaskError(f"the network has {found.outputs} outputs where {truth.shape[1]} are to be predicted.")
+    try:
+        found.encoder(evidence.low, evidence.high, X[:100], softmax=bool(cost.logits))
+    except DataError as error:  # before anything is learnt
+        raise TaskError(f"the network cannot run on devices: {error}") from error
     learning = _Learning(module, found.sees_pictures, evidence)
     parts = [np.flatnonzero(evidence.fold == part) for part in range(int(evidence.fold.max()) + 1)]
     copies, held_out, steps = learning.cross_fit(parts)
@@ -77,8 +83,10 @@ def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network
             softmax=bool(cost.logits),
         )
 
-    side_by_side = averaged([learning.as_layers(each) for each in copies])
-    made = None if side_by_side is None else encoder(side_by_side)
+    made = None
+    with suppress(DataError):  # side by side they may be more than a device should run
+        side_by_side = averaged([learning.as_layers(each) for each in copies])
+        made = None if side_by_side is None else encoder(side_by_side)
     if made is None or bytes_of(made) + REST > evidence.most_bytes:
         made = encoder(learning.as_layers(learning.fit(steps)))
     return Predictor(name=name, encoder=made, held_out=cost.answers(calibrated))
