@@ -34,7 +34,7 @@ from taskveil.tasks.models.modules import rows_of
 STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
 DROPOUT = 0.3
 """Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
-LOOKS = 2  # at the held-out volunteers in an epoch, at least every …
+LOOKS = 1  # at the held-out volunteers in an epoch, at least every …
 _SELDOM = 50  # … steps
 _EARLIEST = 300  # steps before learning may end
 _PATIENCE = 1.5  # times the steps of the best look
