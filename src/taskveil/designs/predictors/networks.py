@@ -31,7 +31,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 
-STEPS, BATCH, RATE, DECAY, AVERAGING = 2000, 64, 3e-3, 0.1, 0.995
+STEPS, BATCH, RATE, DECAY, AVERAGING = 2500, 64, 3e-3, 0.1, 0.995
 DROPOUT = 0.3
 """Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
 LOOKS = 1  # at the held-out volunteers in an epoch, at least every …
