@@ -14,6 +14,8 @@ import { plant, reaches } from "./trees.js";
 const EXACT = 2 ** 53;
 /** Each may take ten milliseconds to certify. */
 const MOST_STAGES = 64;
+/** Of a mean. */
+const MOST_ENCODERS = 8;
 /** The fields of every mechanism that draws code numbers. */
 const CODED = {
   codebook: "region stages",
@@ -28,7 +30,7 @@ export class Parts {
   encoder(e: Json): Encoder {
     if (e.kind !== "mean_encoder") return this.oneEncoder(e);
     fields(e, "encoders");
-    need(Array.isArray(e.encoders) && (e.encoders.length === 2 || e.encoders.length === 4), "a mean is made of two or four encoders");
+    need(Array.isArray(e.encoders) && e.encoders.length >= 2 && e.encoders.length <= MOST_ENCODERS, `a mean is made of 2 to ${MOST_ENCODERS} encoders`);
     const encoders: (PlainEncoder | LayeredEncoder)[] = e.encoders.map((one: Json) => this.oneEncoder(one));
     const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
       encoders.every((one) => latents(one) === latents(encoders[0]!));

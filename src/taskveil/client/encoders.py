@@ -223,17 +223,21 @@ class TabledEncoder:
 Plain = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder
 """What a mean can be made of."""
 
+MOST_ENCODERS = 8
+"""Of a mean."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanEncoder:
-    """φ = (φ₁ + φ₂ + …) / count, added up in this order, so that every machine rounds alike; two or four of them, whose
-    count divides without rounding. Encoders that err in different ways err less together."""
+    """φ = (φ₁ + φ₂ + …) / count, added up in this order, so that every machine rounds alike. Encoders that err in
+    different ways err less together."""
 
     encoders: tuple[Plain, ...]
 
     def __post_init__(self) -> None:
-        if len(self.encoders) not in (2, 4) or not all(isinstance(encoder, Plain) for encoder in self.encoders):
-            raise DataError("a mean is made of two or four encoders, none of which is a mean or a name.")
+        several = 2 <= len(self.encoders) <= MOST_ENCODERS
+        if not several or not all(isinstance(encoder, Plain) for encoder in self.encoders):
+            raise DataError(f"a mean is made of 2 to {MOST_ENCODERS} encoders, none of which is a mean or a name.")
         first = self.encoders[0]
         if any((other.width, other.latent_dim) != (first.width, first.latent_dim) for other in self.encoders):
             raise DataError("encoders of a mean must take the same attributes and give as many latents.")

@@ -47,7 +47,7 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
     )
     # What a record says about the answer does not depend on the budget.
     found = predictors(task, problem.y, evidence, problem.on_device)
-    names = [predictor.name for predictor in found]
+    preferred = next((place for place, each in enumerate(found) if each.preferred), None)
     samples = [
         Sample(predicted=np.clip(p.held_out, *cost.latent_range(p.held_out)), truth=truth, cost=cost) for p in found
     ]
@@ -56,7 +56,7 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
         budget = min(epsilon, _LARGEST_EPSILON)
         if budget not in made:
             rng = np.random.default_rng(seed)
-            chosen = choose(samples, person, budget, seed, preferred=names.index("own") if "own" in names else None)
+            chosen = choose(samples, person, budget, seed, preferred=preferred)
             code = final_code(samples[chosen.place], chosen.shape, budget, rng)
             veil = _veil(problem, found[chosen.place], samples[chosen.place], code, rng)
             made[budget] = veil, chosen.losses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from taskveil.designs.predictors.boosted import fit_boosted
 from taskveil.designs.predictors.light import fit_light
 from taskveil.designs.predictors.linear import fit_linear
 from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.own import fit_own
+from taskveil.designs.predictors.own import OWN, fit_own
 from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask, Task
@@ -51,8 +52,10 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(fit_architecture(allowed.encoder, evidence))
     elif callable(allowed.encoder):
         found.append(_callers(allowed.encoder, evidence))
-    if allowed.encoder == "auto" and (both := _together(found, evidence)) is not None:
-        found.append(both)
+    if allowed.encoder == "auto":
+        found += _together(found, evidence)
+        if not any(each.preferred for each in found):  # a model that is only named can be part of no mean
+            found = [replace(each, preferred=each.name == OWN) for each in found]
     small = [predictor for predictor in found if predictor.bytes + REST <= allowed.client_bytes]
     if not small:
         least = min(predictor.bytes for predictor in found) + REST
@@ -62,21 +65,29 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
     return small
 
 
-def _together(found: list[Predictor], evidence: Evidence) -> Predictor | None:
-    """The mean of the two that predict best: what errs in different ways errs less together."""
+def _together(found: list[Predictor], evidence: Evidence) -> list[Predictor]:
+    """Means of several: of the two that predict best, of the task's own model and the best other one, and of all. What
+    errs in different ways errs less together."""
 
     def loss(predictor: Predictor) -> float:
         cost = evidence.cost
         return float(cost.losses(cost.outputs(cost.softened(predictor.held_out)), evidence.truth).mean())
 
-    plain = [(predictor, encoder) for predictor in found if isinstance(encoder := predictor.encoder, Plain)]
-    if len(plain) < 2:
-        return None
-    (one, first), (other, second) = sorted(plain, key=lambda pair: loss(pair[0]))[:2]
+    plain = sorted((each for each in found if isinstance(each.encoder, Plain)), key=loss)
+    own, others = ([each for each in plain if (each.name == OWN) is shared] for shared in (True, False))
+    groups = [[*own, *others[:1]], plain[:2], plain]
+    distinct = {frozenset(each.name for each in group): group for group in reversed(groups) if len(group) > 1}
+    return [_mean(group, preferred=bool(own) and group is groups[0]) for group in distinct.values()]
+
+
+def _mean(group: list[Predictor], *, preferred: bool) -> Predictor:
+    """Predictors of parts of a release, as one. The owner's model, where it is shared, is believed together with the
+    best other predictor, until evidence is clear."""
     return Predictor(
-        name=f"{one.name} and {other.name}",
-        encoder=MeanEncoder(encoders=(first, second)),
-        held_out=(one.held_out + other.held_out) / 2,
+        name=" and ".join(each.name for each in group),
+        encoder=MeanEncoder(encoders=tuple(each.encoder for each in group if isinstance(each.encoder, Plain))),
+        held_out=np.mean([each.held_out for each in group], axis=0),
+        preferred=preferred,
     )
 
 

@@ -27,6 +27,9 @@ from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
 from taskveil.tasks.models.estimators import from_estimator
 
+OWN = "own"
+"""What the predictor is called."""
+
 
 def out_of_fold(task: ModelTask, X: Floats, y: Any, fold: Integers) -> Floats:
     """(N, S): what copies of the task's scikit-learn estimator, each fitted without one part, answer to that part.
@@ -84,13 +87,13 @@ def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Pre
     said = task.answers(X) if unseen or y is None else out_of_fold(task, X, y, evidence.fold)
     form = _form(task, evidence)
     if y is None:
-        return Predictor(name="own", encoder=form.encoder(1.0, np.zeros(task.outputs)), held_out=said)
+        return Predictor(name=OWN, encoder=form.encoder(1.0, np.zeros(task.outputs)), held_out=said)
     outputs = cost.outputs(said) if form.logits else said
     slope = steepness(outputs, evidence.truth, logits=form.logits, cost=cost)
     offset = np.zeros(task.outputs) if form.logits else (1.0 - slope) * outputs.mean(axis=0)
     honest = slope * outputs + offset
     return Predictor(
-        name="own",
+        name=OWN,
         encoder=form.encoder(slope, offset),
         held_out=cost.answers(honest) if form.logits else np.clip(honest, *cost.latent_range(said)),
     )
@@ -101,7 +104,7 @@ def _trained_anew(task: ModelTask, evidence: Evidence) -> Predictor:
     if task.torch_module is None:
         raise TaskError("the model cannot be fitted again: say volunteers_unseen=True if it never saw the volunteers.")
     try:
-        return fit_architecture(task.torch_module, evidence, name="own")
+        return fit_architecture(task.torch_module, evidence, name=OWN)
     except TaskError as error:
         raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
 

@@ -53,12 +53,14 @@ class Predictor:
     """What a device can know of the truth: an encoder, and what its like said of volunteers they had not seen.
 
     `encoder` gives (N, n) → (N, S): values, or class probabilities. `held_out` (N, S) is for every volunteer the
-    prediction of a model that did not see it, so that nothing is calibrated on scores that memorised their labels.
+    prediction of a model that did not see it, so that nothing is calibrated on scores that memorised their labels. One
+    may be `preferred` to the others until evidence against it is clear.
     """
 
     name: str
     encoder: Encoder
     held_out: Floats
+    preferred: bool = False
 
     @property
     def bytes(self) -> int:
