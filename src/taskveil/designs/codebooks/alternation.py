@@ -8,7 +8,7 @@ given the report under the exact channel.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Response
 from taskveil.tasks.costs import LinearInTruth
 
+LISTED = 512
+"""The most codewords that are listed."""
+
 SMOOTHING = 8.0
 """Pseudo-records that draw a codeword's answer towards the mean *prediction* given its report: they keep codewords of
 few records calibrated."""
@@ -28,14 +31,16 @@ _STEPS, _ENOUGH = 40, 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The truth of every volunteer (N, S), what a device would predict of it (N, S), and the loss of answers to it."""
+    """The truth of every volunteer (N, S), what a device would predict of it (N, S), the loss of answers to it, and the
+    most codewords that the device can store."""
 
     predicted: Floats
     truth: Floats
     cost: LinearInTruth
+    most: int = LISTED
 
     def __getitem__(self, rows: Any) -> Sample:
-        return Sample(predicted=self.predicted[rows], truth=self.truth[rows], cost=self.cost)
+        return replace(self, predicted=self.predicted[rows], truth=self.truth[rows])
 
     def __len__(self) -> int:
         return len(self.truth)

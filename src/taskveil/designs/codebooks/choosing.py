@@ -15,17 +15,16 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Response
-from taskveil.designs.codebooks.alternation import Code, Sample, alternate, answer, spread_out
+from taskveil.designs.codebooks.alternation import LISTED, Code, Sample, alternate, answer, spread_out
 from taskveil.designs.folds import folds_of
+from taskveil.designs.predictors.predictor import CLEARLY, standard_error
 from taskveil.designs.threads import one_thread
 
-LISTED = 512  # the most codewords
 _GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _FAVOURED = (1, 2, 4, 8)
 _REDRAWN = 200  # samples that tell how lucky the best is
 _STARTS = 6  # of the final alternation
 
-_LOYALTY = 2.0  # standard errors by which others must lead the preferred predictor
 _ERRORS, _SHARE = 0.5, 0.005
 """What is behind the best by no more than so many standard errors, and by no more than this share, is as good."""
 
@@ -64,8 +63,7 @@ def choose(
 
     Which predictor is the best hardly depends on the budget, so the one that predicts best without any noise is kept
     unless there is evidence against it at this budget: designs for neighbouring budgets then differ in nothing but the
-    budget. The `preferred` one (the task's own model) counts as that if it is within two standard errors: it was judged
-    by copies that had fewer records to learn from than it had.
+    budget. The `preferred` one counts as that until another is clearly better.
 
     One split of a few hundred records says little, so small samples are split up to four times; of thousands, two
     halves say enough. Several favoured codewords are tried only near the best number of groups.
@@ -127,14 +125,14 @@ class _Judge:
         order = sorted(range(len(samples)), key=lambda place: float(clear[place].mean()))
         if preferred is not None:
             behind, error = _lead(clear[order[0]], clear[preferred])
-            if behind <= _LOYALTY * error:
+            if behind <= CLEARLY * error:
                 order = [preferred, *(place for place in order if place != preferred)]
         self.rank, self.preferred = {place: rank for rank, place in enumerate(order)}, preferred
 
     def judge(self, candidates: Iterable[tuple[int, Shape]]) -> None:
         """Adds the losses of those that are not known yet."""
         for place, shape in candidates:
-            if (place, shape) not in self.losses:
+            if (place, shape) not in self.losses and shape.size <= max(2, self.samples[place].most):
                 self.losses[place, shape] = self._held_out(place, shape)
 
     def _held_out(self, place: int, shape: Shape) -> Floats:
@@ -178,7 +176,7 @@ class _Judge:
         place = first
         for rival in others:
             lead, error = _lead(best[rival], best[place])
-            place = rival if lead > error * (_LOYALTY if place == self.preferred else 1.0) else place
+            place = rival if lead > error * (CLEARLY if place == self.preferred else 1.0) else place
         least = float(best[place].mean())
 
         def good(losses: Floats) -> bool:
@@ -205,7 +203,7 @@ class _Judge:
 def _lead(one: Floats, other: Floats) -> tuple[float, float]:
     """By how much the losses (N,) of one are below those of the other on average, and the standard error of that."""
     gap = other - one
-    return float(gap.mean()), float(gap.std()) / math.sqrt(len(gap))
+    return float(gap.mean()), standard_error(gap)
 
 
 def _clear_losses(sample: Sample) -> Floats:

@@ -21,7 +21,7 @@ from taskveil.designs.codebooks.choosing import choose, final_code
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.predictors.candidates import predictors
-from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
+from taskveil.designs.predictors.predictor import FOLDS, REST, Evidence, Predictor
 from taskveil.designs.problem import Problem
 from taskveil.tasks.costs import Learnable
 from taskveil.veil import Veil
@@ -49,7 +49,13 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
     found = predictors(task, problem.y, evidence, problem.on_device)
     preferred = next((place for place, each in enumerate(found) if each.preferred), None)
     samples = [
-        Sample(predicted=np.clip(p.held_out, *cost.latent_range(p.held_out)), truth=truth, cost=cost) for p in found
+        Sample(
+            predicted=np.clip(each.held_out, *cost.latent_range(each.held_out)),
+            truth=truth,
+            cost=cost,
+            most=int((problem.on_device.client_bytes - each.bytes - REST // 2) // (16 * truth.shape[1] + 8)),
+        )
+        for each in found
     ]
     made: dict[float, tuple[Veil, Floats]] = {}
     for epsilon in epsilons:

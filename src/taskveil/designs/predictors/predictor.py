@@ -3,6 +3,7 @@ predictions may be learnt from."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -15,6 +16,9 @@ from taskveil.tasks.costs import Learnable
 FOLDS = 5
 """Parts of the volunteers, each predicted by models that did not see it."""
 
+
+CLEARLY = 2.0
+"""Standard errors that are evidence: by which one predictor must lead another to be clearly better."""
 
 REST = 16 * 1024
 """Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
@@ -66,6 +70,11 @@ class Predictor:
     def bytes(self) -> int:
         """What the encoder's numbers take in a release."""
         return bytes_of(self.encoder)
+
+
+def standard_error(values: Floats) -> float:
+    """Of the mean of values (N,)."""
+    return float(values.std()) / math.sqrt(len(values))
 
 
 def bytes_of(part: Any) -> int:
