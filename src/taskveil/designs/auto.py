@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -89,6 +89,8 @@ class Judged:
 
     person: Integers
     losses: dict[str, Floats] = field(default_factory=dict)
+    skilled: set[str] = field(default_factory=set)
+    """Methods of which it is known from elsewhere that they tell people apart."""
 
     def lead(self, one: str, other: str) -> tuple[float, float]:
         """By how much the loss of `one` is below that of `other`, on the volunteers both were judged on, and the
@@ -107,6 +109,11 @@ class Judged:
         lead, error = self.lead(one, other)
         return lead > AHEAD * error
 
+    def _helps(self, one: str, nothing: str) -> bool:
+        """Whether it is better than `nothing`: with evidence, or on average where what it knows is beyond doubt."""
+        lead, error = self.lead(one, nothing)
+        return lead > (0.0 if one in self.skilled else AHEAD * error)
+
     def still_open(self, names: Sequence[str]) -> list[str]:
         """Those of the methods, judged on the same volunteers, that are not clearly behind the leader."""
         if len(np.unique(self.person[~np.isnan(self.losses[names[0]])])) < ENOUGH:
@@ -120,7 +127,7 @@ class Judged:
         """All methods, the chosen one first, then by their loss."""
         names = [designer.name for designer in candidates]
         if otherwise is not None:
-            names = [name for name in names if self._beats(name, otherwise.name)] or [otherwise.name]
+            names = [name for name in names if self._helps(name, otherwise.name)] or [otherwise.name]
         chosen = names[0]
         for name in names[1:]:
             chosen = name if self._beats(name, chosen) else chosen
@@ -132,12 +139,22 @@ class Judged:
         return tuple(sorted(entries, key=lambda entry: (entry.method != chosen, entry.held_out_loss)))
 
 
+class SelfJudged(NamedTuple):
+    """A veil for all volunteers, the loss of every volunteer (N,) when held out, and whether what devices know of
+    people is, without any noise, clearly better than one answer for everybody."""
+
+    epsilon: float
+    veil: Veil
+    losses: Floats
+    skilled: bool
+
+
 @runtime_checkable
 class Judging(Protocol):
     """A designer that holds volunteers out by itself while it designs: nobody needs to do it again."""
 
-    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterable[tuple[float, Veil, Floats]]:
-        """(ε, veil for all volunteers, the loss of every volunteer (N,) when held out) for every budget."""
+    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterable[SelfJudged]:
+        """One for every budget."""
         ...
 
 
@@ -161,8 +178,9 @@ def judge(
     others: list[Designer] = []
     for designer in designers:
         if problem.linear is None and isinstance(designer, Judging):
-            for epsilon, veil, losses in designer.judged(problem, epsilons, seed):
+            for epsilon, veil, losses, skilled in designer.judged(problem, epsilons, seed):
                 judged[epsilon].losses[designer.name], made[designer.name, epsilon] = losses, veil
+                judged[epsilon].skilled.update([designer.name] if skilled else [])
         else:
             others.append(designer)
     many = count >= MANY

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from taskveil.arrays import Floats
-from taskveil.designs.auto import Best
+from taskveil.designs.auto import Best, SelfJudged
 from taskveil.designs.codebooks.linear import codebook
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.moments import LinearProblem
@@ -92,15 +91,15 @@ class CodebookDesigner:
             yield from ((epsilon, seed, codebook(linear, epsilon, seed)) for seed in seeds for epsilon in epsilons)
         else:
             for seed in seeds:
-                yield from ((epsilon, seed, veil) for epsilon, veil, _ in self.judged(problem, epsilons, seed))
+                yield from ((one.epsilon, seed, one.veil) for one in self.judged(problem, epsilons, seed))
 
-    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterator[tuple[float, Veil, Floats]]:
-        """(ε, veil, the loss of every volunteer (N,) when held out) for every budget of a task with models."""
+    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterator[SelfJudged]:
+        """One for every budget of a task with models."""
         from taskveil.designs.codebooks.model import model_codebooks
         from taskveil.designs.learned.objective import check_device
 
         check_device(problem.device)
-        yield from model_codebooks(problem, epsilons, seed)
+        yield from (SelfJudged(*found) for found in model_codebooks(problem, epsilons, seed))
 
 
 _CODEBOOK = CodebookDesigner(name="codebook")

@@ -76,6 +76,7 @@ def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[
         rows += models.published_rows(experiment, RECIPE, method=method, seeds=fewer, draws=10, **options)
     rows += models.honest_rows(experiment, seeds=fewer, methods=["auto"], **options)
     rows += models.honest_rows(experiment, seeds=seeds, methods=["codebook", "task_aware"], **options)
+    rows += models.honest_rows(experiment, seeds=fewer, methods=[], variants=tuple(models.VARIANTS), **options)
     rows += models.honest_rows(experiment, seeds=fewer, methods=PUBLISHED[1:], **options)
     return rows + models.reference_rows(experiment)
 

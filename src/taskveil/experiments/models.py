@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from taskveil.arrays import Floats
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
 from taskveil.designs.methods import Method, MethodName, design_many, designer_of
+from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
@@ -26,6 +27,13 @@ from taskveil.losses import Loss
 from taskveil.tasks import LossName, ModelTask
 
 HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "codebook_record": {"answers": "record"},
+    "codebook_shared": {"on_device": OnDevice(share_model=True, client_bytes=200 * 1024)},
+}
+"""Codebooks whose estimated record is fed into the model, as in the paper, and whose devices run the task's own
+architecture, in at most 200 KB."""
+
 BANDS = ("codebook", "task_aware")  # more of them on one picture hide each other
 PUBLISHED_DIM = 3
 
@@ -84,17 +92,19 @@ def honest_rows(
     *,
     seeds: int,
     methods: Sequence[Method] = HONEST,
+    variants: Sequence[str] = (),
     device: str = "cpu",
     progress: bool = False,
 ) -> list[Row]:
     """True ε, enforced for every input; mean over seeds of the expected loss on the test records. Methods are names, or
-    designers of your own."""
+    designers of your own; `variants` are codebooks with other options."""
     rows = []
     problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device, progress=progress)
-    for designer in map(designer_of, methods):
-        name = designer.name
-        budgets = [*(experiment.smaller if name == "codebook" else ()), *experiment.epsilons]
-        veils = design_many(designer, problem, epsilons=budgets, seeds=range(seeds))
+    ways = [(designer.name, designer, problem) for designer in map(designer_of, methods)]
+    ways += [(name, designer_of("codebook"), replace(problem, **VARIANTS[name])) for name in variants]
+    for name, designer, posed in ways:
+        budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
+        veils = design_many(designer, posed, epsilons=budgets, seeds=range(seeds))
         found = [(epsilon, veil.losses(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
         for epsilon in budgets:
             loss = Loss.of(np.mean([losses for e, losses in found if e == epsilon], axis=0), exact=False)
@@ -179,7 +189,8 @@ def all_rows(
         rows += published_rows(experiment, baselines, method=method, seeds=seeds, **options)
     others = [z for z in dims if z != PUBLISHED_DIM]
     rows += published_rows(experiment, over_dims, latent_dims=others, seeds=min(seeds, 2), **options)
-    return [*rows, *honest_rows(experiment, seeds=seeds, **options), *reference_rows(experiment)]
+    honest = honest_rows(experiment, seeds=seeds, variants=tuple(VARIANTS), **options)
+    return [*rows, *honest, *reference_rows(experiment)]
 
 
 def _series(method: str, latent_dim: int = PUBLISHED_DIM) -> str:

@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def codebooks(X: np.ndarray, task: Task, y: object, *epsilons: float, encoder: str = "auto") -> dict[float, Veil]:
     problem = Problem.of(X, task, y=y, domain=Points(X), on_device=OnDevice(encoder=encoder))
-    return {epsilon: veil for epsilon, veil, _ in model_codebooks(problem, epsilons)}
+    return {epsilon: veil for epsilon, veil, _, _ in model_codebooks(problem, epsilons)}
 
 
 def regressor() -> nn.Module:

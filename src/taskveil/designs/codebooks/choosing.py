@@ -109,6 +109,14 @@ def final_code(sample: Sample, shape: Shape, epsilon: float, rng: np.random.Gene
     return min((shape.fit(sample, epsilon, start) for start in starts), key=lambda code: code.value)
 
 
+def is_skilled(sample: Sample) -> bool:
+    """Whether predictions, as answers, are clearly better than one answer for everybody."""
+    cost, truth = sample.cost, sample.truth
+    constant = cost.cautious(truth.mean(axis=0, keepdims=True), truth)
+    lead, error = _lead(_clear_losses(sample), cost.scores(constant, truth)[:, 0])
+    return lead > CLEARLY * error
+
+
 class _Judge:
     """Collects the held-out losses (N,) of (predictor, shape), all on the same parts."""
 

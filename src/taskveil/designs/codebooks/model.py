@@ -17,7 +17,7 @@ from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.codebooks.choosing import choose, final_code
+from taskveil.designs.codebooks.choosing import choose, final_code, is_skilled
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.predictors.candidates import predictors
@@ -29,9 +29,11 @@ from taskveil.veil import Veil
 _LARGEST_EPSILON = 28.0  # beyond, a wrong report is rarer than 10^-9: more budget buys nothing
 
 
-def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) -> Iterator[tuple[float, Veil, Floats]]:
+def model_codebooks(
+    problem: Problem, epsilons: Sequence[float], seed: int = 0
+) -> Iterator[tuple[float, Veil, Floats, bool]]:
     """For every budget the codebook of least cross-validated loss, each as soon as it is there, with the loss of every
-    volunteer (N,) when it was held out."""
+    volunteer (N,) when it was held out, and whether its predictor is clearly better than one answer for everybody."""
     task, box, person = problem.task, problem.domain.bounding_box, people(problem.X)
     cost, truth = task.linear_form(problem.X, problem.y)
     evidence = Evidence(
@@ -57,7 +59,7 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
         )
         for each in found
     ]
-    made: dict[float, tuple[Veil, Floats]] = {}
+    made: dict[float, tuple[Veil, Floats, bool]] = {}
     for epsilon in epsilons:
         budget = min(epsilon, _LARGEST_EPSILON)
         if budget not in made:
@@ -65,7 +67,7 @@ def model_codebooks(problem: Problem, epsilons: Sequence[float], seed: int = 0) 
             chosen = choose(samples, person, budget, seed, preferred=preferred)
             code = final_code(samples[chosen.place], chosen.shape, budget, rng)
             veil = _veil(problem, found[chosen.place], samples[chosen.place], code, rng)
-            made[budget] = veil, chosen.losses
+            made[budget] = veil, chosen.losses, is_skilled(samples[chosen.place])
         yield epsilon, *made[budget]
 
 
