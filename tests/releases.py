@@ -278,7 +278,10 @@ def devices() -> dict[str, Device]:
         ),
         "layers_overflow": veil(networks.overflowing_network(), laplace(box(3), 6.0)),
         "codebook_mean": veil(
-            MeanEncoder(encoders=(hidden(8, softmax=True), trees((16,) * 30, width=8, per_leaf=3, softmax=True))),
+            MeanEncoder(
+                encoders=(hidden(8, softmax=True), trees((16,) * 30, width=8, per_leaf=3, softmax=True)),
+                weights=np.array([0.3, 0.7]),
+            ),
             Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),)),
         ),
         "lattice": veil(linear(), lattice_codebook(6.0)),

@@ -45,6 +45,7 @@ export interface MeanEncoder {
   high: Float64Array;
   step: Float64Array;
   encoders: (PlainEncoder | LayeredEncoder)[];
+  weights: Float64Array;
 }
 
 export type Encoder = PlainEncoder | LayeredEncoder | MeanEncoder;
@@ -56,7 +57,7 @@ export const MOST_KNOTS = 256;
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
   if ("encoders" in encoder) {
     const each = encoder.encoders.map((one) => encode(one, x));
-    return each[0]!.map((_, i) => each.reduce((sum, latents) => sum + latents[i]!, 0) / each.length);
+    return each[0]!.map((_, i) => each.reduce((sum, latents, one) => sum + latents[i]! * encoder.weights[one]!, 0));
   }
   if ("layers" in encoder) return throughLayers(encoder, x);
   const { tables, low, high, hidden, output, step, trees } = encoder;

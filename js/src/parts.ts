@@ -29,14 +29,16 @@ export class Parts {
 
   encoder(e: Json): Encoder {
     if (e.kind !== "mean_encoder") return this.oneEncoder(e);
-    fields(e, "encoders");
+    fields(e, "encoders weights");
     need(Array.isArray(e.encoders) && e.encoders.length >= 2 && e.encoders.length <= MOST_ENCODERS, `a mean is made of 2 to ${MOST_ENCODERS} encoders`);
     const encoders: (PlainEncoder | LayeredEncoder)[] = e.encoders.map((one: Json) => this.oneEncoder(one));
     const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
       encoders.every((one) => latents(one) === latents(encoders[0]!));
     need(alike((one) => one.low.length) && alike((one) => one.step.length), "encoders of a mean must fit each other");
+    const weights = this.get(e.weights, "F64", encoders.length);
+    need(weights.every((w) => w >= 0 && w <= 1), "weights of a mean lie between 0 and 1");
     const { low, high, step } = encoders[0]!;
-    return { low, high, step, encoders };
+    return { low, high, step, encoders, weights };
   }
 
   private oneEncoder(e: Json): PlainEncoder | LayeredEncoder {

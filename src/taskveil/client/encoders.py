@@ -229,15 +229,20 @@ MOST_ENCODERS = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanEncoder:
-    """φ = (φ₁ + φ₂ + …) / count, added up in this order, so that every machine rounds alike. Encoders that err in
-    different ways err less together."""
+    """φ = w₁φ₁ + w₂φ₂ + …, added up in this order, so that every machine rounds alike; weights (count,) are shares that
+    add up to about one. Encoders that err in different ways err less together."""
 
     encoders: tuple[Plain, ...]
+    weights: Floats
 
     def __post_init__(self) -> None:
         several = 2 <= len(self.encoders) <= MOST_ENCODERS
         if not several or not all(isinstance(encoder, Plain) for encoder in self.encoders):
             raise DataError(f"a mean is made of 2 to {MOST_ENCODERS} encoders, none of which is a mean or a name.")
+        own_arrays(self)
+        shares = self.weights.shape == (len(self.encoders),) and bool(((self.weights >= 0) & (self.weights <= 1)).all())
+        if self.weights.dtype != np.float64 or not shares:
+            raise DataError("a mean needs a weight between 0 and 1 for each of its encoders.")
         first = self.encoders[0]
         if any((other.width, other.latent_dim) != (first.width, first.latent_dim) for other in self.encoders):
             raise DataError("encoders of a mean must take the same attributes and give as many latents.")
@@ -269,11 +274,11 @@ class MeanEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        total = self.encoders[0](X)
+        total = np.zeros((len(X), self.latent_dim))
         with np.errstate(all="ignore"):  # what overflows is NaN or infinite, which regions bring inside
-            for encoder in self.encoders[1:]:
-                total = total + encoder(X)
-            return np.asarray(total / len(self.encoders))
+            for encoder, weight in zip(self.encoders, self.weights, strict=True):
+                total = total + encoder(X) * weight
+        return total
 
 
 Encoder = Plain | MeanEncoder | NamedEncoder

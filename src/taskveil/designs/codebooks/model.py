@@ -46,6 +46,7 @@ def model_codebooks(
         seed=seed,
         most_bytes=problem.on_device.client_bytes,
         device=problem.device,
+        person=person,
     )
     # What a record says about the answer does not depend on the budget.
     found = predictors(task, problem.y, evidence, problem.on_device)

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from taskveil.arrays import Floats
-from taskveil.client.encoders import MeanEncoder, Plain
 from taskveil.client.named import NamedEncoder
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors.boosted import fit_boosted
 from taskveil.designs.predictors.light import fit_light
 from taskveil.designs.predictors.linear import fit_linear
 from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.own import OWN, fit_own
-from taskveil.designs.predictors.predictor import CLEARLY, REST, Evidence, Predictor, standard_error
+from taskveil.designs.predictors.own import fit_own
+from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
+from taskveil.designs.predictors.together import together
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
@@ -53,7 +52,7 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
     elif callable(allowed.encoder):
         found.append(_callers(allowed.encoder, evidence))
     if allowed.encoder == "auto":
-        found += _together(found, evidence)
+        found += together(found, evidence)
     small = [predictor for predictor in found if predictor.bytes + REST <= allowed.client_bytes]
     if not small:
         least = min(predictor.bytes for predictor in found) + REST
@@ -61,41 +60,6 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
             f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
         )
     return small
-
-
-def _together(found: list[Predictor], evidence: Evidence) -> list[Predictor]:
-    """Means of several: of all that are not clearly behind the best, which is preferred, since no choice among them
-    could go wrong that way; of the best two; and of the task's own model with the best other one. The own model, judged
-    by copies that had fewer records to learn from, is always among those of the first."""
-    cost = evidence.cost
-
-    def losses(predictor: Predictor) -> Floats:
-        return cost.losses(cost.outputs(cost.softened(predictor.held_out)), evidence.truth)
-
-    plain = sorted((each for each in found if isinstance(each.encoder, Plain)), key=lambda each: losses(each).mean())
-    if not plain:
-        return []
-    best = losses(plain[0])
-    behind = {each.name: losses(each) - best for each in plain}
-    pool = [
-        each
-        for each in plain
-        if each.name == OWN or behind[each.name].mean() <= CLEARLY * standard_error(behind[each.name])
-    ]
-    own, others = ([each for each in plain if (each.name == OWN) is shared] for shared in (True, False))
-    groups = [pool, plain[:2], [*own, *others[:1]]]
-    distinct = {frozenset(each.name for each in group): group for group in reversed(groups) if len(group) > 1}
-    return [_mean(group, preferred=group is pool) for group in distinct.values()]
-
-
-def _mean(group: list[Predictor], *, preferred: bool) -> Predictor:
-    """Predictors that are parts of a release, as one: what errs in different ways errs less together."""
-    return Predictor(
-        name=" and ".join(each.name for each in group),
-        encoder=MeanEncoder(encoders=tuple(each.encoder for each in group if isinstance(each.encoder, Plain))),
-        held_out=np.mean([each.held_out for each in group], axis=0),
-        preferred=preferred,
-    )
 
 
 def _callers(function: Any, evidence: Evidence) -> Predictor:

@@ -9,6 +9,7 @@ predictions cost also decides on which scale attributes with heavy tails are see
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,8 @@ RATE, DECAY, DROPOUT, AVERAGING = 3e-3, 0.1, 0.2, 0.98
 _JUDGES = 10_000  # records that decide on a scale; more would hardly decide better
 _EVERY = 20  # steps between looks at the held-out records
 _AT_ONCE = 2**16  # records looked at together
+TURNS = 3
+"""Times that small samples are learnt from."""
 _WIDE_FROM = 1000  # records from which on a wider network may be tried; below, a narrower one
 _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 
@@ -39,8 +42,8 @@ _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
 class Network:
     """φ = weights · relu(hidden_weights · x + hidden_offset) + offset, its softmax where outputs are `logits`.
 
-    `held_out` (N, S) is the truth predicted for every volunteer by the network that did not see it, and `losses` (N,)
-    what that costs, in a unit that is the same for all networks of one truth. With `tables`, x are their levels.
+    `said` (N, S) are the outputs for every volunteer of the network that did not see it, and `losses` (N,) what they
+    cost, in a unit that is the same for all networks of one truth. With `tables`, x are their levels.
     """
 
     hidden_weights: Floats
@@ -48,9 +51,23 @@ class Network:
     weights: Floats
     offset: Floats
     logits: bool
-    held_out: Floats
+    said: Floats
     losses: Floats
     tables: MonotoneTables | None = None
+
+    @classmethod
+    def mean(cls, networks: Sequence[Network]) -> Network:
+        """Of networks with the same tables: all their neurons side by side."""
+        count = len(networks)
+        return replace(
+            networks[0],
+            hidden_weights=np.concatenate([each.hidden_weights for each in networks]),
+            hidden_offset=np.concatenate([each.hidden_offset for each in networks]),
+            weights=np.concatenate([each.weights for each in networks], axis=1) / count,
+            offset=np.mean([each.offset for each in networks], axis=0),
+            said=np.mean([each.said for each in networks], axis=0),
+            losses=np.mean([each.losses for each in networks], axis=0),
+        )
 
     def encoder(self, low: Floats, high: Floats) -> HiddenEncoder | TabledEncoder:
         """The network as a device runs it, for records between `low` and `high` (n,)."""
@@ -99,7 +116,7 @@ def fit_light(evidence: Evidence) -> Predictor:
     encoder: Encoder = network.encoder(evidence.low, evidence.high)
     if network.tables is None and bytes_of(encoder) + REST > evidence.most_bytes:
         encoder = network.coarse_encoder(evidence)
-    return Predictor(name="light", encoder=encoder, held_out=network.held_out)
+    return Predictor(name="light", encoder=encoder, held_out=evidence.cost.answers(network.said))
 
 
 @one_thread()
@@ -109,6 +126,9 @@ def fit_network(evidence: Evidence) -> Network:
     Attributes are taken as they are, unless some have heavy tails and the best of the other scales lowers the mean
     held-out loss by two standard errors of the differences, record by record: the networks of all recipes have the same
     folds and batches. Learning without dropout, and networks of another width, need a lead of one.
+
+    What a few hundred records teach depends on how they are parted and where learning starts, so small samples are
+    learnt several times, and the mean is taken.
     """
     some = evidence if len(evidence) <= _JUDGES else evidence.some(_JUDGES)
 
@@ -131,7 +151,11 @@ def fit_network(evidence: Evidence) -> Network:
         rival = replace(recipe, **change)
         if 8 * FOLDS * rival.hidden * evidence.X.shape[1] <= evidence.most_bytes:
             challenge(rival, fitted(rival), errors=1.0)
-    return network if some is evidence else fitted(recipe, evidence)
+    network = network if some is evidence else fitted(recipe, evidence)
+    turns = TURNS if len(evidence) < _WIDE_FROM else 1
+    while turns > 1 and 8 * turns * FOLDS * recipe.hidden * evidence.X.shape[1] > evidence.most_bytes // 2:
+        turns -= 1
+    return Network.mean([network, *(fitted(recipe, evidence.again(turn)) for turn in range(1, turns))])
 
 
 def _mean_loss(tried: tuple[Recipe, Network]) -> float:
@@ -172,7 +196,7 @@ def _fit(X: Floats, evidence: Evidence, recipe: Recipe) -> Network:
         weights=numbers((average[2] / FOLDS * spread).reshape(-1, outputs).T),
         offset=numbers(average[3].mean(0)[0] * spread + shift),
         logits=bool(cost.logits),
-        held_out=numbers(cost.tensor_answers(held_out * spread + shift)),
+        said=numbers(held_out * spread + shift),
         losses=numbers(cost.tensor_losses(held_out, (goal - shift) / spread)),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
+from taskveil.designs.folds import folds_of
 from taskveil.tasks.costs import Learnable
 
 FOLDS = 5
@@ -30,7 +31,8 @@ class Evidence:
     good prediction is.
 
     `fold` (N,) are parts 0 … FOLDS − 1 that take turns in being held out, all records of one person in the same; `low`
-    and `high` (n,) are where records may lie; `most_bytes` is what devices can store; torch computes on `device`.
+    and `high` (n,) are where records may lie; `most_bytes` is what devices can store; torch computes on `device`. With
+    `person` (N,), who is who, volunteers can be parted in other ways.
     """
 
     X: Floats
@@ -42,6 +44,7 @@ class Evidence:
     seed: int
     most_bytes: int
     device: str = "cpu"
+    person: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -49,7 +52,15 @@ class Evidence:
     def some(self, count: int) -> Evidence:
         """That of so many of the volunteers, drawn by the seed."""
         rows = np.random.default_rng(self.seed).permutation(len(self))[:count]
-        return replace(self, X=self.X[rows], truth=self.truth[rows], fold=self.fold[rows])
+        person = None if self.person is None else self.person[rows]
+        return replace(self, X=self.X[rows], truth=self.truth[rows], fold=self.fold[rows], person=person)
+
+    def again(self, turn: int) -> Evidence:
+        """The same with another seed and, where it is known who is who, other parts."""
+        seed = self.seed + 1000 * turn
+        if self.person is None:
+            return replace(self, seed=seed)
+        return replace(self, seed=seed, fold=folds_of(self.person, FOLDS, np.random.default_rng(seed)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
