@@ -46,6 +46,16 @@ def own_network(printed: str) -> None:
     assert "report of 1 byte(s): the server reads it as a" in printed
 
 
+def own_model(printed: str) -> None:
+    size, report = numbers(r"on the device: (\S+) kB, .* a report; a report has (\d+) byte", printed)
+    assert 1 < size < 524.288  # the default of client_bytes
+    assert report == 1
+    clear, ours, noisy, constant = numbers(
+        r"no privacy +(\S+)\nours +(\S+)\n(?:.*\n)+prediction_laplace +(\S+)\nconstant answer +(\S+)", printed
+    )
+    assert clear < ours < noisy < constant
+
+
 def device_and_server(printed: str) -> None:
     assert "a retry repeats the bytes: True" in printed
     assert re.search(r"refused: this report costs ε = 2 and 6 of 6 are spent", printed)
@@ -78,7 +88,8 @@ def own_method(printed: str) -> None:
 
 
 CHECKS: dict[str, Callable[[str], None]] = {
-    check.__name__: check for check in (linear, classifier, own_network, own_method, device_and_server, audit_a_release)
+    check.__name__: check
+    for check in (linear, classifier, own_model, own_network, own_method, device_and_server, audit_a_release)
 }
 
 
