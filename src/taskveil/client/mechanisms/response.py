@@ -133,13 +133,12 @@ def top(scores: NDArray[np.float64], count: int) -> Integers:
 
     Ties go to the lower index; NaN counts as the lowest score.
     """
-    finite = scores
     with np.errstate(over="ignore", invalid="ignore"):
         tame = np.isfinite(scores.sum())  # one pass tells that nothing is NaN or infinite
-    if not tame:
-        finite = np.clip(np.where(np.isnan(scores), -1e308, scores), -1e308, 1e308)
-    elif 1 < count <= 8:
-        finite = scores.copy()  # what is taken is crossed out below
+    if not tame:  # or that the sum overflowed; no device's scores do
+        finite = np.where(np.isnan(scores), -np.inf, scores)
+        return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
+    finite = scores.copy() if 1 < count <= 8 else scores  # what is taken is crossed out below
     if count == 1:
         return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
     if count > 8:
