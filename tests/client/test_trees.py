@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -142,3 +143,40 @@ def test_ensembles_that_are_none_are_refused() -> None:
         replace(encoder, offset=np.full(3, 2**53 - 2**31))
     with pytest.raises(DataError, match="latents"):
         replace(encoder, output=encoder.output + np.int16(3))
+
+
+def many_latents(trees: int, per_leaf: int, first: int = 0) -> TreeEncoder:
+    """A split and leaves alone: tree i adds to the latents first + i … first + i + per_leaf − 1."""
+    latents = first + trees + per_leaf
+    return TreeEncoder(
+        low=np.zeros(1),
+        high=np.ones(1),
+        knots=np.array([0.5]),
+        counts=np.array([1]),
+        attribute=np.array([0] + [-1] * (trees + 1), dtype=np.int16),
+        rank=np.zeros(1, dtype=np.int16),
+        values=np.arange(trees + 1, dtype=np.int32)[:, None] + np.zeros(per_leaf, dtype=np.int32),
+        output=np.arange(first, first + trees).astype(np.int16),
+        offset=np.zeros(latents, dtype=np.int64),
+        step=np.ones(latents),
+        softmax=False,
+    )
+
+
+def test_no_trees_take_long() -> None:
+    """As many latents as trees, and as many values a leaf: a loop over both would take seconds."""
+    encoder = many_latents(1000, 1000)
+    begin = time.process_time()
+    sums = encoder(np.ones((1, 1)))[0]
+    assert time.process_time() - begin < 1
+    assert sums[[0, 1, 999, 1998, 1999]].tolist() == [1, 3, 500_500, 1000, 0]
+
+
+def test_latents_beyond_two_bytes_are_counted() -> None:
+    """A tree's first latent has two bytes, the others of its leaves may lie beyond."""
+    encoder = many_latents(1, 3, first=2**15 - 1)
+    assert np.flatnonzero(encoder(np.ones((1, 1)))[0]).tolist() == [2**15 - 1, 2**15, 2**15 + 1]
+    offset = encoder.offset.copy()
+    offset[2**15] = 2**53 - 1
+    with pytest.raises(DataError, match="exact"):
+        replace(encoder, offset=offset)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -58,6 +60,17 @@ def test_pooling_is_torchs(window: Window, seed: int, shift: int) -> None:
     assert np.array_equal(summed(q), np.floor(sums / 2**shift))
     assert (np.abs(summed(q)) <= summed.largest(summed.reach(99))).all()
     assert summed.operations == sums.shape[1] * window.rows * window.columns
+
+
+@pytest.mark.parametrize("maximum", [True, False])
+def test_no_window_takes_long(maximum: bool) -> None:
+    """A million places in the window and one place of it: a loop over the window would take seconds."""
+    wide = {"rows": 1024, "columns": 1024, "row_stride": 1024, "column_stride": 1024}
+    window = Window(channels=1, height=1, width=1, row_padding=1023, column_padding=1023, **wide)
+    begin = time.process_time()
+    assert PoolingLayer(window=window, maximum=maximum, shift=0)(np.array([[7.0]])).tolist() == [[7.0]]
+    assert window.patches(np.array([[7.0]]), np.zeros(1)).sum() == 7
+    assert time.process_time() - begin < 0.5
 
 
 @pytest.mark.parametrize(

@@ -153,14 +153,14 @@ class TreeEncoder:
         trees = len(self._walk.order)  # or a DataError, if these are no trees
         if self.values.ndim != 2 or len(self.values) != len(self.attribute) - splits or self.output.shape != (trees,):
             raise DataError("every leaf needs its values, every tree the latent that they add to.")
-        per_leaf = self.values.shape[1]
-        if per_leaf < 1 or not ((self.output >= 0) & (self.output.astype(np.int64) + per_leaf <= latents)).all():
+        per_leaf, output = self.values.shape[1], self.output.astype(np.int64)
+        if per_leaf < 1 or not ((output >= 0) & (output + per_leaf <= latents)).all():
             raise DataError(f"trees add to {latents} latents, and a leaf has a value at least.")
         starts = np.concatenate([[0], np.cumsum(self._walk.leaves)[:-1]])
         largest = np.maximum.reduceat(np.abs(self.values.astype(np.int64)), starts, axis=0)  # of every tree
         reach = np.zeros((latents, 1), dtype=np.int64)
         for place in range(per_leaf):
-            np.add.at(reach[:, 0], self.output + place, largest[:, place])
+            np.add.at(reach[:, 0], output + place, largest[:, place])
         check_layer("trees", reach, self.offset, self.step, np.ones(1, dtype=np.int64), latents)
 
     def _check_knots(self, width: int) -> None:
@@ -182,10 +182,12 @@ class TreeEncoder:
         return np.ascontiguousarray(self.values.T, dtype=np.float64)
 
     @cached_property
-    def _trees_of(self) -> list[tuple[int, Integers]]:
-        """Every latent that trees add to, and those that do, as numbers in the walk's order."""
-        output = self.output[self._walk.order]
-        return [(int(latent), np.flatnonzero(output == latent)) for latent in np.unique(output)]
+    def _by_latent(self) -> tuple[Integers, Integers, Integers]:
+        """The trees, as numbers in the walk's order, by the latent they add to; where each latent's begin; which it is."""
+        output = self.output[self._walk.order].astype(np.int64)
+        trees = np.argsort(output, kind="stable")
+        latents, starts = np.unique(output[trees], return_index=True)
+        return trees, starts, latents
 
     @property
     def width(self) -> int:
@@ -208,16 +210,15 @@ class TreeEncoder:
         """Records of any quality (N, n) → latents (N, Z)."""
         ranks = self._ranks(X)
         sums = np.tile(self.offset.astype(np.float64), (len(X), 1))
-        many = max(1, _AT_ONCE // len(self.output))
+        many, (trees, starts, latents) = max(1, _AT_ONCE // len(self.output)), self._by_latent
         for start in range(0, len(X), many):
             part = slice(start, start + many)
-            leaves = self._walk(ranks[:, part])
+            leaves = self._walk(ranks[:, part])[trees]
             for place, values in enumerate(self._leaf_values):
-                found = values.take(leaves, mode="clip")
-                for latent, trees in self._trees_of:
-                    sums[part, latent + place] += found[trees].sum(axis=0)  # whole numbers: in any order
-        latents = sums * self.step
-        return portable_softmax(latents) if self.softmax else latents
+                found = np.add.reduceat(values.take(leaves, mode="clip"), starts, axis=0)
+                sums[part, latents + place] += found.T  # whole numbers: in any order
+        sums *= self.step
+        return portable_softmax(sums) if self.softmax else sums
 
     def _ranks(self, X: Floats) -> Array:
         """(N, n) → (n, N): how many knots lie below each value, once it was brought inside its range."""

@@ -5,11 +5,11 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from taskveil.arrays import Array
 from taskveil.errors import DataError
@@ -68,21 +68,15 @@ class Window:
         """All places of the window."""
         return self.down * self.across
 
-    def views(self, q: Array, fill: Array) -> Iterator[Array]:
-        """Pictures (N, channels · height · width), padded with the channels' `fill` (channels,) → for every place in
-        the window, row by row, what lies there wherever the window stands: (N, channels, down, across)."""
-        padded, down, across = self._padded(q, fill), self.down - 1, self.across - 1
-        for row in range(self.rows):
-            for column in range(self.columns):
-                bottom, right = row + down * self.row_stride + 1, column + across * self.column_stride + 1
-                yield padded[:, :, row : bottom : self.row_stride, column : right : self.column_stride]
+    def seen(self, q: Array, fill: Array) -> Array:
+        """Pictures (N, channels · height · width), padded with the channels' `fill` (channels,) → what lies under the
+        window wherever it stands, without copying it: (N, channels, down, across, rows, columns)."""
+        everywhere = sliding_window_view(self._padded(q, fill), (self.rows, self.columns), axis=(2, 3))
+        return everywhere[:, :, :: self.row_stride, :: self.column_stride]
 
     def patches(self, q: Array, fill: Array) -> Array:
         """The same laid out: (N, channels · rows · columns, places)."""
-        out = np.empty((len(q), self.channels, self.rows * self.columns, self.down, self.across), dtype=q.dtype)
-        for place, view in enumerate(self.views(q, fill)):
-            out[:, :, place] = view
-        return out.reshape(len(q), -1, self.places)
+        return self.seen(q, fill).transpose(0, 1, 4, 5, 2, 3).reshape(len(q), -1, self.places)
 
     def _padded(self, q: Array, fill: Array) -> Array:
         above, left = self.row_padding, self.column_padding
@@ -142,10 +136,14 @@ class PoolingLayer:
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
         combine: Any = np.maximum if self.maximum else np.add
-        views = self.window.views(q, np.full(self.window.channels, -np.inf if self.maximum else 0.0))
-        out = next(views).copy()
-        for view in views:
-            combine(out, view, out=out)
+        window = self.window
+        seen = window.seen(q, np.full(window.channels, -np.inf if self.maximum else 0.0))
+        if window.rows * window.columns > window.places:  # numpy's own loop is the longer one
+            out = combine.reduce(seen, axis=(4, 5))
+        else:
+            out = seen[..., 0, 0].copy()
+            for row, column in list(np.ndindex(window.rows, window.columns))[1:]:
+                combine(out, seen[..., row, column], out=out)
         if self.shift:
             np.floor(np.ldexp(out, -self.shift, out=out), out=out)
         return out.reshape(len(q), -1)
