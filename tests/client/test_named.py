@@ -46,6 +46,19 @@ def test_other_shapes_than_promised_are_silence(answer: object) -> None:
     assert np.isnan(odd(np.zeros((3, 2)))).all()
 
 
+def test_a_function_that_would_end_the_program_is_silence() -> None:
+    def leaves(X: Floats) -> Floats:
+        raise SystemExit(3)
+
+    assert np.isnan(NamedEncoder.of(leaves, name="leaves", low=LOW, high=HIGH, latents=1)(np.zeros((2, 2)))).all()
+
+
+def test_ranges_as_wide_as_doubles_go_are_no_error() -> None:
+    wide = NamedEncoder.of(lambda X: X, name="same", low=np.full(1, -1.7e308), high=np.full(1, 1.7e308), latents=1)
+    with np.errstate(all="raise"):
+        assert wide(np.array([[np.nan], [np.inf]])).tolist() == [[1.7e308], [1.7e308]]
+
+
 def test_hostile_records_make_reports_of_one_length() -> None:
     veil = releases.veil(
         encoder(),

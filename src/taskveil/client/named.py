@@ -27,6 +27,10 @@ class NamedEncoder:
 
     A function that raises, or gives something else than `latents` numbers, says nothing about that record: its latents
     are NaN, which mechanisms bring inside, so that no value ever shows as an error.
+
+    It may get many records at once and must answer each for itself: one that mixes records (batch normalisation in
+    training mode) or remembers them carries a record into its neighbours' reports, which the guarantee does not count.
+    A `Client` asks about one record of one person.
     """
 
     name: str
@@ -76,6 +80,7 @@ class NamedEncoder:
         """Not known of a function."""
         return 0
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         if self._function is None:
@@ -92,7 +97,7 @@ class NamedEncoder:
         """What the function gives for some records; None where that is no answer."""
         try:
             found = np.array(self._function(inside.copy()), dtype=np.float64)  # type: ignore[misc]
-        except Exception:  # whatever someone else's model raises
+        except (Exception, SystemExit):  # whatever someone else's model raises; a person's own interruption passes
             return None
         found = found[:, None] if found.ndim == 1 else found
         return found if found.shape == (len(inside), self.latents) else None
