@@ -284,6 +284,18 @@ def devices() -> dict[str, Device]:
             ),
             Codebook(region=box(3, 2.0**-20, 2**20), stages=(stage(300, 10, 4.0),)),
         ),
+        "sums_mean": veil(
+            MeanEncoder(
+                encoders=(
+                    linear(6),
+                    hidden(6, softmax=True),
+                    trees(width=6),
+                    networks.dense_network(),
+                    tabled(linear(6)),
+                )
+            ),
+            sum_codebook(30, 1, 40, epsilon=7.0, branches=3),
+        ),
         "lattice": veil(linear(), lattice_codebook(6.0)),
         # More codewords than a 64-bit integer holds: a report has two digits.
         "lattice_digits": veil(hidden(8, 42), lattice_codebook(60.0, latents=42, count=3, budget=42)),

@@ -20,7 +20,7 @@ from forged.forgeries import forgeries
 from hostile import hostile_records
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device
-from taskveil.client.encoders import TabledEncoder
+from taskveil.client.encoders import MeanEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.trees import TreeEncoder
@@ -43,6 +43,8 @@ def records(device: Device, count: int) -> np.ndarray:
         edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
     nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     which = rng.integers(0, 4, size=(size[0], 1))
+    if isinstance(encoder, MeanEncoder):
+        encoder = encoder.encoders[-1]
     if isinstance(
         encoder, TabledEncoder
     ):  # values at knots, next to them, and where the level between two of them rises

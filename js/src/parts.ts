@@ -25,6 +25,9 @@ const CODED = {
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
 export class Parts {
+  /** Products that all networks together take for a record. */
+  private operations = 0;
+
   constructor(private readonly tensors: Map<string, Tensor>) {}
 
   encoder(e: Json): Encoder {
@@ -133,15 +136,16 @@ export class Parts {
     fields(e, "low high layers step start softmax");
     need(Array.isArray(e.layers) && e.layers.length >= 1 && e.layers.length <= MOST_LAYERS, `1 to ${MOST_LAYERS} layers`);
     const layers: NetworkLayer[] = e.layers.map((l: Json) => this.layer(l));
-    let [width, outputs, operations, largest] = [0, 0, 0, LEVELS];
+    let [width, outputs, largest] = [0, 0, LEVELS];
     for (const [place, layer] of layers.entries()) {
       const found = measures(layer, largest);
       need(place === 0 || found.inputs === outputs, "layers that do not fit together");
       need(found.reach < EXACT, "a network's weights are too large for exact sums");
-      [outputs, largest, operations] = [found.outputs, found.largest, operations + found.operations];
+      [outputs, largest] = [found.outputs, found.largest];
+      this.operations += found.operations;
       width ||= found.inputs;
     }
-    need(operations <= MOST_OPERATIONS && typeof e.softmax === "boolean", "a network of too many products");
+    need(this.operations <= MOST_OPERATIONS && typeof e.softmax === "boolean", "networks of too many products");
     const [step, start] = [this.get(e.step, "F64", outputs), this.get(e.start, "F64", outputs)];
     const [least, most] = [powerOfTwo(-1000), powerOfTwo(900)];
     need(step.every((v) => v >= least && v <= most) && start.every((v) => Math.abs(v) <= most), "steps of a network");

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+import hand_made_networks
+import releases
 from hostile import hostile_records
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder
 from taskveil.client.layers import portable_softmax
 from taskveil.errors import DataError
 
@@ -97,3 +99,33 @@ def test_weights_that_would_not_add_up_exactly_are_refused() -> None:
         LinearEncoder(
             low=np.array([0, np.nan]), high=ones, weights=np.ones((1, 2), int), offset=np.zeros(1, int), step=np.ones(1)
         )
+
+
+def test_a_mean_adds_up_in_order_and_divides_once() -> None:
+    several = (
+        releases.hidden(8, softmax=True), releases.linear(8), releases.tabled(releases.linear(8)),
+        releases.trees(width=8), hand_made_networks.encoder(hand_made_networks.dense(8, 3, shift=20, top=255)),
+    )  # fmt: skip
+    X = hostile_records(8)
+    first, *others = (encoder(X) for encoder in several)
+    for other in others:
+        first = first + other
+    mean = MeanEncoder(encoders=several)
+    assert np.array_equal(mean(X), first / 5, equal_nan=True)
+    assert mean.operations == sum(encoder.operations for encoder in several)
+    assert np.array_equal(mean.low, np.min([encoder.low for encoder in several], axis=0))
+    assert np.array_equal(mean.high, np.max([encoder.high for encoder in several], axis=0))
+
+
+def test_what_no_mean_is_made_of_is_refused() -> None:
+    one = releases.linear(8)
+    network = hand_made_networks.deep_pooling(8, 3)
+    MeanEncoder(encoders=(network,) * 5)
+    with pytest.raises(DataError, match="products"):
+        MeanEncoder(encoders=(network,) * 6)
+    for wrong in ((one,), (one,) * 9, (one, MeanEncoder(encoders=(one, one)))):
+        with pytest.raises(DataError, match="2 to 8"):
+            MeanEncoder(encoders=wrong)  # type: ignore[arg-type]
+    for other in (releases.linear(7), releases.linear(8, 2)):
+        with pytest.raises(DataError, match="same attributes"):
+            MeanEncoder(encoders=(one, other))

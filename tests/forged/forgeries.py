@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forged import networks
+from forged.means import MEANS
 from forged.sums import SUMS
 from forged.tools import (
     DEVICES,
@@ -332,7 +333,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *MEANS]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),

@@ -19,7 +19,7 @@ from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
 from taskveil.client.layers import affine, check_layer, on_levels, portable_softmax, to_integers
 from taskveil.client.levels import LEVELS, MonotoneTables, levels
 from taskveil.client.named import NamedEncoder
-from taskveil.client.networks import LayeredEncoder
+from taskveil.client.networks import MOST_OPERATIONS, LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import DataError
 
@@ -246,6 +246,9 @@ class MeanEncoder:
         first = self.encoders[0]
         if any((other.width, other.latent_dim) != (first.width, first.latent_dim) for other in self.encoders):
             raise DataError("encoders of a mean must take the same attributes and give as many latents.")
+        networks = [encoder for encoder in self.encoders if isinstance(encoder, LayeredEncoder)]
+        if sum(network.operations for network in networks) > MOST_OPERATIONS:
+            raise DataError(f"the networks of a mean may take at most {MOST_OPERATIONS:,} products for a record.")
 
     @property
     def low(self) -> Floats:

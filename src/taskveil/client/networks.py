@@ -26,7 +26,7 @@ from taskveil.errors import DataError
 
 MOST_LAYERS = 64
 MOST_OPERATIONS = 2**28
-"""Products a network may take for a record: about a second in a browser."""
+"""Products that the networks of a release may take for a record: about a second in a browser."""
 
 _SINGLE = 2**24  # integers up to here are exact in single precision
 _AT_ONCE = 2**18  # numbers laid out together: the work arrays stay in the processor's cache

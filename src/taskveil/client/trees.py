@@ -183,7 +183,7 @@ class TreeEncoder:
 
     @cached_property
     def _by_latent(self) -> tuple[Integers, Integers, Integers]:
-        """The trees, as numbers in the walk's order, by the latent they add to; where each latent's begin; which it is."""
+        """Trees, as numbers in the walk's order, by the latent they add to; where each latent's begin; which it is."""
         output = self.output[self._walk.order].astype(np.int64)
         trees = np.argsort(output, kind="stable")
         latents, starts = np.unique(output[trees], return_index=True)

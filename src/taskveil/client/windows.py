@@ -146,4 +146,4 @@ class PoolingLayer:
                 combine(out, seen[..., row, column], out=out)
         if self.shift:
             np.floor(np.ldexp(out, -self.shift, out=out), out=out)
-        return out.reshape(len(q), -1)
+        return np.asarray(out.reshape(len(q), -1))

@@ -220,8 +220,8 @@ def _repeated(values: Floats, window: Window) -> Floats:
 def _forward(layer: Layer, values: Array) -> Array:
     if isinstance(layer, Pooling):
         empty = np.full(layer.window.channels, -np.inf if layer.maximum else 0.0)
-        views = np.stack(list(layer.window.views(values, empty)))
-        return np.asarray(views.max(axis=0) if layer.maximum else views.mean(axis=0)).reshape(len(values), -1)
+        seen = layer.window.seen(values, empty)
+        return np.asarray(np.max(seen, (4, 5)) if layer.maximum else np.mean(seen, (4, 5))).reshape(len(values), -1)
     if isinstance(layer, Dense):
         parts = values.reshape(len(values), layer.groups, -1, 1)
     else:
