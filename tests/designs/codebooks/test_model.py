@@ -217,6 +217,27 @@ def test_units_do_not_matter() -> None:
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_answers_far_from_zero_cost_nothing(far: float) -> None:
+    """Years, pressures, degrees above absolute zero: all answers alike but for their last digits."""
+    model = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, VALUE + far)
+    here = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, VALUE)
+    moved, still = (
+        codebooks(X, tv.ModelTask(task), VALUE + by, 4.0, encoder="trees")[4.0].loss(X, VALUE + by).mean
+        for task, by in ((model, far), (here, 0.0))
+    )
+    assert moved == pytest.approx(still, rel=0.03)
+
+
+def test_a_predictor_that_says_one_thing_makes_a_design() -> None:
+    """What trees say of noise: nothing but a constant, a little different in every fold."""
+    noise = 5.0 + np.random.default_rng(1).normal(size=320)
+    model = RandomForestRegressor(4, min_samples_leaf=300, random_state=0).fit(X, noise)
+    problem = Problem.of(X, tv.ModelTask(model), y=noise, on_device=OnDevice(encoder="own", share_model=True))
+    (veil,) = (veil for _, veil, *_ in model_codebooks(problem, (2.0,)))
+    assert veil.loss(X, noise).mean == pytest.approx(noise.var(), rel=0.05)
+
+
 def test_the_callers_threads_are_left_alone_between_budgets() -> None:
     """One thread is for what is computed here: not for whoever holds a half-finished design."""
     before = torch.get_num_threads()

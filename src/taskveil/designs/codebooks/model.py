@@ -86,7 +86,7 @@ def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rn
     else:
         codewords = sums(X) / sums(np.ones((len(sample), 1)))
         aims, answering = code.aims, _table(outputs)
-    region = box_region(*cost.latent_range(sample.predicted))
+    region = box_region(*cost.latent_range(sample.predicted), bits=28)  # so that scores stay below 2^53
     vectors, offsets = cost.whole_scores(aims, region.step)
     stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)
     return Veil(

@@ -82,9 +82,11 @@ def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset
     return DiamondRegion(step=step, center=center, radius=int(np.ceil(diameter / 2 / step)) + len(offset))
 
 
-def box_region(low: Floats, high: Floats) -> BoxRegion:
-    """The smallest box on the grid that contains low ≤ φ ≤ high after rounding."""
+def box_region(low: Floats, high: Floats, bits: int = 40) -> BoxRegion:
+    """The smallest box that contains low ≤ φ ≤ high after rounding, on a grid on which it lies within ±2^bits steps:
+    a range far narrower than it is away from zero has a coarser one."""
     step = grid_step(float((high - low).sum()) or float(np.abs(high).max()) or 1.0)
+    step = max(step, grid_step(float(np.abs([low, high]).max())) * 2.0 ** (GRID_BITS + 1 - bits))
     return BoxRegion(
         step=step,
         low=np.floor(low / step + 0.5).astype(np.int64),
