@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Array
 from taskveil.client import entropy
+from taskveil.client.named import NamedEncoder
 from taskveil.errors import TaskveilError
 from taskveil.veil import Veil
 
@@ -152,8 +153,9 @@ def fork_digests(make: Callable[[], Array], count: int) -> list[Digest]:
 
 
 def spawn_digests(veil: Veil | None, batch: NDArray[np.float64], count: int) -> list[Digest]:
-    """From `count` fresh interpreters that load the veil's release; [] for what cannot be released."""
-    if veil is None:
+    """From `count` fresh interpreters that load the veil's release; [] for what cannot be released, and for a release
+    that names a model, which they do not have."""
+    if veil is None or isinstance(veil.encoder, NamedEncoder):
         return []
     with tempfile.TemporaryDirectory() as place:
         folder, file = Path(place) / "release", Path(place) / "batch.npy"
