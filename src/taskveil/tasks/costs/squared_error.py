@@ -116,8 +116,8 @@ class SquaredError:
         """Vectors (K, S) and offsets (K,) in whole numbers: vectors · k + offsets falls as the score of a prediction
         k · step rises."""
         points = np.rint(answers / step).astype(np.int64)
-        # Of 2 k·p − |p|² what all answers share is left out: far from zero, scores would not be exact.
-        middle = points[0]
+        # What is the same for all answers ranks none of them: from the middle, numbers stay small.
+        middle = (points.min(axis=0) + points.max(axis=0)) // 2
         return 2 * (points - middle), -((points - middle) * (points + middle)).sum(axis=1)
 
     # The same for tensors.

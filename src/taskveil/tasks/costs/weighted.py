@@ -120,6 +120,7 @@ class Weighted:
         # A score is linear: its values at zero and at one step in every direction are all there is to know.
         offsets = self.scores(answers, np.zeros((1, width)))[0]
         vectors = step * (self.scores(answers, np.eye(width)) - offsets).T
-        offsets = offsets - offsets.mean()
+        # What is the same for all answers ranks none of them.
+        vectors, offsets = vectors - vectors.mean(axis=0), offsets - offsets.mean()
         unit = float((np.abs(vectors).sum(axis=1) * _REACH + np.abs(offsets)).max()) / _EXACT or 1.0
         return np.rint(-vectors / unit).astype(np.int64), np.rint(-offsets / unit).astype(np.int64)
