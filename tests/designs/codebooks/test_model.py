@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import taskveil as tv
@@ -248,3 +249,13 @@ def test_the_callers_threads_are_left_alone_between_budgets() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_what_a_record_cannot_answer_is_counted() -> None:
+    hard = DecisionTreeClassifier(random_state=0).fit(X[:160], LABEL[:160])  # it is always sure: no record answers 60%
+    task = tv.ModelTask(hard, "cross_entropy")
+    problem = Problem.of(
+        X[:160], task, y=LABEL[:160], domain=Points(X), on_device=OnDevice(encoder="linear"), answers="record"
+    )
+    ((_, veil, held_out, _),) = model_codebooks(problem, [1.0])
+    assert held_out.mean() == pytest.approx(veil.losses(X[160:], LABEL[160:]).mean(), rel=0.2)

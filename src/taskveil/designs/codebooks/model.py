@@ -23,6 +23,7 @@ from taskveil.designs.laplace.build import box_region
 from taskveil.designs.predictors.candidates import predictors
 from taskveil.designs.predictors.predictor import FOLDS, REST, Evidence, Predictor
 from taskveil.designs.problem import Problem
+from taskveil.losses import expected_losses
 from taskveil.tasks.costs import Learnable
 from taskveil.veil import Veil
 
@@ -66,9 +67,12 @@ def model_codebooks(
         if budget not in made:
             rng = np.random.default_rng(seed)
             chosen = choose(samples, person, budget, seed, preferred=preferred)
-            code = final_code(samples[chosen.place], chosen.shape, budget, rng)
-            veil = _veil(problem, found[chosen.place], samples[chosen.place], code, rng)
-            made[budget] = veil, chosen.losses, is_skilled(samples[chosen.place])
+            sample = samples[chosen.place]
+            code = final_code(sample, chosen.shape, budget, rng)
+            veil, losses = _veil(problem, found[chosen.place], sample, code, rng), chosen.losses
+            if veil.answering is None:
+                losses = losses + _lost_by_records(problem, veil, sample, code)
+            made[budget] = veil, losses, is_skilled(sample) and veil.answering is not None
         yield epsilon, *made[budget]
 
 
@@ -97,6 +101,13 @@ def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rn
         task=task,
         method="codebook",
     )
+
+
+def _lost_by_records(problem: Problem, veil: Veil, sample: Sample, code: Code) -> Floats:
+    """By how much what the task says of estimated records costs every volunteer (N,) more than the answers that were
+    wanted: no record may be answered that way."""
+    said, _ = expected_losses(veil.device, veil.decoder, problem.task, problem.X, problem.y, latents=sample.predicted)
+    return said - code.losses(sample)
 
 
 def _table(rows: Floats) -> CodewordDecoder:
