@@ -73,4 +73,6 @@ def _callers(function: Any, evidence: Evidence) -> Predictor:
             f"the encoder must give {outputs} finite numbers for every record (N, {len(evidence.low)}): predictions of "
             "what answers are judged by, class probabilities for a classifier."
         )
+    if np.ptp(said, axis=0).max() == 0:
+        raise TaskError("the encoder says the same of all volunteers: there is nothing to report.")
     return Predictor(name="callable", encoder=encoder, held_out=said)

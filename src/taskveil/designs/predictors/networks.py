@@ -56,8 +56,8 @@ def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network
     found = as_layers(module, X.shape[1])
     if found is None or not _can_start_anew(module):
         raise TaskError(
-            "the network cannot be trained anew for devices: it must be made of linear, convolution, ReLU, pooling, "
-            "flatten, dropout and batch normalisation layers only."
+            f"the network cannot be trained anew for devices: it must take records of {X.shape[1]} attributes and be "
+            "made of linear, convolution, ReLU, pooling, flatten, dropout and batch normalisation layers only."
         )
     if found.outputs != truth.shape[1]:
         raise TaskError(f"the network has {found.outputs} outputs where {truth.shape[1]} are to be predicted.")
