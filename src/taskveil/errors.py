@@ -101,6 +101,10 @@ class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
 
 
+class UnusedModelWarning(UserWarning):
+    """The task's own model was shared, but cannot run on devices as it is; the message says why."""
+
+
 def callers_line() -> int:
     """The `stacklevel` with which a warning shows the line outside this package that led here, however many of our
     own calls and generators lie between."""

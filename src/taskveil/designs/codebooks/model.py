@@ -57,7 +57,7 @@ def model_codebooks(
             predicted=np.clip(each.held_out, *cost.latent_range(each.held_out)),
             truth=truth,
             cost=cost,
-            most=int((problem.on_device.client_bytes - each.bytes - REST // 2) // (16 * truth.shape[1] + 8)),
+            most=int((problem.on_device.client_bytes - each.bytes - REST) // (16 * truth.shape[1] + 8)),
         )
         for each in found
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from taskveil.designs.predictors.networks import fit_architecture
 from taskveil.designs.predictors.own import fit_own
 from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
 from taskveil.designs.predictors.together import together
-from taskveil.errors import TaskError
+from taskveil.errors import TaskError, UnusedModelWarning, callers_line
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
 
@@ -40,8 +40,13 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(fit_boosted(evidence))
     if allowed.allows("own"):
         if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
-            with nullcontext() if allowed.encoder == "own" else suppress(TaskError):  # among others, one may be missing
+            try:
                 found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
+            except TaskError as error:
+                if allowed.encoder == "own":
+                    raise
+                said = f"the shared model takes no part in the design: {error}"
+                warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
         elif allowed.encoder == "own":
             raise TaskError(
                 'encoder="own" takes one model and a loss with a name: several models, and a loss of your own, are '

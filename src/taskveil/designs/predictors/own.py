@@ -86,7 +86,7 @@ def fit_own(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Pre
         return _trained_anew(task, evidence)
     said = task.answers(X) if unseen or y is None else out_of_fold(task, X, y, evidence.fold)
     form = _form(task, evidence)
-    if y is None:
+    if y is None or form.as_it_is:
         return Predictor(name=OWN, encoder=form.encoder(1.0, np.zeros(task.outputs)), held_out=said)
     outputs = cost.outputs(said) if form.logits else said
     slope = steepness(outputs, evidence.truth, logits=form.logits, cost=cost)
@@ -112,10 +112,11 @@ def _trained_anew(task: ModelTask, evidence: Evidence) -> Predictor:
 @dataclass(frozen=True, kw_only=True)
 class _Form:
     """How a device can run a model: whether its raw outputs are logits, and the encoder that gives slope · outputs +
-    offset, as class probabilities where they are logits."""
+    offset, as class probabilities where they are logits. A form that runs `as_it_is` knows neither slope nor offset."""
 
     logits: bool
     encoder: Callable[[float, Floats], Encoder]
+    as_it_is: bool = False
 
 
 def _form(task: ModelTask, evidence: Evidence) -> _Form:
@@ -142,14 +143,12 @@ def _form(task: ModelTask, evidence: Evidence) -> _Form:
             ),
         )
 
-    def black(slope: float, offset: Floats) -> Encoder:
-        def function(X: Floats) -> Floats:
-            outputs = slope * task.predict(X) + offset
-            return task.cost.answers(outputs) if logits else outputs
+    def named(slope: float, offset: Floats) -> Encoder:  # noqa: ARG001 - whoever brings the model knows neither
+        says = "class probabilities" if logits else "predictions"
+        name = f"{type(task.model).__name__}: {says}"
+        return NamedEncoder.of(task.answers, name=name, low=low, high=high, latents=task.outputs)
 
-        return NamedEncoder.of(function, name=type(task.model).__name__, low=low, high=high, latents=task.outputs)
-
-    return _Form(logits=logits, encoder=black)
+    return _Form(logits=logits, encoder=named, as_it_is=True)
 
 
 def _lines(task: ModelTask, width: int) -> tuple[Floats, Floats] | None:

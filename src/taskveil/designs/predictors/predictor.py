@@ -21,8 +21,8 @@ FOLDS = 5
 CLEARLY = 2.0
 """Standard errors that are evidence: by which one predictor must lead another to be clearly better."""
 
-REST = 16 * 1024
-"""Bytes of a client folder that are not the encoder's: the manifest, and codewords in the ordinary."""
+REST = 4 * 1024
+"""Bytes of a client folder that are neither the encoder's nor the codewords': the manifest, in the ordinary."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
