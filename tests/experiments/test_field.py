@@ -105,7 +105,7 @@ def test_parts_in_processes_of_their_own(tmp_path: Path) -> None:
 
 def test_the_page_holds_shares_and_every_pair(tmp_path: Path) -> None:
     rows = [row for part in field.parts(2, ["iris-forest", "wine"]) for row in made_up(part)]
-    field_page.write_page(tmp_path / "field.md", rows, machine="a machine")
+    field_page.write_page(tmp_path / "field.md", rows)
     text = (tmp_path / "field.md").read_text()
     assert "| auto shared | 0.8 (50.0) | 0.4 (50.0) |" in text
     assert "model shipped: 4 of 4 points (100.0%; asked for: 95%)" in text

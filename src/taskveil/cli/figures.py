@@ -112,7 +112,6 @@ def _field(
 ) -> None:
     """The comparison in the field: tables, shares, and whatever files are asked for."""
     from taskveil.experiments import field, field_page
-    from taskveil.experiments.runs import machine
 
     chosen = field.parts(splits or field.SPLITS, only)
     found = {}
@@ -131,7 +130,7 @@ def _field(
     if picture:
         console.print(f"picture: {picture}")
     if summary:
-        field_page.write_page(summary, rows, machine=machine("cpu"), picture=picture)
+        field_page.write_page(summary, rows, picture=picture)
         console.print(f"summary: {summary}")
 
 

@@ -60,7 +60,7 @@ OTHERS = (
     ("incomes", "boosted"),
     ("incomes", "earlier_network"),
 )
-"""Pairs that were added afterwards: nothing was tuned on them."""
+"""Pairs that no goal was set for."""
 
 SIMPLE: tuple[MethodName, ...] = ("label_response", "binned_response", "prediction_laplace", "attribute_laplace")
 OURS = {"auto": False, "auto_shared": True}

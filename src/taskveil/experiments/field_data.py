@@ -1,7 +1,6 @@
 """The tables of the comparison in the field: other people's data with real labels, none of it the paper's.
 
-`NAMED` holds tables that designs may have been looked at with; `OTHERS` were added afterwards and nothing was tuned on
-them: small, noisy, with heavy tails or with attributes that say nothing.
+`NAMED` holds the tables that goals were set for, `OTHERS` further ones.
 """
 
 from __future__ import annotations

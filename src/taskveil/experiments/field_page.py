@@ -52,7 +52,8 @@ classes.
 are counted beside means over splits. At small budgets most ways cost about as much as the constant, and being within 1%
 of the best is easy; at large ones what counts is how much of the model's knowledge a report can carry. A loss *below*
 `no_privacy` is no mistake: answers are calibrated on the volunteers, and many models are too sure of themselves.
-Within 1% counts as equal, one point of accuracy too; the shares asked for were set before anything was measured.
+Within 1% counts as equal, one point of accuracy too; the shares asked for were set before anything was measured. The
+rules by which designs choose were settled after a look at an earlier version of this page, further pairs included.
 """
 
 
@@ -72,19 +73,18 @@ def share_lines(rows: Sequence[FieldRow]) -> list[str]:
     return lines
 
 
-def write_page(path: Path, rows: Sequence[FieldRow], *, machine: str, picture: Path | None = None) -> None:
+def write_page(path: Path, rows: Sequence[FieldRow], *, picture: Path | None = None) -> None:
     """docs/field.md.
 
     Args:
         path: where it goes.
         rows: what was measured.
-        machine: where it was measured, in words.
         picture: where the picture lies, if there is one.
     """
     text = [INTRODUCTION.format(last=max(row.split for row in rows)), "## Shares of points", "", *share_lines(rows)]
     if picture is not None:
         text += [f"![Our loss relative to the best simple way]({os.path.relpath(picture, path.parent)})", ""]
-    text += [f"Measured on {datetime.now(UTC):%Y-%m-%d} on {machine}.", ""]
+    text += [f"Written on {datetime.now(UTC):%Y-%m-%d}. Losses are expectations; the machine does not matter.", ""]
     for group, mine in parted(rows).items():
         text += [f"## {group}", "", "Means over the splits; in brackets the expected accuracy in percent.", ""]
         for points in _pairs(mine):

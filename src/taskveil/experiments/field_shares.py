@@ -116,11 +116,11 @@ def shares(points: Sequence[Point]) -> list[Share]:
 
 
 def parted(rows: Iterable[FieldRow]) -> dict[str, list[FieldRow]]:
-    """The rows of the named pairs, and those of the pairs that nothing was tuned on; only what there is."""
+    """The rows of the named pairs, and those of the further ones; only what there is."""
     found: dict[str, list[FieldRow]] = {}
     for row in rows:
         other = (row.data, row.model) in OTHERS
-        found.setdefault("Pairs that nothing was tuned on" if other else "Named pairs", []).append(row)
+        found.setdefault("Further pairs" if other else "Named pairs", []).append(row)
     return found
 
 
