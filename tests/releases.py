@@ -292,7 +292,8 @@ def devices() -> dict[str, Device]:
                     trees(width=6),
                     networks.dense_network(),
                     tabled(linear(6)),
-                )
+                ),
+                weights=np.array([0.1, 0.4, 0.0, 1.0 / 3.0, 1.0]),
             ),
             sum_codebook(30, 1, 40, epsilon=7.0, branches=3),
         ),

@@ -9,7 +9,7 @@ from scipy.special import softmax
 import hand_made_networks
 import releases
 from hostile import hostile_records
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, Plain
 from taskveil.client.layers import portable_softmax
 from taskveil.errors import DataError
 
@@ -101,31 +101,36 @@ def test_weights_that_would_not_add_up_exactly_are_refused() -> None:
         )
 
 
-def test_a_mean_adds_up_in_order_and_divides_once() -> None:
+def test_a_mean_adds_up_in_order() -> None:
     several = (
         releases.hidden(8, softmax=True), releases.linear(8), releases.tabled(releases.linear(8)),
         releases.trees(width=8), hand_made_networks.encoder(hand_made_networks.dense(8, 3, shift=20, top=255)),
     )  # fmt: skip
     X = hostile_records(8)
-    first, *others = (encoder(X) for encoder in several)
-    for other in others:
-        first = first + other
-    mean = MeanEncoder(encoders=several)
-    assert np.array_equal(mean(X), first / 5, equal_nan=True)
+    weights, total = np.array([0.1, 0.3, 0.0, 1.0, 1.0 / 3.0]), 0.0
+    for encoder, weight in zip(several, weights.tolist(), strict=True):
+        total = total + weight * encoder(X)
+    mean = MeanEncoder(encoders=several, weights=weights)
+    assert np.array_equal(mean(X), total, equal_nan=True)
     assert mean.operations == sum(encoder.operations for encoder in several)
     assert np.array_equal(mean.low, np.min([encoder.low for encoder in several], axis=0))
     assert np.array_equal(mean.high, np.max([encoder.high for encoder in several], axis=0))
 
 
 def test_what_no_mean_is_made_of_is_refused() -> None:
-    one = releases.linear(8)
-    network = hand_made_networks.deep_pooling(8, 3)
-    MeanEncoder(encoders=(network,) * 5)
+    def mean(*encoders: Plain | MeanEncoder) -> MeanEncoder:
+        return MeanEncoder(encoders=encoders, weights=np.full(len(encoders), 1.0 / 8.0))  # type: ignore[arg-type]
+
+    one, network = releases.linear(8), hand_made_networks.deep_pooling(8, 3)
+    mean(*[network] * 5)
     with pytest.raises(DataError, match="products"):
-        MeanEncoder(encoders=(network,) * 6)
-    for wrong in ((one,), (one,) * 9, (one, MeanEncoder(encoders=(one, one)))):
+        mean(*[network] * 6)
+    for wrong in ((one,), (one,) * 9, (one, mean(one, one))):
         with pytest.raises(DataError, match="2 to 8"):
-            MeanEncoder(encoders=wrong)  # type: ignore[arg-type]
+            mean(*wrong)
     for other in (releases.linear(7), releases.linear(8, 2)):
         with pytest.raises(DataError, match="same attributes"):
-            MeanEncoder(encoders=(one, other))
+            mean(one, other)
+    for weights in (np.ones(3), np.array([0.5, 1.1]), np.array([0.5, np.nan]), np.array([-0.1, 1.0]), np.ones(2, int)):
+        with pytest.raises(DataError, match="weight"):
+            MeanEncoder(encoders=(one, one), weights=weights)

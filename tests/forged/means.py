@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import releases
-from forged.tools import Arrays, Change, put, tensor
+from forged.tools import Arrays, Change, first, put, tensor
 from hand_made_networks import deep_pooling
 from taskveil.client.encoders import Plain
 from taskveil.client.named import NamedEncoder
@@ -24,6 +24,7 @@ def of(*encoders: Plain | NamedEncoder) -> Change:
     def change(content: dict[str, Any], arrays: Arrays) -> None:
         for name in [name for name in arrays if name.startswith("encoder.")]:
             del arrays[name]
+        arrays["encoder.weights"] = np.full(max(1, len(encoders)), 0.1)
         content["encoder"]["encoders"] = pack(tuple(encoders), "encoder.encoders", arrays, DEVICE_KINDS)
 
     return change
@@ -40,8 +41,10 @@ def listed(change: Callable[[list[Any]], Any]) -> Change:
 
 def mean_of_means(content: dict[str, Any], arrays: Arrays) -> None:
     inner = content["encoder"]
+    arrays["weights"] = np.full(2, 0.5)
     content["encoder"] = {
         "kind": "mean_encoder",
+        "weights": {"tensor": "weights"},
         "encoders": [inner, *pack((releases.linear(8),), "more", arrays, DEVICE_KINDS)],
     }
 
@@ -60,7 +63,12 @@ MEANS: list[tuple[str, str, Change]] = [
     ("a mean of an encoder and a mechanism", MEAN, lambda m, _: m["encoder"]["encoders"].append(m["mechanism"])),
     ("the same encoder twice", MEAN, listed(lambda them: [*them, them[0]])),
     ("a mean of an encoder by name", MEAN, listed(lambda them: dict(enumerate(them)))),
-    ("a mean with weights", MEAN, put("encoder", weights=None)),
+    ("a mean with a name", MEAN, put("encoder", name="mean")),
+    ("a weight of a mean too few", MEAN, tensor("encoder.weights", lambda a: a[1:])),
+    ("a weight of a mean above one", MEAN, tensor("encoder.weights", first(1.5))),
+    ("a weight of a mean below zero", MEAN, tensor("encoder.weights", first(-5e-324))),
+    ("a weight of a mean that is NaN", MEAN, tensor("encoder.weights", first(np.nan))),
+    ("weights of a mean in whole numbers", MEAN, tensor("encoder.weights", lambda a: a.astype(np.int64))),
     ("a mean without encoders", MEAN, lambda m, _: m["encoder"].pop("encoders")),
     ("a wrong number within a mean", MEAN, tensor("encoder.encoders.1.rank", lambda a: a + np.int16(100))),
     ("a mean of networks of too many products", MEAN, of(*[deep_pooling(8, 3)] * 6)),
