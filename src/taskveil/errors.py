@@ -101,6 +101,10 @@ class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
 
 
+class NamedModelWarning(UserWarning):
+    """The best encoder is a model that a release can only name: Python clients bring it, browsers cannot."""
+
+
 class UnusedModelWarning(UserWarning):
     """The task's own model was shared, but cannot run on devices as it is; the message says why."""
 

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client
+from taskveil.designs.nothing import NothingDesigner
+from taskveil.designs.problem import Problem
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(80, 3)) + 2.0
@@ -75,3 +78,14 @@ def test_the_answer_is_the_best_constant_one(task: tv.ModelTask, y: np.ndarray |
 def test_sweeps_compare_with_it() -> None:
     frontier = tv.sweep(X, LINEAR, epsilons=[1.0, 2.0], methods=["task_agnostic", "nothing"], X_test=X[:30])
     assert [frontier.loss("nothing", e) for e in (1.0, 2.0)] == pytest.approx([frontier.constant] * 2)
+
+
+def test_it_is_judged_on_everybody_by_answers_they_had_no_part_in() -> None:
+    """With two even classes, an answer that lacks a fold leans away from it: a little above ln 2, never below."""
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
+    task = tv.ModelTask(LogisticRegression().fit(X, y), "cross_entropy")
+    (one,) = NothingDesigner(name="nothing").judged(Problem.of(X, task, y=y), [1.0], 0)
+    assert np.isfinite(one.losses).all()
+    assert np.log(2) <= one.losses.mean() < 1.05 * np.log(2)
+    assert not one.skilled

@@ -88,7 +88,10 @@ class CodebookDesigner:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
         if (linear := problem.linear) is not None:
-            yield from ((epsilon, seed, codebook(linear, epsilon, seed)) for seed in seeds for epsilon in epsilons)
+            most = problem.on_device.client_bytes
+            yield from (
+                (epsilon, seed, codebook(linear, epsilon, seed, most)) for seed in seeds for epsilon in epsilons
+            )
         else:
             for seed in seeds:
                 yield from ((one.epsilon, seed, one.veil) for one in self.judged(problem, epsilons, seed))

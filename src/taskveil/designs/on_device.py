@@ -12,6 +12,9 @@ EncoderName = Literal["auto", "linear", "light", "trees", "own"]
 CLIENT_BYTES = 512 * 1024
 """What a client folder may weigh by default: about a picture on a page."""
 
+MANIFEST = 4 * 1024
+"""Bytes of a client folder that are neither the encoder's nor the codewords': the manifest, in the ordinary."""
+
 Answers = Literal["direct", "record"]
 
 

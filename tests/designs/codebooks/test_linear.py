@@ -106,9 +106,9 @@ def test_one_thread_and_the_callers_setting_afterwards(
 ) -> None:
     threads, original = set(), linear.candidates
 
-    def spy(*arguments: object) -> object:
+    def spy(*arguments: object, **options: object) -> object:
         threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        return original(*arguments)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(linear, "candidates", spy)
     with threadpool_limits(2):
@@ -116,3 +116,11 @@ def test_one_thread_and_the_callers_setting_afterwards(
         tv.design(volunteers, task, epsilon=1.0, method="codebook")
         assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert threads == {1}
+
+
+def test_lists_are_as_short_as_small_devices_need_them() -> None:
+    X = np.random.default_rng(5).normal(size=(300, 20))
+    roomy, small = (
+        tv.design(X, tv.LinearTask(np.eye(20)), epsilon=7.0, method="codebook", client_bytes=b) for b in (10**6, 16_000)
+    )
+    assert roomy.size.client_bytes > 16_000 >= small.size.client_bytes

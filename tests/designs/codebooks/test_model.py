@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
+from taskveil.client.named import NamedEncoder
 from taskveil.designs.codebooks.model import model_codebooks
 from taskveil.designs.domain import Points
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Problem
-from taskveil.errors import TaskError
+from taskveil.errors import NamedModelWarning, TaskError
 from taskveil.tasks import Task, take_labels
 from taskveil.veil import Veil
 
@@ -259,3 +261,15 @@ def test_what_a_record_cannot_answer_is_counted() -> None:
     )
     ((_, veil, held_out, _),) = model_codebooks(problem, [1.0])
     assert held_out.mean() == pytest.approx(veil.losses(X[160:], LABEL[160:]).mean(), rel=0.2)
+
+
+def test_a_release_that_would_only_name_its_model_is_announced() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.random((400, 1))
+    y = np.sin(60 * x[:, 0])  # twenty turns, which no few leaves and no few neurons follow
+    task = tv.ModelTask(KNeighborsRegressor(3).fit(x, y))
+    with pytest.warns(NamedModelWarning, match="browsers refuse"):
+        veil = tv.design(x, task, epsilon=3.0, y=y, share_model=True)
+    assert isinstance(veil.encoder, NamedEncoder)
+    assert veil.encoder.name == "KNeighborsRegressor: predictions"
+    assert veil.encoder(x)[:, 0] == pytest.approx(task.predict(x)[:, 0])  # what whoever brings the model has

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from taskveil.client.trees import TreeEncoder
+from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import boosted
 from taskveil.designs.predictors.boosted import MOST_LEAVES, fit_boosted
-from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
 
 VALUES, CLASSES = SquaredError(), CrossEntropy()
@@ -142,7 +143,7 @@ def test_encoders_fit_into_what_devices_store() -> None:
     knots = 8 * 67 * 6
     sizes = []
     for room in (2**19, knots + 6000, knots + 1200):
-        predictor = fitted(X, signal[:, None], VALUES, most_bytes=REST + room)
+        predictor = fitted(X, signal[:, None], VALUES, most_bytes=MANIFEST + room)
         assert predictor.bytes <= room
         assert len(predictor.encoder.values) <= MOST_LEAVES
         held = np.mean((predictor.held_out[:, 0] - signal) ** 2)

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from taskveil.client.networks import LayeredEncoder
+from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import networks
 from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.predictor import REST, Evidence
+from taskveil.designs.predictors.predictor import Evidence
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
@@ -81,7 +82,7 @@ def test_a_small_client_gets_one_network(monkeypatch: pytest.MonkeyPatch) -> Non
     X, truth = strokes(100)
     full = fitted(architecture(), X, truth)
     assert isinstance(full.encoder, LayeredEncoder)
-    small = fitted(architecture(), X, truth, most_bytes=full.bytes + REST - 1)
+    small = fitted(architecture(), X, truth, most_bytes=full.bytes + MANIFEST - 1)
     assert isinstance(small.encoder, LayeredEncoder)
     assert small.bytes < full.bytes
     assert small.encoder.layers[0].outputs == 6 * 36

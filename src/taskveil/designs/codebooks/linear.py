@@ -20,6 +20,7 @@ from taskveil.designs.codebooks.sums import SumCode, fit_sum
 from taskveil.designs.folds import people
 from taskveil.designs.limits import gaussian_distortion, water_level
 from taskveil.designs.moments import LinearProblem
+from taskveil.designs.on_device import CLIENT_BYTES, MANIFEST
 from taskveil.designs.threads import one_thread
 from taskveil.veil import Veil
 
@@ -133,8 +134,9 @@ Choice = ListedChoice | LatticeChoice | SumChoice
 
 
 @one_thread()
-def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
-    """The codebook of least cross-validated expected loss, refitted on all volunteers."""
+def codebook(problem: LinearProblem, epsilon: float, seed: int = 0, most_bytes: int = CLIENT_BYTES) -> Veil:
+    """The codebook of least cross-validated expected loss, refitted on all volunteers; lists are as short as devices
+    that store `most_bytes` need them to be."""
     moments, count = problem.moments, problem.most
     variances = moments.eigenvalues[:count]
     weights = np.sqrt(variances)[:, None] * moments.principal_map[:count]
@@ -142,7 +144,10 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     order = rng.permutation(len(problem.X))
     latents = ((problem.X - moments.mean) @ weights.T)[order]
     person = people(problem.X[order[:JUDGED]])
-    chosen = _best(candidates(latents, variances, epsilon), latents[:JUDGED], person, epsilon, seed)
+    # A listed codeword takes a vector and a shift of whole numbers; the encoder takes a weight for every attribute.
+    most = max(2, (most_bytes - MANIFEST - 8 * (count + 3) * (problem.X.shape[1] + 2)) // (16 * count + 8))
+    options = candidates(latents, variances, epsilon, most=min(LISTED, most))
+    chosen = _best(options, latents[:JUDGED], person, epsilon, seed)
     code = chosen.fit(latents, epsilon, rng, final=True)
     back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
     mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
@@ -151,8 +156,9 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0) -> Veil:
     return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method="codebook")
 
 
-def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choice]:
-    """What the plan leaves open, and what half the budget would have bought: it may be had for all of it."""
+def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int = LISTED) -> list[Choice]:
+    """What the plan leaves open, and what half the budget would have bought: it may be had for all of it. Lists have
+    `most` codewords."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
         return [ListedChoice(size=2, favoured=1, dim=1, smoothing=0.0)]
     plan, smaller = (Plan.of(variances, share * epsilon) for share in (1.0, 0.5))
@@ -163,7 +169,8 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
         if plan.nats > math.log(FEW):
             listed += [_listed(plan, favoured, 1.0, CLUSTERED) for favoured in (1, 2, 4)]
         # Where the plan is beyond what can be listed, the most that can is worth a try, but not with several favoured.
-        options += [choice for choice in listed if choice.size < LISTED or choice.favoured == 1]
+        listed = [choice for choice in listed if choice.size < LISTED or choice.favoured == 1]
+        options += [choice for choice in listed if choice.size <= most] or [_listed(plan, 1, 1.0, most=most)]
     if plan.nats > math.log(LISTED / 4):
         options += [_lattice(plan, factor, more) for factor in (1.0, 1.4, 2.0) for more in (-1.5, 0.0, 0.7)]
         options.append(_lattice(smaller, 1.4, 0.0))
@@ -171,14 +178,14 @@ def candidates(latents: Floats, variances: Floats, epsilon: float) -> list[Choic
             options += [_sums(plan, size, smoothing) for size in TERMS for smoothing in (1.0, CLUSTERED)]
             options.append(_sums(smaller, TERMS[0], 1.0))
     distinct = len(np.unique(latents.round(9), axis=0))
-    if 1 < distinct <= min(LISTED, len(latents) // 4):  # categorical records: a codeword each
+    if 1 < distinct <= min(most, len(latents) // 4):  # categorical records: a codeword each
         options.append(ListedChoice(size=distinct, favoured=1, dim=latents.shape[1], smoothing=0.0))
     return list(dict.fromkeys(options))
 
 
-def _listed(plan: Plan, favoured: int, factor: float, smoothing: float = 1.0) -> ListedChoice:
+def _listed(plan: Plan, favoured: int, factor: float, smoothing: float = 1.0, most: int = LISTED) -> ListedChoice:
     """About `factor` times as many codewords as the plan says, or as many as a device can store."""
-    size = min(max(favoured + 1, round(favoured * factor * math.exp(min(plan.nats, 20.0)))), LISTED)
+    size = min(max(favoured + 1, round(favoured * factor * math.exp(min(plan.nats, 20.0)))), most)
     dim = min(plan.active, max(1, round(size / favoured) - 1))  # K/m cells span K/m − 1 directions
     return ListedChoice(size=size, favoured=favoured, dim=dim, smoothing=smoothing)
 

@@ -7,6 +7,7 @@ many of them favoured is chosen by cross-validation (`choosing`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -14,18 +15,27 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Stage
+from taskveil.client.named import NamedEncoder
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import choose, final_code, is_skilled
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.laplace.build import box_region
+from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors.candidates import predictors
-from taskveil.designs.predictors.predictor import FOLDS, REST, Evidence, Predictor
+from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
 from taskveil.designs.problem import Problem
+from taskveil.errors import NamedModelWarning, callers_line
 from taskveil.losses import expected_losses
 from taskveil.tasks.costs import Learnable
 from taskveil.veil import Veil
+
+_ONLY_NAMED = (
+    "the best encoder is the task's own model, which is neither trees nor a network of layers that a release can hold: "
+    "this one only names it. Python clients bring it (Client.load(..., encoder=function)), browsers refuse the "
+    'release. Choose encoder="light" or "trees" for one that holds all it needs, or encoder="own" to have no warning.'
+)
 
 _LARGEST_EPSILON = 28.0  # beyond, a wrong report is rarer than 10^-9: more budget buys nothing
 
@@ -57,7 +67,7 @@ def model_codebooks(
             predicted=np.clip(each.held_out, *cost.latent_range(each.held_out)),
             truth=truth,
             cost=cost,
-            most=int((problem.on_device.client_bytes - each.bytes - REST) // (16 * truth.shape[1] + 8)),
+            most=int((problem.on_device.client_bytes - each.bytes - MANIFEST) // (16 * truth.shape[1] + 8)),
         )
         for each in found
     ]
@@ -70,6 +80,8 @@ def model_codebooks(
             sample = samples[chosen.place]
             code = final_code(sample, chosen.shape, budget, rng)
             veil, losses = _veil(problem, found[chosen.place], sample, code, rng), chosen.losses
+            if isinstance(veil.encoder, NamedEncoder) and problem.on_device.encoder == "auto":
+                warnings.warn(_ONLY_NAMED, NamedModelWarning, stacklevel=callers_line())
             if veil.answering is None:
                 losses = losses + _lost_by_records(problem, veil, sample, code)
             made[budget] = veil, losses, is_skilled(sample) and veil.answering is not None

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from taskveil.arrays import Floats, Integers
+from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors.honesty import steepness
-from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.designs.predictors.trees import Trees, together
 from taskveil.designs.threads import one_thread
@@ -71,7 +72,7 @@ def fit_boosted(evidence: Evidence) -> Predictor:
 def _most_leaves(evidence: Evidence) -> int:
     """As many as fit beside the knots, at ten bytes each and some for their trees."""
     knots = 8 * (_BINS + 3) * evidence.X.shape[1]
-    return int(np.clip((evidence.most_bytes - REST - knots) // 12, 0, MOST_LEAVES))
+    return int(np.clip((evidence.most_bytes - MANIFEST - knots) // 12, 0, MOST_LEAVES))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from taskveil.client.named import NamedEncoder
-from taskveil.designs.on_device import OnDevice
+from taskveil.designs.on_device import MANIFEST, OnDevice
 from taskveil.designs.predictors.boosted import fit_boosted
 from taskveil.designs.predictors.light import fit_light
 from taskveil.designs.predictors.linear import fit_linear
 from taskveil.designs.predictors.networks import fit_architecture
 from taskveil.designs.predictors.own import fit_own
-from taskveil.designs.predictors.predictor import REST, Evidence, Predictor
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.designs.predictors.together import together
 from taskveil.errors import TaskError, UnusedModelWarning, callers_line
 from taskveil.tasks import ModelTask, Task
@@ -58,9 +58,9 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         found.append(_callers(allowed.encoder, evidence))
     if allowed.encoder == "auto":
         found += together(found, evidence)
-    small = [predictor for predictor in found if predictor.bytes + REST <= allowed.client_bytes]
+    small = [predictor for predictor in found if predictor.bytes + MANIFEST <= allowed.client_bytes]
     if not small:
-        least = min(predictor.bytes for predictor in found) + REST
+        least = min(predictor.bytes for predictor in found) + MANIFEST
         raise TaskError(
             f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
         )

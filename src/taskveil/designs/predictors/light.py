@@ -21,7 +21,8 @@ from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS, MonotoneTables
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.learned.batches import Records
-from taskveil.designs.predictors.predictor import FOLDS, REST, Evidence, Predictor, bytes_of
+from taskveil.designs.on_device import MANIFEST
+from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.scales import scales
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.threads import one_thread
@@ -114,7 +115,7 @@ def fit_light(evidence: Evidence) -> Predictor:
     """The network of least held-out loss as a predictor; see `fit_network`."""
     network = fit_network(evidence)
     encoder: Encoder = network.encoder(evidence.low, evidence.high)
-    if network.tables is None and bytes_of(encoder) + REST > evidence.most_bytes:
+    if network.tables is None and bytes_of(encoder) + MANIFEST > evidence.most_bytes:
         encoder = network.coarse_encoder(evidence)
     return Predictor(name="light", encoder=encoder, held_out=evidence.cost.answers(network.said))
 

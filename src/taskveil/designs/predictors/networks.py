@@ -23,9 +23,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.learned.batches import Records
+from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors.honesty import steepness
 from taskveil.designs.predictors.layer_models import as_layers
-from taskveil.designs.predictors.predictor import REST, Evidence, Predictor, bytes_of
+from taskveil.designs.predictors.predictor import Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, TaskError
@@ -87,7 +88,7 @@ def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network
     with suppress(DataError):  # side by side they may be more than a device should run
         side_by_side = averaged([learning.as_layers(each) for each in copies])
         made = None if side_by_side is None else encoder(side_by_side)
-    if made is None or bytes_of(made) + REST > evidence.most_bytes:
+    if made is None or bytes_of(made) + MANIFEST > evidence.most_bytes:
         made = encoder(learning.as_layers(learning.fit(steps)))
     return Predictor(name=name, encoder=made, held_out=cost.answers(calibrated))
 

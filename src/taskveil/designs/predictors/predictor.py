@@ -21,9 +21,6 @@ FOLDS = 5
 CLEARLY = 2.0
 """Standard errors that are evidence: by which one predictor must lead another to be clearly better."""
 
-REST = 4 * 1024
-"""Bytes of a client folder that are neither the encoder's nor the codewords': the manifest, in the ordinary."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
