@@ -47,6 +47,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/design.py
+	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/sums.py
+	$(BIN)/python benchmarks/trees.py
+	$(BIN)/python benchmarks/networks.py
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished

@@ -3,8 +3,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
+import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -136,7 +139,6 @@ def test_models_without_trees_are_refused() -> None:
 
 
 def test_a_model_fitted_to_a_table_with_names_is_converted_in_silence() -> None:
-    pd = pytest.importorskip("pandas")
     model = RandomForestClassifier(**FEW).fit(pd.DataFrame(X, columns=list("abcde")), TWO)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -161,7 +163,6 @@ def test_single_trees_are_the_same_bit_for_bit(seed: int, width: int, scaled: bo
 
 
 def test_xgboost_decides_alike() -> None:
-    xgboost = pytest.importorskip("xgboost")
     few = {"n_estimators": 8, "n_jobs": 1}
     for model, y in (
         (xgboost.XGBClassifier(**few), TWO.astype(int)),
@@ -176,7 +177,6 @@ def test_xgboost_decides_alike() -> None:
 
 
 def test_lightgbm_decides_alike() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
     few = {"n_estimators": 8, "n_jobs": 1, "verbosity": -1}
     for model, y in (
         (lightgbm.LGBMClassifier(**few), TWO),
