@@ -72,17 +72,27 @@ def test_public_names() -> None:
 
 def test_parts_cannot_be_changed_after_their_checks() -> None:
     """A bound written to after the noise was calibrated would leave the guarantee as it was stated, and void."""
-    from dataclasses import is_dataclass
+    from collections.abc import Iterator
+    from dataclasses import fields, is_dataclass
+    from typing import Any
 
     import numpy as np
     import pytest
 
     import releases
 
+    def arrays_of(part: Any) -> Iterator[np.ndarray]:
+        """Those of a part and of the parts in it."""
+        if isinstance(part, np.ndarray):
+            yield part
+        for inner in part if isinstance(part, tuple) else ():
+            yield from arrays_of(inner)
+        for field in fields(part) if is_dataclass(part) else ():
+            yield from arrays_of(getattr(part, field.name))
+
     for device in releases.devices().values():
-        inner = [value for value in vars(device.encoder).values() if is_dataclass(value)]  # of an encoder of encoders
-        for part in (*(inner or [device.encoder]), device.mechanism.region, *getattr(device.mechanism, "stages", ())):
-            arrays = [value for value in vars(part).values() if isinstance(value, np.ndarray)]
+        for part in (device.encoder, device.mechanism):
+            arrays = list(arrays_of(part))
             assert arrays
             for array in arrays:
                 with pytest.raises(ValueError, match="read-only"):

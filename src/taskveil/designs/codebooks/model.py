@@ -102,7 +102,8 @@ def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rn
     else:
         codewords = sums(X) / sums(np.ones((len(sample), 1)))
         aims, answering = code.aims, _table(outputs)
-    region = box_region(*cost.latent_range(sample.predicted), bits=28)  # so that scores stay below 2^53
+    # The grid must suit what is compared on it: predictions, and the answers that they are nearest to.
+    region = box_region(*cost.latent_range(np.concatenate([sample.predicted, aims])))
     vectors, offsets = cost.whole_scores(aims, region.step)
     stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)
     return Veil(

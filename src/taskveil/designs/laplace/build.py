@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from taskveil.arrays import Floats
@@ -82,11 +84,14 @@ def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset
     return DiamondRegion(step=step, center=center, radius=int(np.ceil(diameter / 2 / step)) + len(offset))
 
 
-def box_region(low: Floats, high: Floats, bits: int = 40) -> BoxRegion:
-    """The smallest box that contains low ≤ φ ≤ high after rounding, on a grid on which it lies within ±2^bits steps:
-    a range far narrower than it is away from zero has a coarser one."""
-    step = grid_step(float((high - low).sum()) or float(np.abs(high).max()) or 1.0)
-    step = max(step, grid_step(float(np.abs([low, high]).max())) * 2.0 ** (GRID_BITS + 1 - bits))
+def box_region(low: Floats, high: Floats) -> BoxRegion:
+    """The smallest box on the grid that contains low ≤ φ ≤ high after rounding.
+
+    Scores multiply a latent by a difference of latents and must be exact: far from zero the grid is coarser.
+    """
+    far = float(np.maximum(np.abs(low), np.abs(high)).max())
+    extent = float((high - low).sum()) or far or 1.0
+    step = grid_step(max(extent, math.sqrt(extent * far) / 2**4, far / 2**18))
     return BoxRegion(
         step=step,
         low=np.floor(low / step + 0.5).astype(np.int64),
