@@ -71,7 +71,10 @@ SOUND = [
     ),
     *(
         Exhibit(name=f"{name}, of the vectors", make=lambda name=name: of_the_vectors(name), epsilon=4.0, trials=40_000)
-        for name in ("laplace_tabled", "codebook_tabled", "laplace_trees", "codebook_trees", "layers_side_by_side")
+        for name in (
+            *("laplace_tabled", "codebook_tabled", "laplace_trees", "codebook_trees", "codebook_mean"),
+            "layers_side_by_side",
+        )
     ),
     Exhibit(name="more noise in small batches", make=lambda: leaks.quieter_in_large_batches, epsilon=1.0),
     Exhibit(name="a coarse grid throughout", make=lambda: leaks.coarse_throughout, epsilon=1.0),
