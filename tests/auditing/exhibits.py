@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -242,6 +242,16 @@ class StageByStage(SumCodebook):
         found = self.nearest(self.region.enforce(latents))
         stages = [Response.calibrated(size=int(size), favoured=1, epsilon=self.epsilon) for size in self.sizes]
         return np.column_stack([response(found[:, [place]]) for place, response in enumerate(stages)])
+
+
+class LoudSum(SumCodebook):
+    """Draws with √2 times the budget that it states."""
+
+    def __call__(self, latents: np.ndarray) -> np.ndarray:
+        size, epsilon = self.response.size, math.sqrt(2) * self.epsilon
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        loud = Response.calibrated(size=size, favoured=1, epsilon=epsilon)
+        return SumCodebook(**{**parts, "response": loud})(latents)
 
 
 class LastTermInTheClear(SumCodebook):

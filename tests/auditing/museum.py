@@ -21,6 +21,7 @@ from auditing.exhibits import (
     Buffered,
     ForkBlind,
     LastTermInTheClear,
+    LoudSum,
     Overweight,
     StageByStage,
     Unsplit,
@@ -133,6 +134,14 @@ BROKEN = [
         epsilon=2.0,
         by=("bound",),
         dim=2,
+    ),
+    Exhibit(
+        name="a sum with √2 of its budget",
+        make=lambda: sum_veil(2.0, LoudSum),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+        trials=40_000,
     ),
     Exhibit(
         name="a sum's last term in the clear",

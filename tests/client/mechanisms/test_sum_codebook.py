@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import releases
+from taskveil.client import entropy
 from taskveil.client.mechanisms import Response, SumCodebook
 from taskveil.client.mechanisms.sum_codebook import MOST_PRODUCTS, nearest_sums
 from taskveil.client.regions import BoxRegion
@@ -84,6 +86,26 @@ def test_all_stages_share_one_budget() -> None:
     assert (said[~found] == mechanism.response.log_other).all()
     assert said.max() - said.min() == pytest.approx(mechanism.epsilon, abs=1e-12)
     assert mechanism.epsilon <= 2.0
+
+
+def test_every_draw_is_one_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All T draws in turn: the sum that was found comes a times, each of the others b times, whatever the record."""
+    mechanism = releases.sum_codebook(3, 2, epsilon=1.0)
+    mechanism = replace(mechanism, response=Response(size=6, favoured=1, a=5, b=2))
+    for latent in ([0.0, 0.0, 0.0], [np.nan, np.inf, -1e300]):
+        draws = iter(range(15))
+
+        def below(bound: int, draws: Iterator[int] = draws) -> int:
+            assert bound == 15
+            return next(draws)
+
+        monkeypatch.setattr(entropy, "wide_uniform_below", below)
+        reports = mechanism(np.tile(latent, (15, 1)))
+        found = mechanism.nearest(mechanism.region.enforce(np.array([latent])))[0]
+        drawn, times = np.unique(reports, axis=0, return_counts=True)
+        assert len(drawn) == 6
+        assert [*times] == [5 if (row == found).all() else 2 for row in drawn]
+        assert next(draws, None) is None
 
 
 def test_numbers_of_more_than_64_bits() -> None:

@@ -19,6 +19,9 @@ from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Response
 from taskveil.tasks.costs import LinearInTruth
 
+LARGEST_EPSILON = 28.0
+"""Beyond, a wrong report is rarer than 10^-9: more budget buys nothing."""
+
 LISTED = 512
 """The most codewords that are listed."""
 

@@ -17,7 +17,7 @@ from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.client.named import NamedEncoder
 from taskveil.decoders import CodewordDecoder
-from taskveil.designs.codebooks.alternation import Code, Sample, given_reports
+from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import choose, final_code, is_skilled
 from taskveil.designs.folds import folds_of, people
@@ -36,8 +36,6 @@ _ONLY_NAMED = (
     "this one only names it. Python clients bring it (Client.load(..., encoder=function)), browsers refuse the "
     'release. Choose encoder="light" or "trees" for one that holds all it needs, or encoder="own" to have no warning.'
 )
-
-_LARGEST_EPSILON = 28.0  # beyond, a wrong report is rarer than 10^-9: more budget buys nothing
 
 
 def model_codebooks(
@@ -73,7 +71,7 @@ def model_codebooks(
     ]
     made: dict[float, tuple[Veil, Floats, bool]] = {}
     for epsilon in epsilons:
-        budget = min(epsilon, _LARGEST_EPSILON)
+        budget = min(epsilon, LARGEST_EPSILON)
         if budget not in made:
             rng = np.random.default_rng(seed)
             chosen = choose(samples, person, budget, seed, preferred=preferred)

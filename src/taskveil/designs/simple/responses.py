@@ -16,6 +16,7 @@ from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
+from taskveil.designs.codebooks.alternation import LARGEST_EPSILON
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem
 from taskveil.designs.simple.own_model import has_outputs, held_out_answers, model_encoder, model_of
@@ -25,9 +26,6 @@ from taskveil.veil import Veil
 BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 PER_BIN = 5
 """Volunteers that a bin has at least: fewer bins where there are not enough."""
-
-LARGEST_EPSILON = 28.0
-"""Beyond, a false report is rarer than 10^-9: more budget buys nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
