@@ -29,7 +29,7 @@ from taskveil.tasks import LossName, ModelTask
 HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
 VARIANTS: dict[str, dict[str, Any]] = {
     "codebook_record": {"answers": "record"},
-    "codebook_shared": {"on_device": OnDevice(share_model=True, client_bytes=200 * 1024)},
+    "codebook_small": {"on_device": OnDevice(share_model=True, client_bytes=200 * 1024)},
 }
 """Codebooks whose estimated record is fed into the model, as in the paper, and whose devices run the task's own
 architecture, in at most 200 KB."""

@@ -23,8 +23,8 @@ The paper's splits are easy ones: where an experiment has a second table, it hol
 codebook can lie *below* `no privacy`: the predictor on the device is an ensemble, trained on the volunteers' labels for
 the loss that is measured; the frozen model is a single network, often too sure of itself. A report of such a predictor
 can answer better than the model does from the record itself. Codebooks answer directly; `codebook record` feeds the
-estimated record into the model, as in the paper, and `codebook shared` may run the model's architecture on the device,
-in at most 200 KB.
+estimated record into the model, as in the paper, and `codebook small` may run the model's architecture on the device,
+but has 200 KB for everything, where the others have 512: small samples are then learnt from less often.
 """
 
 NOTES = {
