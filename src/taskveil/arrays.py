@@ -71,7 +71,7 @@ def as_floats(values: Any) -> Floats:
             return found.astype(np.float64, copy=False)
     if found.dtype.kind != "O":
         raise refusal from None
-    return np.array([_as_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
+    return np.array([one_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
 
 
 def _unmasked(values: Any) -> Any:
@@ -88,7 +88,7 @@ def _unmasked(values: Any) -> Any:
     return values
 
 
-def _as_float(value: Any) -> float:
+def one_float(value: Any) -> float:
     """The double of one number of any type. Only the type may be refused, and whatever a value raises is no number."""
     if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for it
         return math.nan

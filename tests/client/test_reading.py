@@ -19,7 +19,16 @@ import releases
 from forged.forgeries import Forgery, forgeries
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Lattice, LatticeCodebook, Response
-from taskveil.client.reading import MANIFEST, WEIGHTS, _parse_safetensors, canonical, digest, read_device, read_files
+from taskveil.client.reading import (
+    MANIFEST,
+    SCHEMA,
+    WEIGHTS,
+    _parse_safetensors,
+    canonical,
+    digest,
+    read_device,
+    read_files,
+)
 from taskveil.errors import ReleaseError, SignatureError, VersionError
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device
@@ -139,7 +148,7 @@ def test_forged_noise_is_refused(change: Change, tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="newer taskveil"):
-        read_device(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=4)))
+        read_device(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=SCHEMA + 1)))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,7 @@ def test_forgeries_are_refused(forgery: Forgery, tmp_path: Path) -> None:
 MEASURE = """
 import re, sys, time
 from pathlib import Path
-from taskveil.client.reading import read_device
+from taskveil.client.reading import SCHEMA, read_device
 from taskveil.errors import ReleaseError
 def peak():  # not getrusage: a child's ru_maxrss starts at its parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024

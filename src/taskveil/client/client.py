@@ -101,8 +101,9 @@ class Client:
         """The report of this round: made now from the record x, or the one that was made before, byte for byte.
 
         Args:
-            x: a mapping of the release's column names to numbers, or the numbers in the release's order. What is
-                missing (None, NaN) or out of range is brought inside and reported like anything else.
+            x: a mapping of the release's column names to values, or the values in the release's order: numbers, and
+                where the release has fields, text, dates and truth values too. What is missing (None, NaN), unknown or
+                out of range is brought inside and reported like anything else.
             round: text or a whole number; every round gets one report.
 
         Raises:
@@ -155,6 +156,8 @@ class Client:
 
     def _record(self, x: Any) -> Floats:
         """One record (1, n), or a DataError that says what is wrong with its form (never with its values)."""
+        if self.device.fields is not None:
+            return self.device.fields.expand_one(x)
         width = self.device.encoder.width
         if hasattr(x, "keys") and not isinstance(x, Mapping):
             x = dict(x.items())  # a pandas Series: its names count, not its order

@@ -1,4 +1,4 @@
-"""The part of a veil that runs at the user's end: encoder, mechanism, and what the attributes are called.
+"""The part of a veil that runs at the user's end: what a record consists of, encoder and mechanism.
 
 This is what `client/` of a release holds; `client.reading` reads it from there.
 
@@ -14,6 +14,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.client.mechanisms import Mechanism
+from taskveil.client.record import Fields
 from taskveil.errors import DataError
 
 _CELLS = 1 << 15  # numbers encoded at a time: the work arrays stay in the processor's cache
@@ -22,27 +23,40 @@ _ROWS = 1 << 13  # reports randomised at a time: enough to pay for asking the op
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Device:
-    """Record in, randomised report out. `columns` and `units` name the attributes in order."""
+    """Record in, randomised report out. `columns` and `units` name the attributes in order.
+
+    With `fields`, a record has natural values and becomes the encoder's numbers by them; without, it is numbers.
+    """
 
     encoder: Encoder
     mechanism: Mechanism
     columns: tuple[str, ...] | None = None
     units: tuple[str, ...] | None = None
+    fields: Fields | None = None
 
     def __post_init__(self) -> None:
         if self.mechanism.latent_dim != self.encoder.latent_dim:
             raise DataError("encoder and mechanism of a veil must agree on the latents.")
+        if self.fields is not None and self.fields.width != self.encoder.width:
+            raise DataError(f"the fields make {self.fields.width} numbers, the encoder takes {self.encoder.width}.")
+        if self.fields is not None and (self.columns, self.units) != (self.fields.names, self.fields.units):
+            raise DataError("columns and units must be those of the fields.")
         for what, names in (("column names", self.columns), ("units", self.units)):
-            if names is not None and len(names) != self.encoder.width:
-                raise DataError(f"{len(names)} {what} for {self.encoder.width} attributes.")
+            if names is not None and len(names) != self.attributes:
+                raise DataError(f"{len(names)} {what} for {self.attributes} attributes.")
             if names is not None and not all(isinstance(name, str) for name in names):
                 raise DataError(f"{what} must be text.")
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
             raise DataError("column names must differ from each other.")
 
+    @property
+    def attributes(self) -> int:
+        """How many values a record has."""
+        return self.encoder.width if self.fields is None else len(self.fields.names)
+
     @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
     def privatize(self, X: Floats) -> Integers:
-        """Records of any quality (N, n) → reports (N, width), each with fresh entropy."""
+        """Records of any quality as numbers (N, n) → reports (N, width), each with fresh entropy."""
         if len(X) <= _ROWS:
             return self.mechanism(self._encode(X))
         return np.concatenate([self.privatize(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)])

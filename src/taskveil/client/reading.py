@@ -32,18 +32,20 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
+from taskveil.client.fields import Category, Count, Date, Flag, Number
 from taskveil.client.levels import MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.named import NamedEncoder
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
+from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.client.verifying import verify
 from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 3
+SCHEMA = 4
 """The newest that is read here."""
 SINCE = {
     "tabled_encoder": 2,
@@ -78,9 +80,18 @@ MECHANISMS: Kinds = {
     "lattice_codebook": LatticeCodebook,
     "sum_codebook": SumCodebook,
 }
+FIELDS: Kinds = {
+    "fields": Fields,
+    "number": Number,
+    "count": Count,
+    "category": Category,
+    "flag": Flag,
+    "date": Date,
+}
 DEVICE_KINDS: Kinds = {
     **ENCODERS,
     **MECHANISMS,
+    **FIELDS,
     "monotone_tables": MonotoneTables,
     "dense_layer": DenseLayer,
     "convolution_layer": ConvolutionLayer,
@@ -100,7 +111,7 @@ MOST_MANIFEST = 1 << 20
 MOST_WEIGHTS = 1 << 25
 """Bytes of the weights that a device reads; the largest encoders designed so far have 1 MB."""
 
-_KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units"}
+_KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units", "fields"}
 _PROMISED = {"epsilon", "delta", "statement"}
 _DEEPEST = 8  # mechanism, stages, stage, response, a: parts nest no deeper
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
@@ -150,6 +161,7 @@ def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, 
             mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
             columns=_names(manifest["columns"]),
             units=_names(manifest.get("units")),
+            fields=unpack(manifest["fields"], arrays, FIELDS, Fields) if "fields" in manifest else None,
         )
         _ = device.mechanism.layout  # refuses reports longer than the wire can carry
         stated, kept = manifest["guarantee"], device.mechanism
@@ -210,6 +222,8 @@ def read_files(
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
     parts = (content.get("encoder"), content.get("mechanism"))
+    if "fields" in content or "table" in content:
+        return 4  # until then a record was numbers
     if "answering" in content:
         return 3  # on the server's side: until then a model answered for the estimate
     considered = content.get("considered")
@@ -295,6 +309,8 @@ def _fits(value: Any, declared: str) -> bool:
     if declared in _DECLARED:
         kinds = _DECLARED[declared]
         return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
+    if declared == "tuple[str, ...]":
+        return isinstance(value, tuple) and all(type(item) is str for item in value)
     # Another part, or a tuple of them: those were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 

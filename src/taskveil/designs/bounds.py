@@ -3,11 +3,8 @@
 One cell in the wrong unit among hundreds of records can carry all of an attribute's variance; means, principal
 directions and noise would all follow it. Nothing in the sample can prove that it is wrong, so two things are asked.
 
-**Is it out of line with the others?** Beyond the k-th largest distance from the median, the log-distances of any tail
-that is no heavier than a power law (normal, exponential, lognormal, Pareto) have gaps that are exponential with at most
-the mean the tail itself shows. A gap that m others make less likely than `SUSPICION` is suspicious, where at most 2% of
-the records lie beyond it and where the variance that the task sees would be a fifth larger. Such cells are brought to
-where the others' tail might plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
+**Is it out of line with the others?** `taskveil.tails` says which cells are, and how far the others might plausibly
+reach. Such cells are brought there where the variance that the task sees would else be a fifth larger.
 
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
 ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
@@ -29,23 +26,17 @@ from taskveil.designs.domain import Box
 from taskveil.designs.moments import Moments
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
+from taskveil.tails import FEWEST, TAIL, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
-SUSPICION, PLAUSIBLE = 0.01, 0.1
-"""A gap is suspicious when the tail of the others makes it less likely than the first; bounds lie where they make it
-as likely as the second."""
-
-FEWEST = 20  # records: of fewer, one always stands out
-WILD_SHARE = 0.02  # of the records, at most: more of them are a group, not a slip
 INFLATION = 0.2  # of the variance, at least: less does no harm
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
 WORTH = 0.01  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
 GROUP_SHARE = 0.2  # of the records, at most: more of them are as usual as the others
 
-_TAIL = 10  # records at least that a tail is told from
 _FOLDS, _EPSILON, _CODEWORDS = 10, 5.0, 64
 _JUDGED = 200_000  # cells that judge, of 300 to 2000 records
 
@@ -72,7 +63,7 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
     # An attribute in which hardly a record differs from the others tells no scale.
-    told = (np.median(X, axis=0) != X).sum(axis=0) > _TAIL + WILD_SHARE * len(X)
+    told = (np.median(X, axis=0) != X).sum(axis=0) > TAIL + WILD_SHARE * len(X)
     linear = as_linear(task)
     weights = np.diag(np.divide(told, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
     # Standard deviations, not variances: squares of wild values overflow.
@@ -104,12 +95,7 @@ def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell
 
 def plausible_box(X: Floats) -> Box:
     """The range of records X (N, n), pulled in where a few cells are out of line with the others."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    for column, values in enumerate(X.T):
-        middle = np.median(values)
-        spread = float(np.median(np.abs(values - middle)))
-        high[column] = min(high[column], middle + _reach(values - middle, spread))
-        low[column] = max(low[column], middle - _reach(middle - values, spread))
+    low, high = zip(*(plausible_range(values) for values in X.T), strict=True)
     return Box(low, high)
 
 
@@ -180,43 +166,6 @@ def warn_of(
         WildRecordWarning,
         stacklevel=stacklevel,
     )
-
-
-def _reach(distance: Floats, spread: float) -> float:
-    """How far a tail may plausibly reach from the median, infinite where nothing is suspicious.
-
-    Args:
-        distance: from the median, (N,), positive on this side.
-        spread: the median distance on both sides, which makes small distances count alike.
-    """
-    most, tail = max(1, int(WILD_SHARE * len(distance))), max(_TAIL, len(distance) // 20)
-    ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
-    logs = np.log(ordered[ordered + spread > 0] + spread)
-    beyond = np.arange(1, min(most, len(logs) - 1) + 1)
-    if len(beyond) == 0:  # nothing on this side, or one cell beside which all are equal
-        return 0.0 if len(logs) == 1 else np.inf
-    last = np.minimum(beyond + tail, len(logs) - 1)
-    others = last - beyond  # m of them, beside the one that they are measured from
-    sums = np.concatenate([[0.0], np.cumsum(logs)])
-    slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
-    gap = beyond * (logs[beyond - 1] - logs[beyond])
-    # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m.
-    threshold = (
-        _quantile(SUSPICION / np.exp2(beyond), others) * slope
-    )  # halved for each, all places together err as often
-    wild = np.flatnonzero(gap > np.maximum(threshold, 1e-9))
-    if len(wild) == 0:
-        return np.inf
-    place = wild[-1]
-    reach = logs[beyond[place]] + _quantile(PLAUSIBLE, others)[place] * slope[place]
-    # Through logarithms and back, the last of the others must not land outside: it may have many ties.
-    return max(float(np.exp(reach) - spread), float(ordered[beyond[place]]))
-
-
-def _quantile(chance: float | Floats, others: Integers) -> Floats:
-    """c with (1 + c/m)^−m = chance for every m; without others to compare with, any gap will do."""
-    m = np.maximum(others, 1)
-    return np.where(others > 0, m * (chance ** (-1.0 / m) - 1.0), 0.0)
 
 
 def _deviations(X: Floats) -> Floats:

@@ -62,4 +62,6 @@ def pack_device(device: Device, promise: Guarantee) -> tuple[dict[str, Any], dic
         "columns": None if device.columns is None else list(device.columns),
         "units": None if device.units is None else list(device.units),
     }
+    if device.fields is not None:
+        content["fields"] = pack(device.fields, "fields", arrays, DEVICE_KINDS)
     return content, arrays

@@ -1,0 +1,376 @@
+"""What a record consists of, as people have it: numbers, counts, categories, flags and dates, each possibly missing.
+
+Every field turns natural values into numbers by comparisons and whole-number arithmetic alone, so that a browser finds
+the same bits, and every value is an input like any other: what is missing, unknown, out of range or of another type
+becomes some number, and never an error. Bounds, categories and what stands in for a missing value are the release's.
+
+    number, count   the value within its bounds, and 1 where it is missing
+    category        1 at the place of its value, no 1 for anything else, and 1 where it is missing
+    flag            1 for true, 0 for false, and 1 where it is missing
+    date            days since 1970 within its bounds, two numbers for each cycle, and 1 where it is missing
+
+The last column of each is only there for a field that may be `missing`; otherwise a missing value counts as `fill`.
+The other way, a server finds the most probable value of columns that hold means.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.arrays import Array, Bools, Floats, Integers, one_float
+from taskveil.client.dates import CYCLES, DAY, seconds_of, waves
+from taskveil.errors import DataError
+
+MOST_VALUES = 4096
+"""Of one category."""
+
+Values = Sequence[Any] | NDArray[Any]
+"""Natural values (N,) of one field, of any quality."""
+
+
+class Natural(NamedTuple):
+    """The most probable values (N,) of a field, and how probable that is (N,): of numbers, that there is one."""
+
+    values: Array
+    chance: Floats
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number from `low` to `high`, measured in `unit`. What lies outside is brought to the nearest bound."""
+
+    low: float
+    high: float
+    unit: str = ""
+    missing: bool = False
+    fill: float = math.nan
+    """What stands in for a missing value, the middle unless told otherwise."""
+
+    def __post_init__(self) -> None:
+        _check_bounds(self)
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """What its columns are called, for a field of this name."""
+        return _flagged((name,), name, self.missing)
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        return _boxed([self.low], [self.high], self.missing)
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        numbers = _numbers(values)
+        lost = np.isnan(numbers)
+        return _with_flag([_filled(np.clip(numbers, self.low, self.high), lost, self.fill)], lost, self.missing)
+
+    def collapse(self, columns: Floats) -> Natural:
+        """Columns (N, width) of numbers or of their means → the most probable values, NaN where there is none."""
+        value, there = _present(columns, self.fill, self.missing)
+        return Natural(np.where(there < 0.5, np.nan, np.clip(value, self.low, self.high)), _surer(there))
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number from `low` to `high`. Fractions are rounded down."""
+
+    low: float
+    high: float
+    unit: str = ""
+    missing: bool = False
+    fill: float = math.nan
+    """What stands in for a missing value, the middle unless told otherwise."""
+
+    def __post_init__(self) -> None:
+        _check_bounds(self)
+        if self.low % 1 or self.high % 1 or max(abs(self.low), abs(self.high)) > 2**53:
+            raise DataError("the bounds of a count are whole numbers of at most 2^53.")
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """What its columns are called, for a field of this name."""
+        return _flagged((name,), name, self.missing)
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        return _boxed([self.low], [self.high], self.missing)
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        numbers = _numbers(values)
+        lost = np.isnan(numbers)
+        whole = np.floor(np.clip(numbers, self.low, self.high))
+        return _with_flag([_filled(whole, lost, self.fill)], lost, self.missing)
+
+    def collapse(self, columns: Floats) -> Natural:
+        """Columns (N, width) of numbers or of their means → whole numbers, NaN where there is most probably none."""
+        value, there = _present(columns, self.fill, self.missing)
+        return Natural(np.where(there < 0.5, np.nan, np.clip(np.rint(value), self.low, self.high)), _surer(there))
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false. The numbers 1 and 0 say so too, and the words true, True, TRUE, false, False and FALSE."""
+
+    missing: bool = False
+    fill: bool = False
+    """What a missing value counts as."""
+
+    unit = ""
+
+    def __post_init__(self) -> None:
+        if type(self.missing) is not bool or type(self.fill) is not bool:
+            raise DataError("a flag may be missing or not, and its fill is True or False.")
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """What its columns are called, for a field of this name."""
+        return _flagged((name,), name, self.missing)
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        return _boxed([0.0], [1.0], self.missing)
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        numbers = _numbers(values, words=_TRUTHS)
+        lost = (numbers != 0) & (numbers != 1)
+        return _with_flag([_filled(numbers, lost, float(self.fill))], lost, self.missing)
+
+    def collapse(self, columns: Floats) -> Natural:
+        """Columns (N, width) of numbers or of their means → 1 or 0, NaN where there is most probably none."""
+        value, there = _present(columns, float(self.fill), self.missing)
+        chance = np.clip(value, 0.0, 1.0)
+        values = np.where(there < 0.5, np.nan, (chance >= 0.5).astype(np.float64))
+        return Natural(values, np.where(there < 0.5, 1.0 - there, there * _surer(chance)))
+
+
+_TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of some `values`, or anything else. Values are text; whole numbers and truth values count as the text that
+    writes them (4, true), and an empty text that is no value counts as missing."""
+
+    values: tuple[str, ...]
+    missing: bool = False
+
+    unit = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, str) or not isinstance(self.values, Sequence):
+            raise DataError('a category takes a list of its values: Category(["Europe", "Japan"]).')
+        texts = tuple(text_of(value) for value in self.values)
+        if not 1 <= len(texts) <= MOST_VALUES or len(set(texts)) < len(texts):
+            raise DataError(f"a category has 1 to {MOST_VALUES} values, all different as text.")
+        if None in texts or _NO_VALUE in texts or type(self.missing) is not bool:
+            raise DataError("the values of a category are text, whole numbers or truth values.")
+        object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """What its columns are called, for a field of this name."""
+        return _flagged(tuple(f"{name}={value}" for value in self.values), name, self.missing)
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        return _boxed([0.0] * len(self.values), [1.0] * len(self.values), self.missing)
+
+    @cached_property
+    def _rows(self) -> tuple[dict[str | None, int], Floats]:
+        """From a text (None: missing) to its row, and the rows: of every value, of missing, of all else."""
+        count = len(self.values)
+        rows = np.zeros((count + 2, count + self.missing))
+        np.fill_diagonal(rows[: count + self.missing], 1.0)
+        return {"": count, **{value: place for place, value in enumerate(self.values)}, None: count}, rows
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        places, rows = self._rows
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > len(rows):
+            distinct, inverse = np.unique(values, return_inverse=True)
+            return self.expand(distinct.tolist())[inverse]
+        return np.asarray(rows[[places.get(text_of(value), -1) for value in values]])
+
+    def collapse(self, columns: Floats) -> Natural:
+        """Columns (N, width) of numbers or of their means → the most probable values, None for anything else or none.
+
+        Where nothing is likelier than something else, the first value counts.
+        """
+        known = np.clip(columns, 0.0, 1.0)
+        chances = np.column_stack([known, 1.0 - known.sum(axis=1)])
+        names = np.array([*self.values, *[None] * (1 + self.missing)], dtype=object)
+        best = chances.argmax(axis=1)
+        return Natural(names[best], np.asarray(np.take_along_axis(chances, best[:, None], axis=1)[:, 0]))
+
+
+@dataclass(frozen=True)
+class Date:
+    """A date or a time from `low` to `high`, as text: what lies outside is brought to the nearest bound.
+
+    Its place in each of the `cycles` ("year", "week", "day") is that of the date itself, also outside the bounds: next
+    year has the same seasons. For a missing date, the middle counts, and no place in any cycle.
+    """
+
+    low: str
+    high: str
+    missing: bool = False
+    cycles: tuple[str, ...] = ("year", "week")
+
+    unit = ""
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):  # dates and datetimes are as good as text
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if isinstance(value, str) else str(getattr(value, "isoformat", str)()))
+        object.__setattr__(self, "cycles", tuple(self.cycles))
+        ends, wrong = seconds_of([self.low, self.high])
+        if wrong.any() or ends[0] > ends[1] or type(self.missing) is not bool:
+            raise DataError('a date lies between two dates: Date("2020-01-01", "2024-12-31").')
+        if not all(cycle in CYCLES for cycle in self.cycles) or len(set(self.cycles)) < len(self.cycles):
+            raise DataError(f"the cycles of a date are among {', '.join(CYCLES)}, each once.")
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """Days since the beginning of 1970."""
+        first, last = (seconds_of([self.low, self.high])[0] / DAY).tolist()
+        return first, last
+
+    @property
+    def _middle(self) -> float:
+        first, last = self._ends
+        return first + (last - first) / 2
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """What its columns are called, for a field of this name."""
+        parts = [f"{name} of the {cycle} ({wave})" for cycle in self.cycles for wave in ("cos", "sin")]
+        return _flagged((f"{name} in days", *parts), name, self.missing)
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        first, last = self._ends
+        waving = 2 * len(self.cycles)
+        return _boxed([first, *[-1.0] * waving], [last, *[1.0] * waving], self.missing)
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        seconds, lost = seconds_of(values)
+        columns = [_filled(np.clip(seconds / DAY, *self._ends), lost, self._middle)]
+        for cycle in self.cycles:
+            columns += [_filled(wave, lost, 0.0) for wave in waves(seconds, cycle).T]
+        return _with_flag(columns, lost, self.missing)
+
+    def collapse(self, columns: Floats) -> Natural:
+        """Columns (N, width) of numbers or of their means → dates to the second, NaT where there is most probably
+        none."""
+        days, there = _present(columns, self._middle, self.missing)
+        seconds = np.rint(np.clip(days, *self._ends) * DAY).astype("datetime64[s]")
+        return Natural(np.where(there < 0.5, np.datetime64("NaT", "s"), seconds), _surer(there))
+
+
+Field = Number | Count | Category | Flag | Date
+
+
+class Coded(NamedTuple):
+    """A column that repeats itself: the numbers (N,) of its `values`, −1 where there is none."""
+
+    codes: Integers
+    values: Sequence[Any]
+
+
+def expand(field: Field, column: Values | Coded) -> Floats:
+    """A column of natural values (N,) → columns (N, width); of one that repeats itself, every value is read once."""
+    if isinstance(column, Coded):
+        return field.expand([*column.values, None])[column.codes]
+    return field.expand(column)
+
+
+def text_of(value: Any) -> str | None:
+    """The text that a value of a category goes by: None for a missing one, and for whatever is neither text nor a whole
+    number below 2^53 nor a truth value a text that no category has. Never an error."""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, bool | np.bool_):
+            return "true" if value else "false"
+        number = one_float(value)
+    except Exception:  # another type, or a class of the caller's own
+        return _NO_VALUE
+    if math.isnan(number):
+        return None
+    return str(int(number)) if abs(number) < 2**53 and number % 1 == 0 else _NO_VALUE
+
+
+_NO_VALUE = "\0"
+
+
+def _numbers(values: Values, words: dict[str, float] | None = None) -> Floats:
+    """Numbers (N,), NaN for whatever is none; `words` are numbers too."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return values.astype(np.float64)
+    return np.array([_number(value, words or {}) for value in values], dtype=np.float64)
+
+
+def _number(value: Any, words: dict[str, float]) -> float:
+    try:
+        return words.get(str.__str__(value), math.nan) if isinstance(value, str) else one_float(value)
+    except Exception:  # another type, or a class of the caller's own
+        return math.nan
+
+
+def _check_bounds(field: Number | Count) -> None:
+    """Finite bounds in their order, a fill between them, both as doubles."""
+    try:
+        low, high, fill = float(field.low), float(field.high), float(field.fill)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError("a number has bounds that are numbers: Number(0, 200, unit='kW').") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
+        raise DataError("a number lies between two finite bounds, the lower one first.")
+    if math.isnan(fill):
+        fill = low + (high - low) / 2
+        fill = float(math.floor(fill)) if isinstance(field, Count) else fill
+    if not low <= fill <= high or type(field.missing) is not bool or not isinstance(field.unit, str):
+        raise DataError("what stands in for a missing number lies between its bounds, and its unit is a text.")
+    for name, value in (("low", low), ("high", high), ("fill", fill)):
+        object.__setattr__(field, name, value)
+
+
+def _filled(values: Floats, lost: Bools, fill: float) -> Floats:
+    return np.where(lost, fill, values)
+
+
+def _with_flag(columns: list[Floats], lost: Bools, missing: bool) -> Floats:
+    """(N, width): the columns side by side, at last 1 where the value is missing."""
+    return np.column_stack([*columns, lost.astype(np.float64)] if missing else columns)
+
+
+def _flagged(labels: tuple[str, ...], name: str, missing: bool) -> tuple[str, ...]:
+    return (*labels, f"{name} is missing") if missing else labels
+
+
+def _boxed(low: list[float], high: list[float], missing: bool) -> tuple[list[float], list[float]]:
+    return ([*low, 0.0], [*high, 1.0]) if missing else (low, high)
+
+
+def _present(columns: Floats, fill: float, missing: bool) -> tuple[Floats, Floats]:
+    """The first column's mean over those who have a value (N,), and the chance that there is one (N,)."""
+    if not missing:
+        return columns[:, 0], np.ones(len(columns))
+    gone = np.clip(columns[:, -1], 0.0, 1.0)
+    return (columns[:, 0] - gone * fill) / np.maximum(1.0 - gone, 1e-9), 1.0 - gone
+
+
+def _surer(chance: Floats) -> Floats:
+    return np.maximum(chance, 1.0 - chance)
