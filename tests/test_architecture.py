@@ -21,7 +21,22 @@ FLOOR = ["errors", "arrays", "wire", "client"]
 """What ships to devices, in the order in which each may build on those before."""
 
 BETWEEN = [
-    *(*FLOOR, "records", "guarantee", "tasks", "decoders", "intervals", "losses", "size", "release", "veil"),
+    *(
+        *FLOOR,
+        "records",
+        "tails",
+        "tables",
+        "inference",
+        "schema",
+        "guarantee",
+        "tasks",
+        "decoders",
+        "intervals",
+        "losses",
+        "size",
+        "release",
+        "veil",
+    ),
     *("account", "style"),
 ]
 """What the rooms hand to each other."""

@@ -14,6 +14,11 @@ from taskveil.errors import needs
 
 if TYPE_CHECKING:
     from taskveil.auditing import audit as audit
+    from taskveil.client.fields import Category as Category
+    from taskveil.client.fields import Count as Count
+    from taskveil.client.fields import Date as Date
+    from taskveil.client.fields import Flag as Flag
+    from taskveil.client.fields import Number as Number
     from taskveil.designs import design as design
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from taskveil.designs.frontier import Frontier as Frontier
     from taskveil.designs.sweeps import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
+    from taskveil.schema import Schema as Schema
     from taskveil.tasks import LinearTask as LinearTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
@@ -32,11 +38,17 @@ __version__ = "0.2.0.dev0"
 _HOME = {
     "Ball": "taskveil.designs.domain",
     "Box": "taskveil.designs.domain",
+    "Category": "taskveil.client.fields",
+    "Count": "taskveil.client.fields",
+    "Date": "taskveil.client.fields",
+    "Flag": "taskveil.client.fields",
     "Frontier": "taskveil.designs.frontier",
     "LinearTask": "taskveil.tasks",
     "ModelTask": "taskveil.tasks",
     "MultiTask": "taskveil.tasks",
+    "Number": "taskveil.client.fields",
     "Points": "taskveil.designs.domain",
+    "Schema": "taskveil.schema",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
@@ -47,11 +59,17 @@ _HOME = {
 __all__ = [
     "Ball",
     "Box",
+    "Category",
+    "Count",
+    "Date",
+    "Flag",
     "Frontier",
     "LinearTask",
     "ModelTask",
     "MultiTask",
+    "Number",
     "Points",
+    "Schema",
     "TaskveilError",
     "Veil",
     "__version__",

@@ -97,6 +97,10 @@ class WildRecordWarning(UserWarning):
     done."""
 
 
+class UnusedColumnWarning(UserWarning):
+    """A column of the volunteers' table that says nothing a release could hold; the message says what to do."""
+
+
 class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
 

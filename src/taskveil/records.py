@@ -62,7 +62,7 @@ def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
         raise DataError(
             f"volunteers' records must be finite; row {row}, column {column if names is None else repr(names[column])} "
             f"is {matrix[row, column]}. "
-            "Impute or drop such rows (on devices, NaN is allowed and brought inside the domain)."
+            "Pass a table with named columns, in which values may be missing, or impute them first."
         )
     return matrix
 

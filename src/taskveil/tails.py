@@ -23,6 +23,9 @@ FEWEST = 20
 WILD_SHARE = 0.02
 """Of the values, at most: more of them are a group, not a slip."""
 
+INFLATION = 0.2
+"""Of the variance, at least: less does no harm."""
+
 TAIL = 10
 """Values, at least, that a tail is told from."""
 
@@ -35,6 +38,15 @@ def plausible_range(values: Floats) -> tuple[float, float]:
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle)))
     return max(low, middle - _reach(middle - values, spread)), min(high, middle + _reach(values - middle, spread))
+
+
+def harmless_range(values: Floats) -> tuple[float, float]:
+    """The range of finite values (N,), pulled in to what is plausible where the others would else make the variance
+    a fifth larger: what does no harm stays."""
+    low, high = plausible_range(values)
+    unit = float(np.abs(values).max()) or 1.0  # squares of wild values overflow
+    bounded = float((np.clip(values, low, high) / unit).var())
+    return (low, high) if (values / unit).var() > (1 + INFLATION) * bounded else (values.min(), values.max())
 
 
 def _reach(distance: Floats, spread: float) -> float:

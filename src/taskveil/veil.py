@@ -22,6 +22,7 @@ from taskveil.intervals import check_block
 from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
 from taskveil.release import folder as release
+from taskveil.schema import Schema
 from taskveil.size import Size
 from taskveil.tasks import Task
 from taskveil.wire import Received, receive
@@ -36,6 +37,8 @@ class Veil:
     `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
     the model gives to any record. Without it the task answers for the decoder's estimate.
 
+    With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
+
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
     """
 
@@ -49,6 +52,7 @@ class Veil:
     units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
     answering: Decoder | None = None
+    schema: Schema | None = None
     _stored_id: str | None = field(init=False, default=None)
     """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
 
@@ -65,14 +69,20 @@ class Veil:
     def __repr__(self) -> str:
         size = self.mechanism.layout.length
         return (
-            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.encoder.width} attributes, "
+            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.device.attributes} attributes, "
             f"reports of {size} byte{'s' if size > 1 else ''}>"
         )
 
     @property
     def device(self) -> Device:
         """The part that runs at the user's end."""
-        return Device(encoder=self.encoder, mechanism=self.mechanism, columns=self.columns, units=self.units)
+        return Device(
+            encoder=self.encoder,
+            mechanism=self.mechanism,
+            columns=self.columns,
+            units=self.units,
+            fields=None if self.schema is None else self.schema.fields,
+        )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -112,9 +122,20 @@ class Veil:
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
-    def decode(self, reports: Any) -> Floats:
-        """Estimates x̂ (N, n) of the records behind the reports (N, width)."""
-        return self.decoder(self._values(reports))
+    def decode(self, reports: Any, *, probabilities: bool = False) -> Any:
+        """Estimates x̂ (N, n) of the records behind the reports (N, width); of a design for a table with text, dates or
+        holes, a table with the same columns and types.
+
+        Args:
+            reports: what devices sent.
+            probabilities: of such a table, a column beside each says how probable its value is.
+        """
+        estimates = self.decoder(self._values(reports))
+        if self.schema is not None:
+            return self.schema.collapse(estimates, probabilities=probabilities)
+        if probabilities:
+            raise DataError("estimates of numbers are means, which have no probability.")
+        return estimates
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
@@ -183,6 +204,8 @@ class Veil:
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""
+        if self.schema is not None:
+            return self.schema.expand(X)
         if self.columns is not None and hasattr(X, "keys") and np.ndim(X) < 2:
             missing = [name for name in self.columns if name not in X.keys()]  # noqa: SIM118 - a Series holds values
             if missing:
@@ -226,6 +249,8 @@ class Veil:
         parts, stored_id = release.load(Path(folder), read_key(verify_key))
         if encoder is not None:
             parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
+        if task is not None and parts["schema"] is not None:
+            task = task.on(parts["schema"])
         veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
         object.__setattr__(veil, "_stored_id", stored_id)
         return veil

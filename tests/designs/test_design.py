@@ -48,9 +48,9 @@ def test_impossible_budgets(epsilon: object) -> None:
         ([[1.0, 2.0], [1.0]], "numbers"),
         (X[None], "matrix"),
         (X[0], "matrix"),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
-        (pl.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
-        (pa.table({"a": [1.0, 2.0], "b": ["x", "y"], "c": [0.0, 1.0]}), "'b'"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [[1], [2]], "c": [0.0, 1.0]}), "'b'"),
+        (pl.DataFrame({"a": [1.0, 2.0], "b": [[1], [2]], "c": [0.0, 1.0]}), "'b'"),
+        (pa.table({"a": [1.0, 2.0], "b": [[1], [2]], "c": [0.0, 1.0]}), "'b'"),
     ],
 )
 def test_volunteers_that_cannot_be_used(records: object, says: str) -> None:

@@ -12,6 +12,7 @@ from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import BudgetError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import column_names
+from taskveil.schema import Schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
@@ -32,7 +33,7 @@ def design(
     volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES,
     latent_dim: int | None = None,
-    domain: Domain | None = None,
+    domain: Domain | Schema | None = None,
     seed: int = 0,
     progress: bool = False,
     device: str = "cpu",
@@ -40,7 +41,8 @@ def design(
     """Design a veil: encoder and randomiser for the device, decoder for the server.
 
     Args:
-        X: volunteers' records (N, n): array, pandas, polars or Arrow table of finite numbers.
+        X: volunteers' records: an array (N, n) of finite numbers, or a pandas, polars or Arrow table, whose columns may
+            be numbers, text, flags and dates, and may have holes.
         task: what the data is for.
         epsilon: the budget of one report. Smaller is more private.
         y: the volunteers' labels for a task that is a model; without them the model's own answers are the truth.
@@ -60,6 +62,7 @@ def design(
         latent_dim: at most this many numbers in a report; by default as many as pay off.
         domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
             the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.
+            A `Schema` says what a table's records consist of; by default it is inferred from the table.
         seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
         progress: show how far learning is.
         device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
@@ -84,4 +87,7 @@ def design(
         answers=answers,
     )
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
-    return replace(veil, columns=column_names(X))
+    schema = problem.schema
+    if schema is None:
+        return replace(veil, columns=column_names(X))
+    return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)

@@ -26,12 +26,11 @@ from taskveil.designs.domain import Box
 from taskveil.designs.moments import Moments
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
-from taskveil.tails import FEWEST, TAIL, WILD_SHARE, plausible_range
+from taskveil.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
-INFLATION = 0.2  # of the variance, at least: less does no harm
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
 WORTH = 0.01  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done

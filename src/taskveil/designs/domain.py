@@ -21,6 +21,7 @@ from taskveil.arrays import Floats, owned
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError
 from taskveil.records import as_records, as_volunteers
+from taskveil.schema import Schema
 
 
 @dataclass(frozen=True, init=False)
@@ -201,10 +202,13 @@ Domain = Box | Ball | Points
 radius r_min around 0 lies inside it, one of radius r_max contains it."""
 
 
-def fit_domain(domain: Domain | None, X: Floats) -> Domain:
-    """The domain to design for: the caller's, checked against the data, or the volunteers' cloud."""
+def fit_domain(domain: Domain | Schema | None, X: Floats) -> Domain:
+    """The domain to design for: the caller's, checked against the data, or the volunteers' cloud. That of a schema is
+    the box of the numbers that records can become."""
     if domain is None:
         return Points(X)
+    if isinstance(domain, Schema):
+        return Box(*domain.fields.box)
     if not isinstance(domain, Box | Ball | Points):
         raise DomainError(f"domain must be a Box, Ball or Points, got {type(domain).__name__}.")
     if domain.dim == 1 and X.shape[1] > 1:

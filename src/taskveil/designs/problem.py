@@ -21,6 +21,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, TaskError
 from taskveil.records import as_volunteers, column_names
+from taskveil.schema import Schema
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
 from taskveil.veil import Veil
 
@@ -50,6 +51,8 @@ class Problem:
     progress: bool = False
     on_device: OnDevice = field(default_factory=OnDevice)
     answers: Answers = "direct"
+    schema: Schema | None = None
+    """What records consist of, where they have natural values: X holds the numbers that they become."""
 
     @classmethod
     def of(
@@ -58,7 +61,7 @@ class Problem:
         task: Task,
         *,
         y: Any = None,
-        domain: Domain | None = None,
+        domain: Domain | Schema | None = None,
         latent_dim: int | None = None,
         device: str = "cpu",
         progress: bool = False,
@@ -70,11 +73,12 @@ class Problem:
         """A problem from what callers have; whatever is wrong with it is said here.
 
         Args:
-            X: volunteers' records (N, n): array, pandas, polars or Arrow table of finite numbers.
+            X: volunteers' records (N, n): array, pandas, polars or Arrow table.
             task: what the data is for.
             y: the volunteers' labels, where the task has some.
             domain: where records may lie, and where volunteers outside are brought. By default the volunteers' cloud,
-                with single cells that are out of line with all others brought back (see `designs.bounds`).
+                with single cells that are out of line with all others brought back (see `designs.bounds`). A schema
+                says what a table's records consist of, and where.
             latent_dim: at most this many numbers in a report.
             device: where torch computes.
             progress: show how far learning is.
@@ -83,19 +87,24 @@ class Problem:
             columns: what warnings call the attributes; by default the table's own names.
             rows: the numbers (N,) by which the caller knows the records, where they are not 0, 1, 2, …
         """
-        records = as_volunteers(X, fewest=FEWEST)
-        check_task(task).check_width(records.shape[1])
-        task.check_columns(column_names(X))
+        check_task(task)
+        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+        records = as_volunteers(X if schema is None else schema.expand(X), fewest=FEWEST)
+        if schema is None:
+            task.check_width(records.shape[1])
+            task.check_columns(column_names(X))
+        else:
+            task = task.on(schema)
         task.labels(y, len(records))
         if answers not in get_args(Answers):
             raise TaskError(f'answers must be "direct" or "record", got {answers!r}.')
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
-        bounded, wild = resistant(records, task) if domain is None else (records, [])
+        bounded, wild = resistant(records, task) if domain is None and schema is None else (records, [])
         warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=4)
         warn(wild, wild_labels, bounded=True)
-        if domain is None and not wild:
+        if domain is None and schema is None and not wild:
             warn(heaviest(records), bounded=False)
         domain = fit_domain(domain, bounded)
         return cls(
@@ -108,6 +117,7 @@ class Problem:
             progress=progress,
             on_device=on_device or OnDevice(),
             answers=answers,
+            schema=schema,
         )
 
     @property

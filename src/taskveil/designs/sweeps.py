@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
 from taskveil.records import as_records, as_volunteers, column_names
+from taskveil.schema import Schema
+from taskveil.tables import take_rows
 from taskveil.tasks import Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
@@ -43,7 +46,7 @@ def sweep(
     volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES,
     latent_dim: int | None = None,
-    domain: Domain | None = None,
+    domain: Domain | Schema | None = None,
     device: str = "cpu",
     progress: bool = False,
     block: int = 1,
@@ -72,19 +75,14 @@ def sweep(
     """
     designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
     check_block(block)
-    records, held, rows, test = as_volunteers(X), None, None, None
-    check_task(task).check_width(records.shape[1])
-    task.check_columns(column_names(X))
-    task.labels(y, len(records))
+    names, rows, test = column_names(X), None, None
     if X_test is None:
-        train, test = _split(records, in_time=block > 1)
-        held, y_test = records[test], take_labels(task, y, test)
-        records, y, rows = records[train], take_labels(task, y, train), train
-    else:
-        held = as_records(X_test, width=records.shape[1], columns=column_names(X))
-        task.labels(y_test, len(held))
+        train, test = _split(_checked(X, task, y, domain), in_time=block > 1)
+        X = X if names is not None else as_volunteers(X)
+        X_test, y_test = take_rows(X, test), take_labels(task, y, test)
+        X, y, rows = take_rows(X, train), take_labels(task, y, train), train
     problem = Problem.of(
-        records,
+        X,
         task,
         y=y,
         domain=domain,
@@ -95,14 +93,15 @@ def sweep(
             encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
         ),
         answers=answers,
-        columns=column_names(X),
         rows=rows,
     )
+    task, schema = problem.task, problem.schema
+    held = as_records(X_test, width=problem.X.shape[1], columns=names) if schema is None else schema.expand(X_test)
+    task.labels(y_test, len(held))
     if domain is not None and not np.isnan(held).any():  # devices bring inside whatever lies outside a given domain
         held = problem.domain.project(held)
-    if np.isfinite(held).all():  # one that decides all losses hides what the designs are worth
-        wild, names = heaviest(held), column_names(X)
-        warn_of(wild, bounded=False, columns=names, rows=test, whose="test records'", stacklevel=3)
+    if schema is None and np.isfinite(held).all():  # one that decides all losses hides what the designs are worth
+        warn_of(heaviest(held), bounded=False, columns=names, rows=test, whose="test records'", stacklevel=3)
     served = as_linear(task) or task
     wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
@@ -128,6 +127,22 @@ def sweep(
         clear_per_record=clear,
         constant_per_record=constant,
     )
+
+
+def _checked(X: Any, task: Task, y: Any, domain: Domain | Schema | None) -> Floats:
+    """All volunteers' records as numbers (N, n), to tell copies of a record by; whatever is wrong is said here."""
+    check_task(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to warn of is said of the records to design with
+        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+    records = as_volunteers(X if schema is None else schema.expand(X))
+    if schema is None:
+        task.check_width(records.shape[1])
+        task.check_columns(column_names(X))
+    else:
+        task = task.on(schema)
+    task.labels(y, len(records))
+    return records
 
 
 def _asked_for(

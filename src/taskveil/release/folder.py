@@ -19,6 +19,8 @@ from taskveil.losses import Considered, LossBounds
 from taskveil.release.manifest import manifest_of, write_files
 from taskveil.release.parts import DECODERS, SERVER_KINDS, pack, pack_device
 from taskveil.release.signing import sign_files
+from taskveil.schema import Schema
+from taskveil.tables import ColumnType, library_named
 from taskveil.tasks import LinearTask, Task
 
 SERVER = "server"
@@ -60,6 +62,11 @@ class Designed(Protocol):
     @property
     def answering(self) -> Decoder | None:
         """From reports straight to answers."""
+        ...
+
+    @property
+    def schema(self) -> Schema | None:
+        """What records consist of, where they have natural values."""
         ...
 
     @property
@@ -119,6 +126,9 @@ def _write(veil: Designed, folder: Path) -> None:
         "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
         "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
+    if veil.schema is not None:
+        types = pack(veil.schema.types, "types", arrays, SERVER_KINDS)
+        server["table"] = {"library": veil.schema.library, "types": types}
     if veil.answering is not None:
         server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)
     write_files(folder / SERVER, server, arrays)
@@ -153,6 +163,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "method": str(server["method"]),
             "columns": device.columns,
             "units": device.units,
+            "schema": _schema(device, server.get("table"), arrays),
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
             "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
             # Releases of 0.1 do not say how sure the choice was.
@@ -169,3 +180,13 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         raise
     except BROKEN as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error}") from error
+
+
+def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
+    """The schema of a device's fields, with the types of the volunteers' table."""
+    if (device.fields is None) != (table is None):
+        raise ReleaseError("client and server files differ about what a record consists of.")
+    if device.fields is None:
+        return None
+    types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
+    return Schema(device.fields, library=library_named(table["library"]), types=types)

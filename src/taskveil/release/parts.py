@@ -14,6 +14,7 @@ from taskveil.client.reading import DEVICE_KINDS, Kinds
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
+from taskveil.tables import ColumnType
 from taskveil.tasks import LinearTask
 
 DECODERS: Kinds = {
@@ -29,6 +30,7 @@ SERVER_KINDS: Kinds = {
     "linear_task": LinearTask,
     "loss_bounds": LossBounds,
     "considered": Considered,
+    "column_type": ColumnType,
 }
 """What may appear in `server/`."""
 

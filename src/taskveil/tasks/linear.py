@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
+from taskveil.client.fields import Category
 from taskveil.errors import TaskError
+from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
@@ -75,6 +77,31 @@ class LinearTask:
         """Raise TaskError unless the task takes records with `width` attributes."""
         if self.width != width:
             raise TaskError(f"K has {self.width} columns, but the data has {width} attributes.")
+
+    def on(self, schema: Schema) -> LinearTask:
+        """The same task on the numbers that records of a schema become.
+
+        A K with a column for every field is about the fields' values: those of a category, where K is diagonal, are the
+        chances of its values, each with the field's weight. A K with a column for every number stays as it is.
+        """
+        if self.width == schema.width:
+            return self
+        if self.width != len(schema):
+            raise TaskError(
+                f"K has {self.width} columns; the records have {len(schema)} fields, which become {schema.width} "
+                "numbers (schema.columns)."
+            )
+        diagonal = self.outputs == self.width and bool((np.diag(np.diag(self.K)) == self.K).all())
+        wide = np.zeros((self.outputs, schema.width))
+        rows = []
+        for place, (name, columns) in enumerate(zip(schema, schema.fields.places, strict=True)):
+            category = isinstance(schema[name], Category)
+            if category and not diagonal and self.K[:, place].any():
+                raise TaskError(f"{name!r} is a category: K can weigh it on its diagonal, but not mix it with others.")
+            wide[:, columns.start] = self.K[:, place]
+            counted = range(columns.start, columns.stop) if category else [columns.start]
+            rows += [np.eye(schema.width)[column] * self.K[place, place] for column in counted] if diagonal else []
+        return LinearTask(np.array(rows) if diagonal else wide)
 
     def check_columns(self, names: tuple[str, ...] | None) -> None:  # noqa: ARG002 - K has no names
         """A matrix says nothing about the `names` of its columns."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
+from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, LossName, ZeroOne, as_cost
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class ModelTask:
     frozen: FrozenModel = field(init=False, repr=False)
     cost: Cost = field(init=False, repr=False)
     """What `loss` names: the object that others ask."""
+    schema: Schema | None = field(init=False, repr=False, default=None)
+    """What records consist of, for a task on natural values."""
 
     scale: ClassVar[float] = 1.0
     """The loss is `scale` times `cost`."""
@@ -84,6 +87,31 @@ class ModelTask:
                 f"the model was fitted to the columns {', '.join(expected)}, in this order; the table has "
                 f"{', '.join(names)}. Select them: X[list(model.feature_names_in_)]."
             )
+
+    def on(self, schema: Schema) -> ModelTask:
+        """The same task on the numbers that records of a schema become. A model fitted to tables gets tables like the
+        volunteers'; one that takes numbers must take as many."""
+        if self.schema is not None:
+            if self.schema != schema:
+                raise TaskError("this task is for records of another schema: pass the one it was made from.")
+            return self
+        frozen = self.frozen
+        if frozen.bind is not None and not (frozen.module is not None and self._matches(schema)):
+            frozen = frozen.bind(schema)
+        frozen.check_width(schema.width)
+        same = copy.copy(self)
+        object.__setattr__(same, "frozen", frozen)
+        object.__setattr__(same, "schema", schema)
+        return same
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether the model itself takes the records' numbers, and no table of natural values."""
+        return self.schema is None or self._matches(self.schema)
+
+    def _matches(self, schema: Schema) -> bool:
+        """Whether the numbers that records become are the very columns that the model was fitted to."""
+        return self.frozen.columns is None or (schema.plain and self.frozen.columns == schema.names)
 
     def labels(self, y: Any, count: int) -> Array | None:
         """y of `count` records as an array: class numbers (N,) for cross_entropy and zero_one, floats (N, outputs) for

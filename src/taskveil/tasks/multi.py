@@ -10,6 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
+from taskveil.schema import Schema
 from taskveil.tasks.costs import LinearInTruth, Weighted
 from taskveil.tasks.linear import LinearTask
 from taskveil.tasks.model import ModelTask
@@ -77,6 +78,10 @@ class MultiTask:
         """Raise TaskError unless all tasks take records with `width` attributes."""
         for task, _ in self.parts:
             task.check_width(width)
+
+    def on(self, schema: Schema) -> MultiTask:
+        """The same tasks on the numbers that records of a schema become."""
+        return MultiTask([(task.on(schema), weight) for task, weight in self.parts])
 
     def check_columns(self, names: tuple[str, ...] | None) -> None:
         """Raise TaskError unless a table with these column `names` is what all models were fitted to."""

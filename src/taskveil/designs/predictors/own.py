@@ -55,10 +55,11 @@ def out_of_fold(task: ModelTask, X: Floats, y: Any, fold: Integers) -> Floats:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the fit of a copy has to say, the fit of the model said before
             try:
-                copy = clone(task.model).fit(X[~held], labels[~held])
+                records = X[~held] if task.frozen.frame is None else task.frozen.frame(X[~held])
+                copy = clone(task.model).fit(records, labels[~held])
             except Exception as error:  # whatever someone else's estimator raises
                 raise TaskError(f"the model cannot be fitted again without some of the volunteers: {error}") from error
-            frozen = from_estimator(copy, task.cost)
+            frozen = from_estimator(copy, task.cost, task.schema)
         outputs = frozen(X[held])
         if frozen.classes is not None and task.frozen.classes is not None:
             # A copy knows only the classes it has seen: of the others it says that they are next to impossible.
@@ -122,7 +123,7 @@ class _Form:
 def _form(task: ModelTask, evidence: Evidence) -> _Form:
     """The smallest form that says what the model says; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
-    if (trees := as_trees(task.model)) is not None:
+    if task.takes_numbers and (trees := as_trees(task.model)) is not None:
         return _Form(
             logits=trees.logits, encoder=lambda slope, offset: trees.encoder(low, high, slope=slope, offset=offset)
         )

@@ -5,6 +5,7 @@ that need gradients say that they cannot use it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
+from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.frozen import FrozenModel
 from taskveil.tasks.models.modules import affine, from_module, rows_of
@@ -23,8 +25,11 @@ from taskveil.tasks.models.modules import affine, from_module, rows_of
 TINY_PROBABILITY = 1e-12
 
 
-def from_estimator(model: Any, cost: Cost) -> FrozenModel:
-    """A frozen copy of a fitted estimator; a classifier's outputs are logits. TaskError where `cost` judges others."""
+def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> FrozenModel:
+    """A frozen copy of a fitted estimator; a classifier's outputs are logits. TaskError where `cost` judges others.
+
+    With a `schema` it takes the numbers that records become, and the estimator gets tables like the volunteers'.
+    """
     from sklearn.base import is_classifier
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
@@ -44,18 +49,20 @@ def from_estimator(model: Any, cost: Cost) -> FrozenModel:
         raise TaskError(f"{type(model).__name__} gives no probabilities: only classifiers that do are supported.")
     if classifier and (isinstance(model.classes_, list) or np.ndim(model.classes_) != 1):
         raise TaskError(f"{type(model).__name__} gives several labels per record: make one task of each.")
-    width = _features(model)
     own = copy.deepcopy(model)
     classes = np.asarray(own.classes_) if classifier else None
+    named = _names(own)
+    frame = _framed(named, schema)
+    width = _features(model) if schema is None else None
 
     def function(X: Floats) -> Floats:
         with warnings.catch_warnings():
             # Trained on a named table, asked with an array: the columns are the same, in the same order.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            X = np.array(X)  # scalers with copy=False would write into the caller's
+            records = frame(np.array(X))  # scalers with copy=False would write into the caller's
             if not classifier:
-                return np.asarray(own.predict(X), dtype=np.float64)
-            chances = np.asarray(own.predict_proba(X))
+                return np.asarray(own.predict(records), dtype=np.float64)
+            chances = np.asarray(own.predict_proba(records))
             if not np.allclose(chances.sum(axis=1), 1.0):
                 raise ValueError("its probabilities do not add up to one: several labels per record are not supported")
             return np.asarray(np.log(np.maximum(chances, TINY_PROBABILITY)))
@@ -65,10 +72,41 @@ def from_estimator(model: Any, cost: Cost) -> FrozenModel:
         frozen = from_module(module, width)
         frozen.classes = classes
     else:
-        frozen = FrozenModel(function, width=width, classes=classes)
-    named = getattr(own, "feature_names_in_", None)
-    frozen.columns = None if named is None else tuple(map(str, named))
+        frozen = FrozenModel(function, classes=classes, frame=frame)
+        with contextlib.suppress(TaskError) if named else contextlib.nullcontext():
+            # A model of named columns may take other things than numbers, which only a schema can tell.
+            frozen.check_width(width) if width is not None else None
+    frozen.columns = named
+    frozen.bind = lambda schema: from_estimator(own, cost, schema)
     return frozen
+
+
+def _names(model: Any) -> tuple[str, ...] | None:
+    """The columns that a model was fitted to; None if to an array (of which LightGBM says Column_0, Column_1, …)."""
+    named = getattr(model, "feature_names_in_", None)
+    names = None if named is None else tuple(map(str, named))
+    return None if names == tuple(f"Column_{place}" for place in range(len(names or ()))) else names
+
+
+def _framed(named: tuple[str, ...] | None, schema: Schema | None) -> Callable[[Floats], Any]:
+    """From numbers (N, n) to what the estimator takes: a table by its names, if it knows some."""
+    if schema is not None:
+        table = schema
+        if named is None:
+            return table.collapse
+        if set(named) != set(schema.names):
+            raise TaskError(
+                f"the model was fitted to the columns {', '.join(named)}; the records have {', '.join(schema.names)}. "
+                "Select them: X[list(model.feature_names_in_)]."
+            )
+        return lambda X: table.collapse(X)[list(named)]
+    if named is None:
+        return lambda X: X
+    try:
+        import pandas as pd
+    except ImportError:
+        return lambda X: X
+    return lambda X: pd.DataFrame(X, columns=list(named))
 
 
 def _features(model: Any) -> int | None:

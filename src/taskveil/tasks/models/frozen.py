@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
+from taskveil.schema import Schema
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,7 @@ class FrozenModel:
         width: the number of attributes n, if it is known before the data.
         classes: the classes' names in the order of the outputs, for models that name them.
         must_be_logits: refuse a model whose outputs are probabilities, or a single number.
+        frame: what the model itself takes for records (N, n), where that is not the matrix.
         rounding: the relative error of one operation in the model's precision.
     """
 
@@ -43,14 +45,18 @@ class FrozenModel:
         classes: Array | None = None,
         must_be_logits: bool = False,
         rounding: float = SINGLE,
+        frame: Callable[[Floats], Any] | None = None,
     ) -> None:
         self._function = function
         self._rounding = rounding
         self.module = module
         self.classes = classes
         self.must_be_logits = must_be_logits
+        self.frame = frame
         self.columns: tuple[str, ...] | None = None
         """The columns' names in the order the model takes them, for models that were fitted to a table."""
+        self.bind: Callable[[Schema], FrozenModel] | None = None
+        """The same model on the numbers of a schema, for models that take tables of natural values."""
         self._outputs: int | None = None
         self.width: int | None = None
         if width is not None:

@@ -1,0 +1,147 @@
+"""The field of a column that nobody has described, from what the volunteers' values show."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats
+from taskveil.client.dates import seconds_of
+from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
+from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
+from taskveil.records import column_names
+from taskveil.tables import DATE_FORMATS, ColumnType, read_column, select
+from taskveil.tails import harmless_range
+
+MOST_CATEGORIES = 50
+"""Of a column whose values nobody listed; the rarer ones are anything else."""
+
+FEWEST_ALIKE = 5
+"""Volunteers with a value, before it is written into a release that everybody may read."""
+
+_DATES = 50  # different ones, before a cycle can be told from them
+
+
+def needs_schema(X: Any) -> bool:
+    """Whether a table holds other things than numbers that are never missing. A bare array does not, as it is."""
+    names = column_names(X)
+    if names is None or len(set(names)) < len(names):
+        return False
+    for column in select(X, names):
+        of, values = read_column(column)
+        if of.holds not in ("number", "whole", "flag") or not isinstance(values, np.ndarray):
+            return True
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            return True
+    return False
+
+
+def infer(name: str, of: ColumnType, values: Array | Coded | list[Any]) -> tuple[Field, ColumnType] | None:
+    """The field of a column, and its type with the form of dates in it; None, with a warning, if it says nothing."""
+    field: Field | None
+    if of.holds in ("number", "whole"):
+        field = _number(name, of, np.asarray(values, dtype=np.float64))
+    elif of.holds == "flag":
+        flags = Flag(missing=True).expand([] if isinstance(values, Coded) else values)
+        there = flags[:, 1] == 0
+        field = Flag(missing=not there.all(), fill=bool(flags[there, 0].mean() >= 0.5)) if there.any() else None
+    elif of.holds == "date":
+        field = _date(name, values)
+    elif of.holds in ("text", "category") and isinstance(values, Coded):
+        typed = dated(of, values) if of.holds == "text" else of
+        if typed.form:
+            of, field = typed, _date(name, _spread(values))
+        else:
+            field = _category(values)
+    else:
+        raise DataError(
+            f"column {name!r} holds {of.name} that are neither numbers, text, flags nor dates: drop it first."
+        )
+    if field is None:
+        warnings.warn(
+            f"column {name!r} is left out: it holds nothing, or texts of which no {FEWEST_ALIKE} volunteers share one. "
+            "List its values with tv.Category, or drop it.",
+            UnusedColumnWarning,
+            stacklevel=callers_line(),
+        )
+        return None
+    return field, of
+
+
+def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
+    there = values[np.isfinite(values)]
+    if len(there) == 0:
+        return None
+    low, high = _range(name, there)
+    if of.holds == "whole" and low >= 0 and high <= 2**53:
+        low, high = float(np.floor(low)), float(np.ceil(high))
+        middle = float(np.floor(np.clip(np.median(there), low, high)))
+        return Count(low, high, missing=len(there) < len(values), fill=middle)
+    return Number(low, high, missing=len(there) < len(values), fill=float(np.clip(np.median(there), low, high)))
+
+
+def _range(name: str, there: Floats) -> tuple[float, float]:
+    """The plausible range of finite values (N,), with a warning if some lie outside."""
+    low, high = harmless_range(there)
+    outside = int(((there < low) | (there > high)).sum())
+    if outside:
+        warnings.warn(
+            f"of the volunteers' values in column {name!r}, {outside} out of line with all others: brought to where "
+            "the others' tail might reach. Check their units, or give the bounds: "
+            f"schema.replace({{{name!r}: tv.Number(low, high)}}).",
+            WildRecordWarning,
+            stacklevel=callers_line(),
+        )
+    return low, high
+
+
+def _date(name: str, values: Any) -> Date | None:
+    """Bounds of the volunteers' dates, and the cycles that so many different ones can tell of."""
+    seconds, lost = seconds_of(values)
+    there = seconds[~lost]
+    if len(there) == 0:
+        return None
+    low, high = _range(name, there.astype(np.float64))
+    stamps = np.unique(there).astype("datetime64[s]")
+    days = np.unique(stamps.astype("datetime64[D]"))
+    of_year = np.unique(days - days.astype("datetime64[Y]").astype("datetime64[D]"))
+    cycles = ["year"] if len(of_year) > _DATES else []
+    cycles += ["week"] if len(days) > _DATES and len(np.unique(days.astype(np.int64) % 7)) > 5 else []
+    of_day = np.unique(stamps - stamps.astype("datetime64[D]"))
+    cycles += ["day"] if len(of_day) > 4 else []
+    first, last = (str(np.int64(end).astype("datetime64[s]")) for end in (np.floor(low), np.ceil(high)))
+    if len(of_day) == 1 and first.endswith("T00:00:00") and last.endswith("T00:00:00"):
+        first, last = first[:10], last[:10]
+    return Date(first, last, missing=bool(lost.any()), cycles=tuple(cycles))
+
+
+def _category(values: Coded) -> Category | None:
+    """The most frequent values that enough volunteers share, in the order of the alphabet."""
+    counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
+    often = [place for place in np.argsort(-counts, kind="stable")[:MOST_CATEGORIES] if counts[place] >= FEWEST_ALIKE]
+    chosen = [values.values[place] for place in sorted(often)] if often else []
+    if not chosen:
+        return None
+    ordered = sorted(chosen) if all(isinstance(value, str) for value in chosen) else chosen
+    return Category(tuple(ordered), missing=bool((values.codes < 0).any()))
+
+
+def dated(of: ColumnType, values: Any) -> ColumnType:
+    """The type of a text column with the form of the dates in it, if all its texts are dates of one form."""
+    texts = [text for text in values.values if text] if isinstance(values, Coded) else []
+    if of.holds != "text" or not texts or seconds_of(texts)[1].any():
+        return of
+    stamps = seconds_of(texts)[0].astype("datetime64[s]").tolist()
+    forms = (form for form in DATE_FORMATS if all(t.strftime(form) == s for t, s in zip(stamps, texts, strict=True)))
+    return replace(of, form=next(forms, DATE_FORMATS[0]))
+
+
+def _spread(column: Coded) -> Array:
+    """A coded column of dates as text, one by one."""
+    seconds, lost = seconds_of([*column.values, None])
+    stamps = seconds.astype("datetime64[s]")
+    stamps[lost] = np.datetime64("NaT")
+    return np.asarray(stamps[column.codes])

@@ -1,0 +1,282 @@
+"""What a record consists of, as a person sees it: inferred from a table, written, corrected, and stored as JSON.
+
+    schema = tv.Schema.of(volunteers)                                    # look at it: print(schema)
+    schema = schema.replace(power=tv.Number(0, 250, "hp", missing=True))  # correct it
+    veil = tv.design(volunteers, task, epsilon=2.0, domain=schema)
+
+Devices get its `fields` alone (`client.record`); that a column was a pandas integer is the server's to know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Array, Floats
+from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
+from taskveil.client.reading import FIELDS
+from taskveil.client.record import Fields
+from taskveil.errors import DataError
+from taskveil.inference import dated, infer, needs_schema
+from taskveil.records import column_names
+from taskveil.tables import ColumnType, Library, build, library_of, read_column, select
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Schema:
+    """What a record consists of: a field (`Number`, `Count`, `Category`, `Flag`, `Date`) for every name, in order.
+
+    `schema[name]` is a field, `len(schema)` their number. `expand` turns tables and records into numbers (N, width),
+    `collapse` turns such numbers, or means of them, into a table like the volunteers'.
+    """
+
+    fields: Fields
+    library: Library
+    types: tuple[ColumnType, ...]
+
+    def __init__(
+        self,
+        fields: Mapping[str, Field] | Fields,
+        *,
+        library: Library = "pandas",
+        types: tuple[ColumnType, ...] | None = None,
+    ) -> None:
+        """From fields by name.
+
+        Args:
+            fields: what a record consists of, in order.
+            library: the package whose tables `collapse` makes.
+            types: of its columns; by default what each field is by nature.
+        """
+        if not isinstance(fields, Fields):
+            fields = Fields(names=tuple(fields), fields=tuple(fields.values()))
+        types = tuple(_natural_type(field, library) for field in fields.fields) if types is None else types
+        if len(types) != len(fields.names):
+            raise DataError(f"{len(types)} column types for {len(fields.names)} fields.")
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "library", library)
+        object.__setattr__(self, "types", types)
+
+    @classmethod
+    def of(cls, X: Any) -> Schema:
+        """The schema of a table: volunteers' records, pandas, polars or Arrow.
+
+        Bounds are the volunteers' own, pulled in where a few values are out of line with all others (a
+        WildRecordWarning names the column). Categories are values that at least five volunteers share, the fifty most
+        frequent ones. A column that says nothing so (all different texts, nothing at all) is left out with an
+        UnusedColumnWarning.
+        """
+        names, library = column_names(X), library_of(X)
+        if names is None or library is None:
+            raise DataError("a schema is inferred from a table with named columns: pandas, polars or Arrow.")
+        found: dict[str, tuple[Field, ColumnType]] = {}
+        for name, column in zip(names, select(X, names), strict=True):
+            of, values = read_column(column)
+            inferred = infer(name, of, values)
+            if inferred is not None:
+                found[name] = inferred
+        if not found:
+            raise DataError("no column of this table can be reported: see the warnings.")
+        chosen = {name: field for name, (field, _) in found.items()}
+        return cls(chosen, library=library, types=tuple(of for _, of in found.values()))
+
+    def like(self, X: Any) -> Schema:
+        """The same fields, with the column types of another table."""
+        library = library_of(X)
+        if library is None:
+            return self
+        of = [read_column(column) for column in select(X, self.names)]
+        typed = [
+            dated(kind, values) if isinstance(field, Date) else kind
+            for field, (kind, values) in zip(self.fields.fields, of, strict=True)
+        ]
+        return Schema(self.fields, library=library, types=tuple(typed))
+
+    @classmethod
+    def for_volunteers(cls, X: Any, given: Schema | None = None) -> Schema | None:
+        """The schema that a design for the volunteers X needs: the one `given`, with the types of their table,
+        else one inferred from it, if it holds other things than numbers, else none."""
+        if given is not None:
+            return given.like(X)
+        return cls.of(X) if needs_schema(X) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields."""
+        return self.fields.names
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the numbers are called that a record becomes."""
+        return self.fields.labels
+
+    @property
+    def width(self) -> int:
+        """How many numbers a record becomes."""
+        return self.fields.width
+
+    @property
+    def plain(self) -> bool:
+        """Whether every field is one number that is never missing, so that a record is its numbers."""
+        return all(not isinstance(field, Category | Date) and not field.missing for field in self.fields.fields)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __getitem__(self, name: str) -> Field:
+        if name not in self.names:
+            raise DataError(f"the schema has no field {name!r}; it has {', '.join(self.names)}.")
+        return self.fields.fields[self.names.index(name)]
+
+    def __repr__(self) -> str:
+        longest = max(len(repr(name)) for name in self.names)
+        lines = [f"    {name!r:<{longest}}  {field!r}" for name, field in zip(self, self.fields.fields, strict=True)]
+        return "\n".join(["Schema(", *lines, ")"])
+
+    def replace(self, changes: Mapping[str, Field] | None = None, /, **named: Field) -> Schema:
+        """The same with other fields for some names.
+
+        Args:
+            changes: fields by name.
+            named: the same by keyword, for names that are words.
+        """
+        changed = {**(changes or {}), **named}
+        for name in changed:
+            self[name]
+        chosen = {name: changed.get(name, self[name]) for name in self}
+        return Schema(chosen, library=self.library, types=self.types)
+
+    def drop(self, *names: str) -> Schema:
+        """The same without some fields."""
+        for name in names:
+            self[name]
+        kept = [place for place, name in enumerate(self) if name not in names]
+        chosen = {self.names[place]: self.fields.fields[place] for place in kept}
+        return Schema(chosen, library=self.library, types=tuple(self.types[place] for place in kept))
+
+    def expand(self, X: Any) -> Floats:
+        """Records of any quality → numbers (N, width): a table or a mapping by its names, rows in the fields' order, or
+        numbers that are expanded already."""
+        if column_names(X) is not None:
+            return self.fields.expand([read_column(column)[1] for column in select(X, self.names)])
+        if hasattr(X, "keys"):
+            return self.fields.expand_one({name: X[name] for name in self.names if name in X.keys()})  # noqa: SIM118
+        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2 and X.shape[1] == self.width:
+            return X.astype(np.float64)
+        rows = [X] if np.ndim(X) == 1 and not any(hasattr(row, "__len__") and len(row) > 1 for row in X) else list(X)
+        if any(hasattr(row, "keys") for row in rows):
+            return np.concatenate([self.fields.expand_one(row) for row in rows])
+        if not all(hasattr(row, "__len__") and len(row) == len(self) for row in rows):
+            raise DataError(f"a record has the {len(self)} values {', '.join(self.names)}.")
+        return self.fields.expand([[row[place] for row in rows] for place in range(len(self))])
+
+    def collapse(self, X: Floats, *, probabilities: bool = False) -> Any:
+        """A table like the volunteers': the most probable category, a missing value where that is the most probable.
+
+        Args:
+            X: numbers (N, width), or means of them.
+            probabilities: a column beside each says how probable its value is.
+        """
+        table: dict[str, tuple[ColumnType, Array]] = {}
+        double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
+        for name, (values, chance) in self._natural(X).items():
+            of = self.types[self.names.index(name)]
+            table[name] = (of, _as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values)
+            if probabilities:
+                table[f"{name} probability"] = (double, chance)
+        return build(self.library, table)
+
+    def natural(self, X: Floats) -> dict[str, Array]:
+        """Numbers (N, width), or means of them, as natural values (N,) by name: NaN, NaT and None where missing."""
+        return {name: values for name, (values, _) in self._natural(X).items()}
+
+    def _natural(self, X: Floats) -> dict[str, tuple[Array, Floats]]:
+        parts = zip(self.names, self.fields.fields, self.fields.places, strict=True)
+        return {name: field.collapse(X[:, place]) for name, field, place in parts}
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The fields as JSON that a person can read and correct; written to `path`, if there is one."""
+        kinds = {part: kind for kind, part in FIELDS.items()}
+        described = [
+            {"name": name, "kind": kinds[type(field)]}
+            | {part.name: _plain(getattr(field, part.name)) for part in fields(field)}
+            for name, field in zip(self, self.fields.fields, strict=True)
+        ]
+        text = json.dumps({"fields": described}, indent=1, ensure_ascii=False) + "\n"
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> Schema:
+        """The schema of a JSON file, or of its text; whatever is wrong with it is said with the field's name."""
+        text = source if isinstance(source, str) and source.lstrip().startswith("{") else _read(Path(source))
+        try:
+            described = json.loads(text)["fields"]
+            entries = [(dict(entry), str(entry["name"]), str(entry["kind"])) for entry in described]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f'a schema is {{"fields": [{{"name": …, "kind": …}}, …]}} ({error!r}).') from None
+        names = [name for _, name, _ in entries]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"the schema has two fields named {twice!r}.")
+        return cls({name: _field(name, kind, entry) for entry, name, kind in entries})
+
+
+def _natural_type(field: Field, library: Library) -> ColumnType:
+    """The type of a column that nobody has seen."""
+    names = {
+        Number: ("number", "float64", "Float64", "double"),
+        Count: ("whole", "int64", "Int64", "int64"),
+        Flag: ("flag", "bool", "Boolean", "bool"),
+        Category: ("text", "str", "String", "string"),
+        Date: ("date", "datetime64[s]", "Datetime", "timestamp[us]"),
+    }
+    kind, *named = names[type(field)]
+    return ColumnType(holds=kind, name=named[("pandas", "polars", "arrow").index(library)])
+
+
+def _field(name: str, kind: str, entry: Mapping[str, Any]) -> Field:
+    part = FIELDS.get(kind)
+    if part is None or part is Fields:
+        kinds = ", ".join(kind for kind, known in FIELDS.items() if known is not Fields)
+        raise DataError(f"field {name!r}: a field is a {kinds}, not a {kind!r}.")
+    known = {option.name: option.default is MISSING for option in fields(part)}
+    given = {key: value for key, value in entry.items() if key not in ("name", "kind")}
+    unknown, lost = (
+        sorted(given.keys() - known.keys()),
+        sorted(n for n, needed in known.items() if needed and n not in given),
+    )
+    if unknown or lost:
+        raise DataError(f"field {name!r}: a {kind} has {', '.join(known)}; {unknown=}, missing={lost}.")
+    try:
+        return part(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})  # type: ignore[no-any-return]
+    except DataError as error:
+        raise DataError(f"field {name!r}: {error}") from None
+
+
+_NUMERIC = ("number", "whole", "flag")
+
+
+def _as_numbers(texts: Array) -> Floats:
+    """The numbers (N,) that the values of a category write, where its column held numbers or flags."""
+    return np.array([np.nan if t is None else float({"true": "1", "false": "0"}.get(t, t)) for t in texts])
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}.") from None
