@@ -7,27 +7,38 @@ from typing import Any
 
 from torch import nn
 
-from taskveil.errors import TaskError
+from taskveil.errors import MissingExtraError, TaskError
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import from_estimator
 from taskveil.tasks.models.frozen import FrozenModel
 from taskveil.tasks.models.modules import check_module, first_width, from_module
-from taskveil.tasks.models.onnx_reader import read_onnx
+from taskveil.tasks.models.onnx_reader import BeyondReaderError, read_onnx
+from taskveil.tasks.models.onnx_session import from_session, read_session
 
 
 def freeze(model: Any, cost: Cost) -> FrozenModel:
     """A frozen copy of a torch module, scikit-learn estimator or ONNX file, with the outputs that `cost` judges;
     TaskError for anything else."""
-    logits = cost.logits is True
     if isinstance(model, nn.Module):
         check_module(model)
-        return from_module(model, first_width(model), must_be_logits=logits)
+        return from_module(model, first_width(model), must_be_logits=cost.logits is True)
     if isinstance(model, str | Path):
-        module, width = read_onnx(Path(model), logits=logits)
-        return from_module(module, width, must_be_logits=logits)
+        return _from_file(Path(model), cost)
     if hasattr(model, "predict") and hasattr(model, "get_params"):
         return from_estimator(model, cost)
     raise TaskError(
         "a model must be a torch module, a fitted scikit-learn estimator or the path of an ONNX file, "
         f"got {type(model).__name__}."
     )
+
+
+def _from_file(path: Path, cost: Cost) -> FrozenModel:
+    """An ONNX file: with gradients where our reader takes all of it exactly, else a black box that onnxruntime runs."""
+    try:
+        module, width = read_onnx(path, logits=cost.logits is True)
+    except BeyondReaderError as refusal:
+        try:
+            return from_session(read_session(path, cost))
+        except MissingExtraError as missing:
+            raise TaskError(f"{refusal} Or have onnxruntime run the file: {missing}.") from refusal
+    return from_module(module, width, must_be_logits=cost.logits is True)

@@ -22,11 +22,17 @@ from taskveil.tasks.models.onnx_nodes import KINDS, Call, Node
 from taskveil.tasks.models.onnx_operators import OPERATORS
 
 OLDEST = 7  # before, broadcasting was another
+OWN_DOMAIN = ("", "ai.onnx")
+LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of scikit-learn write them
+
+
+class BeyondReaderError(TaskError):
+    """A sound file with an operator of ONNX's own, an input or an output that this reader does not know."""
 
 
 def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
     """The module and the number of attributes it takes. `logits`: leave out a softmax at the end."""
-    model = _load(path)
+    model = load_onnx(path)
     opset = _check_operators(path, model)
     weights = {t.name: _tensor(path, t) for t in model.graph.initializer}
     entry, shape, kind = _entry(path, model.graph, weights)
@@ -41,8 +47,8 @@ def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
     return OnnxModule(graph), math.prod(shape[1:])
 
 
-def _load(path: Path) -> Any:
-    """The file's content, valid by onnx's own checker."""
+def load_onnx(path: Path) -> Any:
+    """The file's content, valid by onnx's own checker, with weights that lie beside it in its folder."""
     try:
         import onnx
     except ImportError as error:
@@ -61,14 +67,14 @@ def _load(path: Path) -> Any:
 
 def _check_operators(path: Path, model: Any) -> int:
     """The operator set, when all operators are known in it."""
-    own = ("", "ai.onnx")
-    unknown = {n.op_type for n in model.graph.node if n.op_type not in OPERATORS or n.domain not in own}
+    unknown = [n for n in model.graph.node if n.op_type not in OPERATORS or n.domain not in OWN_DOMAIN]
     if unknown:
-        raise TaskError(
-            f"{path} uses operators that are not supported: {', '.join(sorted(unknown))}. Export the model with plain "
-            "layers, or pass the torch module or scikit-learn estimator itself."
+        foreign = {n.domain for n in unknown} - {*OWN_DOMAIN, LEARNING_DOMAIN}
+        raise (TaskError if foreign else BeyondReaderError)(
+            f"{path} uses operators that are not supported: {', '.join(sorted({n.op_type for n in unknown}))}. Export "
+            "the model with plain layers, or pass the torch module or scikit-learn estimator itself."
         )
-    opset = max(entry.version for entry in model.opset_import if entry.domain in own)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAIN), default=0)
     if opset < OLDEST:
         raise TaskError(f"{path} uses operator set {opset}; export it with {OLDEST} or later.")
     return int(opset)
@@ -87,14 +93,16 @@ def _entry(path: Path, graph: Any, weights: dict[str, Tensor]) -> tuple[str, tup
     """Name, shape (records, …) and type of the one input."""
     entries = [i for i in graph.input if i.name not in weights]
     if len(entries) != 1 or len(graph.output) != 1:
-        raise TaskError(f"{path} must have one input and one output, got {len(entries)} and {len(graph.output)}.")
+        raise BeyondReaderError(
+            f"{path} must have one input and one output, got {len(entries)} and {len(graph.output)}."
+        )
     entry = entries[0].type.tensor_type
     shape = [d.dim_value for d in entry.shape.dim]
     if len(shape) < 2 or any(d <= 0 for d in shape[1:]):
-        raise TaskError(f"{path} must state its input as (records, attributes); it says {shape}.")
+        raise BeyondReaderError(f"{path} must state its input as (records, attributes); it says {shape}.")
     kind = KINDS.get(entry.elem_type)
     if kind is None or not kind.is_floating_point:
-        raise TaskError(f"{path} must take floating numbers: FLOAT, DOUBLE or FLOAT16.")
+        raise BeyondReaderError(f"{path} must take floating numbers: FLOAT, DOUBLE or FLOAT16.")
     return entries[0].name, tuple(shape), kind
 
 
