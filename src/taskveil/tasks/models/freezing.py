@@ -38,7 +38,7 @@ def _from_file(path: Path, cost: Cost) -> FrozenModel:
         module, width = read_onnx(path, logits=cost.logits is True)
     except BeyondReaderError as refusal:
         try:
-            return from_session(read_session(path, cost))
+            return from_session(read_session(path, cost), cost)
         except MissingExtraError as missing:
             raise TaskError(f"{refusal} Or have onnxruntime run the file: {missing}.") from refusal
     return from_module(module, width, must_be_logits=cost.logits is True)

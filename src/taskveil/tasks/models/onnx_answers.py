@@ -26,8 +26,6 @@ class Answer:
     """The tensor to ask a file for, and what it says."""
 
     name: str
-    kind: int
-    """Of its numbers, by TensorProto's numbering."""
     probabilities: bool
     """Of classes; else values or logits."""
     classes: Array | None
@@ -48,15 +46,14 @@ def find_answer(path: Any, graph: Any) -> Answer:
     (found,) = others
     maker = makers.get(found.name)
     if maker is not None and maker.op_type == "ZipMap":
-        return Answer(name=maker.input[0], kind=_FLOAT, probabilities=True, classes=_distinct(path, _stated(maker)))
-    kind = _kind(found)
-    if kind not in (_FLOAT, _DOUBLE):
+        return Answer(name=maker.input[0], probabilities=True, classes=_distinct(path, _stated(maker)))
+    if _kind(found) not in (_FLOAT, _DOUBLE):
         raise TaskError(f"{path} must answer with floating numbers, FLOAT or DOUBLE, in its output {found.name}.")
     if labels:
         classes = _distinct(path, _carried(labels[0].name, makers, graph))
-        return Answer(name=found.name, kind=kind, probabilities=True, classes=classes)
+        return Answer(name=found.name, probabilities=True, classes=classes)
     last = maker is not None and maker.op_type == "Softmax"
-    return Answer(name=found.name, kind=kind, probabilities=last, classes=None)
+    return Answer(name=found.name, probabilities=last, classes=None)
 
 
 def _kind(output: Any) -> int:

@@ -38,11 +38,8 @@ class Entry:
 
         Missing numbers are NaN, missing texts empty; whole numbers are rounded to, and cannot be missing.
         """
-        values = np.asarray(values)
-        found = _texts(values) if self.kind == "text" else _numbers(values)
-        if found is None:
-            raise ValueError(f"its input {self.name} takes {'text' if self.kind == 'text' else 'numbers'}")
-        shape = (len(values), *self.shape) if self.width is not None else (len(values), -1)
+        found = _as_texts(self.name, values) if self.kind == "text" else as_numbers(self.name, values)
+        shape = (len(found), *self.shape) if self.width is not None else (len(found), -1)
         return _cast(found, self).reshape(shape)
 
 
@@ -94,26 +91,25 @@ def _first_width(name: str, graph: Any) -> int:
     return 0
 
 
-def _texts(values: Array) -> Array | None:
-    """Texts as Python's, missing ones empty; None where the values are numbers."""
-    if values.dtype.kind == "M":
-        written = np.datetime_as_string(values)
-        return np.where(np.isnat(values), "", written).astype(object)
-    if values.dtype.kind not in "OSUTb":
-        return None
-    return np.array(["" if v is None or v != v else str(v) for v in values.ravel()], dtype=object)
-
-
-def _numbers(values: Array) -> Floats | None:
-    """Numbers and flags as doubles, missing ones NaN; None where the values are something else."""
-    if values.dtype.kind in "biuf":
-        return values.astype(np.float64)
-    if values.dtype.kind != "O":
-        return None
-    flat = values.ravel().tolist()
+def as_numbers(name: str, values: Array) -> Floats:
+    """Numbers and flags of the column `name` as doubles, missing ones NaN; ValueError where it holds anything else."""
+    found = np.asarray(values)
+    if found.dtype.kind in "biuf":
+        return found.astype(np.float64)
+    flat = found.ravel().tolist() if found.dtype.kind == "O" else [""]
     if not all(v is None or isinstance(v, bool | int | float | np.number | np.bool_) for v in flat):
-        return None
-    return np.array([np.nan if v is None else float(v) for v in flat]).reshape(values.shape)
+        raise ValueError(f"its input {name} takes numbers")
+    return np.array([np.nan if v is None else float(v) for v in flat]).reshape(found.shape)
+
+
+def _as_texts(name: str, values: Array) -> Array:
+    """Texts, flags and dates of the column `name` (N,) as text, missing ones empty; ValueError for numbers."""
+    found = np.asarray(values)
+    if found.dtype.kind == "M":
+        return np.where(np.isnat(found), "", np.datetime_as_string(found)).astype(object)
+    if found.dtype.kind not in "OSUTb":
+        raise ValueError(f"its input {name} takes text")
+    return np.array(["" if v is None or v != v else str(v) for v in found.ravel()], dtype=object)
 
 
 def _cast(values: Array, entry: Entry) -> Array:

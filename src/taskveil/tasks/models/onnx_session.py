@@ -17,12 +17,12 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError, needs
 from taskveil.tasks.costs import Cost
+from taskveil.tasks.models.estimators import TINY_PROBABILITY
 from taskveil.tasks.models.frozen import FrozenModel
 from taskveil.tasks.models.onnx_answers import find_answer
-from taskveil.tasks.models.onnx_entries import Entry, find_entries
+from taskveil.tasks.models.onnx_entries import Entry, as_numbers, find_entries
 from taskveil.tasks.models.onnx_reader import LEARNING_DOMAIN, OWN_DOMAIN, load_onnx
 
-TINY_PROBABILITY = 1e-12
 _ADD_UP = 1e-4  # to one, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _QUIET = 4  # nothing but what ends the process is printed
@@ -40,8 +40,6 @@ class SessionModel:
     """It answers with probabilities of classes, which are given on as logits."""
     classes: Array | None
     """The classes' names in the order of the outputs, where the file names them."""
-    logits: bool
-    """Its outputs are judged as logits, whether it calls them probabilities or not."""
     _session: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +47,7 @@ class SessionModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies start a session of their own: onnxruntime's cannot be copied or sent to other processes."""
-        return SessionModel, (self.content, self.entries, self.probabilities, self.classes, self.logits)
+        return SessionModel, (self.content, self.entries, self.probabilities, self.classes)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -79,7 +77,7 @@ class SessionModel:
                 datetime64. Others than the inputs are not looked at.
         """
         if not self.by_name:
-            return self.matrix(np.column_stack([np.asarray(values, dtype=np.float64) for values in columns.values()]))
+            return self.matrix(np.column_stack([as_numbers(name, values) for name, values in columns.items()]))
         missing = [name for name in self.inputs if name not in columns]
         if missing:
             raise TaskError(
@@ -126,7 +124,7 @@ def read_session(path: Path, cost: Cost) -> SessionModel:
     beyond itself and the weights in its folder, or is not of the kind that `cost` judges."""
     with needs(f"running {path} as a black box", extra="onnx"):
         import onnxruntime  # noqa: F401 - is it there?
-    from onnx.helper import make_tensor_value_info
+    from onnx import ValueInfoProto
 
     model = load_onnx(path)
     _check_contained(path, model)
@@ -134,26 +132,28 @@ def read_session(path: Path, cost: Cost) -> SessionModel:
     answer = find_answer(path, model.graph)
     if cost.logits is False and answer.classes is not None:
         raise TaskError(f'{path} is a classifier: use loss="cross_entropy" or "zero_one", or a loss of your own.')
-    # Without the others, onnxruntime does not compute them; a ZipMap would make a dictionary of every row.
+    # Without the others, onnxruntime does not compute them; a ZipMap would make a dictionary of every row. The type of
+    # the numbers follows from the operators: converters promise doubles where trees give singles.
     del model.graph.output[:]
-    model.graph.output.append(make_tensor_value_info(answer.name, answer.kind, None))
+    model.graph.output.append(ValueInfoProto(name=answer.name))
     del model.metadata_props[:]
     # Without names, probabilities are those of a softmax, which our reader takes off as well.
     probabilities = answer.probabilities and (answer.classes is not None or cost.logits is True)
     try:
-        return SessionModel(model.SerializeToString(), entries, probabilities, answer.classes, cost.logits is True)
+        return SessionModel(model.SerializeToString(), entries, probabilities, answer.classes)
     except Exception as error:  # whatever onnxruntime and protobuf raise
         raise TaskError(f"{path} cannot be run by onnxruntime: {error}") from error
 
 
-def from_session(session: SessionModel) -> FrozenModel:
+def from_session(session: SessionModel, cost: Cost) -> FrozenModel:
     """The black box as a task sees it, on records (N, n); TaskError where it takes text."""
     if not session.numeric:
         texts = ", ".join(entry.name for entry in session.entries if entry.kind == "text")
         raise TaskError(
             f"the model takes a table of records with text in {texts}: design it with a table of these columns."
         )
-    frozen = FrozenModel(session.matrix, width=session.width, classes=session.classes, must_be_logits=session.logits)
+    logits = cost.logits is True
+    frozen = FrozenModel(session.matrix, width=session.width, classes=session.classes, must_be_logits=logits)
     frozen.columns = session.inputs if session.by_name else None
     return frozen
 
