@@ -24,7 +24,7 @@ from taskveil.client.record import Fields
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema
 from taskveil.records import column_names
-from taskveil.tables import ColumnType, Library, build, library_of, read_column, select
+from taskveil.tables import ColumnType, Library, build, library_of, read_column, select, written
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -188,19 +188,24 @@ class Schema:
         table: dict[str, tuple[ColumnType, Array]] = {}
         double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
         for name, (values, chance) in self._natural(X).items():
-            of = self.types[self.names.index(name)]
-            table[name] = (of, _as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values)
+            table[name] = (self.types[self.names.index(name)], values)
             if probabilities:
                 table[f"{name} probability"] = (double, chance)
         return build(self.library, table)
 
     def natural(self, X: Floats) -> dict[str, Array]:
         """Numbers (N, width), or means of them, as natural values (N,) by name: NaN, NaT and None where missing."""
-        return {name: values for name, (values, _) in self._natural(X).items()}
+        found = zip(self.types, self._natural(X).items(), strict=True)
+        return {name: np.array(written(values, of.form)) if of.form else values for of, (name, (values, _)) in found}
 
     def _natural(self, X: Floats) -> dict[str, tuple[Array, Floats]]:
-        parts = zip(self.names, self.fields.fields, self.fields.places, strict=True)
-        return {name: field.collapse(X[:, place]) for name, field, place in parts}
+        """Values and their chances by name; those of a category whose column held numbers are numbers."""
+        found = {}
+        parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
+        for name, of, field, place in parts:
+            values, chance = field.collapse(X[:, place])
+            found[name] = (_as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance)
+        return found
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The fields as JSON that a person can read and correct; written to `path`, if there is one."""

@@ -174,7 +174,7 @@ def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
         series = pd.Series(values, dtype="str" if inner in ("object", "str", "string") else object)
         return series.astype(inner if not series.isna().any() else series.dtype).astype("category")
     if of.form:
-        return pd.Series(_written(values, of.form), dtype=of.name)
+        return pd.Series(written(values, of.form), dtype=of.name)
     series = pd.Series(values)
     if of.holds == "date" and "," in of.name:  # with a time zone, whose clock was read
         return series.dt.tz_localize(of.name.partition(", ")[2].removesuffix("]"), ambiguous=True, nonexistent="NaT")
@@ -188,7 +188,7 @@ def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
 
 def _polars_series(pl: Any, name: str, of: ColumnType, values: Array) -> Any:
     if of.form:
-        return pl.Series(name, _written(values, of.form), dtype=pl.String)
+        return pl.Series(name, written(values, of.form), dtype=pl.String)
     if of.holds in ("text", "category", "other"):
         return pl.Series(name, values.tolist(), dtype=pl.String if of.holds == "text" else pl.Categorical)
     if of.holds == "date":
@@ -200,7 +200,7 @@ def _polars_series(pl: Any, name: str, of: ColumnType, values: Array) -> Any:
 
 def _arrow_array(pa: Any, of: ColumnType, values: Array) -> Any:
     if of.form:
-        return pa.array(_written(values, of.form), type=pa.string())
+        return pa.array(written(values, of.form), type=pa.string())
     if of.holds in ("text", "category", "other"):
         found = pa.array(values.tolist(), type=pa.string())
         return found.dictionary_encode() if of.holds == "category" else found
@@ -215,6 +215,6 @@ def _arrow_array(pa: Any, of: ColumnType, values: Array) -> Any:
         return found
 
 
-def _written(values: Array, form: str) -> list[str | None]:
+def written(values: Array, form: str) -> list[str | None]:
     """Dates (N,) as text of this form, None where there is none."""
     return [None if value is None else value.strftime(form) for value in values.astype("datetime64[s]").tolist()]

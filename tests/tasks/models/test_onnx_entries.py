@@ -77,8 +77,13 @@ def test_tables_with_text_are_asked_by_column(tmp_path: Path) -> None:
     assert np.exp(session.ask(backwards)) == pytest.approx(model.predict_proba(TABLE), abs=1e-5)
     flags = natural(TABLE) | {"sporty": TABLE["sporty"].to_numpy(dtype=object)}
     assert session.ask(flags) == pytest.approx(session.ask(natural(TABLE)))
-    with pytest.raises(TaskError, match="takes a table of records with text in origin"):
-        tv.ModelTask(path, loss="cross_entropy")
+    task = tv.ModelTask(path, loss="cross_entropy")
+    with pytest.raises(TaskError, match="takes text in origin: design it with a table"):
+        task.check_width(len(TABLE.columns))
+    schema = tv.Schema.of(TABLE)
+    bound = task.on(schema)
+    assert bound.answers(schema.expand(TABLE)) == pytest.approx(model.predict_proba(TABLE), abs=1e-5)
+    assert task.on(tv.Schema.of(TABLE[TABLE.columns[::-1]])).outputs == 2  # by name, whatever their order
 
 
 @pytest.mark.parametrize(

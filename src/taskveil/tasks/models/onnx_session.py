@@ -16,6 +16,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError, needs
+from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import TINY_PROBABILITY
 from taskveil.tasks.models.frozen import FrozenModel
@@ -145,16 +146,23 @@ def read_session(path: Path, cost: Cost) -> SessionModel:
         raise TaskError(f"{path} cannot be run by onnxruntime: {error}") from error
 
 
-def from_session(session: SessionModel, cost: Cost) -> FrozenModel:
-    """The black box as a task sees it, on records (N, n); TaskError where it takes text."""
-    if not session.numeric:
-        texts = ", ".join(entry.name for entry in session.entries if entry.kind == "text")
-        raise TaskError(
-            f"the model takes a table of records with text in {texts}: design it with a table of these columns."
-        )
-    logits = cost.logits is True
-    frozen = FrozenModel(session.matrix, width=session.width, classes=session.classes, must_be_logits=logits)
-    frozen.columns = session.inputs if session.by_name else None
+def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None) -> FrozenModel:
+    """The black box as a task sees it, on records (N, n); with a `schema`, on the numbers that records become, of which
+    a model of several inputs gets natural values by name. One that takes text takes nothing else."""
+    texts = ", ".join(entry.name for entry in session.entries if entry.kind == "text")
+
+    def function(X: Floats) -> Floats:
+        if schema is not None:
+            return session.ask(schema.natural(X))
+        if texts:
+            raise ValueError(f"it takes text in {texts}: design it with a table of these columns")
+        return session.matrix(X)
+
+    width = session.width if schema is None and not texts else None
+    frozen = FrozenModel(function, width=width, classes=session.classes, must_be_logits=cost.logits is True)
+    if session.by_name:
+        frozen.columns = session.inputs
+        frozen.bind = lambda schema: from_session(session, cost, schema)
     return frozen
 
 
