@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.client.dates import seconds_of
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
+from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, text_of
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
 from taskveil.tables import DATE_FORMATS, ColumnType, read_column, select
@@ -56,6 +56,7 @@ def infer(name: str, of: ColumnType, values: Array | Coded | list[Any]) -> tuple
             of, field = typed, _date(name, _spread(values))
         else:
             field = _category(values)
+            of = of if field is None else with_other(of, field, values)
     else:
         raise DataError(
             f"column {name!r} holds {of.name} that are neither numbers, text, flags nor dates: drop it first."
@@ -127,6 +128,18 @@ def _category(values: Coded) -> Category | None:
         return None
     ordered = sorted(chosen) if all(isinstance(value, str) for value in chosen) else chosen
     return Category(tuple(ordered), missing=bool((values.codes < 0).any()))
+
+
+def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
+    """The type of a category's column with the most frequent of the volunteers' values that the category does not list,
+    which a model has seen and may be asked about; without any, the first that it lists."""
+    if not isinstance(values, Coded):
+        distinct, codes = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+        values = Coded(codes, distinct.tolist())
+    counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
+    texts = [text_of(value) for value in values.values]
+    unlisted = [(-count, text) for count, text in zip(counts, texts, strict=True) if text and text not in field.values]
+    return replace(of, other=min(unlisted, default=(0, field.values[0]))[1])
 
 
 def dated(of: ColumnType, values: Any) -> ColumnType:

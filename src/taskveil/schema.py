@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats
+from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.reading import FIELDS
 from taskveil.client.record import Fields
 from taskveil.errors import DataError
-from taskveil.inference import dated, infer, needs_schema
+from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
 from taskveil.tables import ColumnType, Library, build, library_of, read_column, select, written
 
@@ -91,10 +92,11 @@ class Schema:
         if library is None:
             return self
         of = [read_column(column) for column in select(X, self.names)]
-        typed = [
-            dated(kind, values) if isinstance(field, Date) else kind
-            for field, (kind, values) in zip(self.fields.fields, of, strict=True)
-        ]
+        typed = []
+        for field, (kind, values) in zip(self.fields.fields, of, strict=True):
+            if isinstance(field, Category) and not isinstance(values, list):
+                kind = with_other(kind, field, values)
+            typed.append(dated(kind, values) if isinstance(field, Date) else kind)
         return Schema(self.fields, library=library, types=tuple(typed))
 
     @classmethod
@@ -187,23 +189,50 @@ class Schema:
         """
         table: dict[str, tuple[ColumnType, Array]] = {}
         double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
-        for name, (values, chance) in self._natural(X).items():
+        for name, (values, chance) in self._natural(X, known=False).items():
             table[name] = (self.types[self.names.index(name)], values)
             if probabilities:
                 table[f"{name} probability"] = (double, chance)
         return build(self.library, table)
 
+    def for_model(self, X: Floats) -> Any:
+        """Numbers (N, width), or means of them, as a table that a model fitted to the volunteers' takes: for anything
+        else than a category's values it is told one of those that volunteers had."""
+        found = self._natural(X, known=True).items()
+        return build(
+            self.library, {name: (of, values) for of, (name, (values, _)) in zip(self.types, found, strict=True)}
+        )
+
     def natural(self, X: Floats) -> dict[str, Array]:
-        """Numbers (N, width), or means of them, as natural values (N,) by name: NaN, NaT and None where missing."""
-        found = zip(self.types, self._natural(X).items(), strict=True)
+        """The same as natural values (N,) by name: NaN, NaT and None where missing."""
+        found = zip(self.types, self._natural(X, known=True).items(), strict=True)
         return {name: np.array(written(values, of.form)) if of.form else values for of, (name, (values, _)) in found}
 
-    def _natural(self, X: Floats) -> dict[str, tuple[Array, Floats]]:
-        """Values and their chances by name; those of a category whose column held numbers are numbers."""
+    def typical(self, count: int) -> Floats:
+        """Some records inside the bounds as numbers (count, width), with every kind of value that is not missing."""
+        share = (np.arange(count) + 0.5) / count
+        columns: list[Any] = []
+        for field in self.fields.fields:
+            low, high = field.box[0][0], field.box[1][0]
+            between = low + share * (high - low)
+            if isinstance(field, Category):
+                columns.append([field.values[place % len(field.values)] for place in range(count)])
+            elif isinstance(field, Date):
+                columns.append((between * DAY).astype("datetime64[s]"))
+            else:
+                columns.append(np.rint(between) if isinstance(field, Flag) else between)
+        return self.fields.expand(columns)
+
+    def _natural(self, X: Floats, *, known: bool) -> dict[str, tuple[Array, Floats]]:
+        """Values and their chances by name; those of a category whose column held numbers are numbers. With `known`,
+        anything else than a category's values is one that volunteers had."""
         found = {}
         parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
         for name, of, field, place in parts:
-            values, chance = field.collapse(X[:, place])
+            if known and isinstance(field, Category):
+                values, chance = field.collapse(X[:, place], of.other or field.values[0])
+            else:
+                values, chance = field.collapse(X[:, place])
             found[name] = (_as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance)
         return found
 

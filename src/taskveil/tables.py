@@ -31,16 +31,17 @@ DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-
 @dataclass(frozen=True, kw_only=True)
 class ColumnType:
     """What a column of a table is: what it `holds`, the package's own `name` for its type, and, where dates are written
-    as text, their `form`."""
+    as text, their `form`. `other` is what a model is told for anything else than a category's values."""
 
     holds: str
     name: str
     form: str = ""
+    other: str = ""
 
     def __post_init__(self) -> None:
         if self.holds not in get_args(Kind) or not isinstance(self.name, str):
             raise DataError(f"a column holds {', '.join(get_args(Kind))}.")
-        if self.form not in ("", *DATE_FORMATS):
+        if not isinstance(self.other, str) or self.form not in ("", *DATE_FORMATS):
             raise DataError(f"dates are written as {', '.join(DATE_FORMATS)}.")
 
 

@@ -202,14 +202,16 @@ class Category:
             return self.expand(distinct.tolist())[inverse]
         return np.asarray(rows[[places.get(text_of(value), -1) for value in values]])
 
-    def collapse(self, columns: Floats) -> Natural:
-        """Columns (N, width) of numbers or of their means → the most probable values, None for anything else or none.
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:
+        """The most probable values, None where there is none. Of values that are equally likely, the first counts.
 
-        Where nothing is likelier than something else, the first value counts.
+        Args:
+            columns: (N, width), of numbers or of their means.
+            other: what stands for anything else.
         """
         known = np.clip(columns, 0.0, 1.0)
         chances = np.column_stack([known, 1.0 - known.sum(axis=1)])
-        names = np.array([*self.values, *[None] * (1 + self.missing)], dtype=object)
+        names = np.array([*self.values, *[None] * self.missing, other], dtype=object)
         best = chances.argmax(axis=1)
         return Natural(names[best], np.asarray(np.take_along_axis(chances, best[:, None], axis=1)[:, 0]))
 

@@ -98,7 +98,7 @@ class ModelTask:
         frozen = self.frozen
         if frozen.bind is not None and not (frozen.module is not None and self._matches(schema)):
             frozen = frozen.bind(schema)
-        frozen.check_width(schema.width)
+        frozen.check_width(schema.width, schema.typical(frozen.probes))
         same = copy.copy(self)
         object.__setattr__(same, "frozen", frozen)
         object.__setattr__(same, "schema", schema)

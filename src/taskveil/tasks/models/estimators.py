@@ -93,13 +93,13 @@ def _framed(named: tuple[str, ...] | None, schema: Schema | None) -> Callable[[F
     if schema is not None:
         table = schema
         if named is None:
-            return table.collapse
+            return table.for_model
         if set(named) != set(schema.names):
             raise TaskError(
                 f"the model was fitted to the columns {', '.join(named)}; the records have {', '.join(schema.names)}. "
                 "Select them: X[list(model.feature_names_in_)]."
             )
-        return lambda X: table.collapse(X)[list(named)]
+        return lambda X: table.for_model(X)[list(named)]
     if named is None:
         return lambda X: X
     try:

@@ -36,6 +36,8 @@ class FrozenModel:
         rounding: the relative error of one operation in the model's precision.
     """
 
+    probes = PROBES
+
     def __init__(
         self,
         function: Callable[[Floats], Floats],
@@ -69,14 +71,20 @@ class FrozenModel:
             raise TaskError("how many attributes this model takes is not known yet: call check_width(n) first.")
         return self._outputs
 
-    def check_width(self, width: int) -> None:
-        """Raise TaskError unless records of `width` attributes are answered one by one, with finite rows."""
+    def check_width(self, width: int, probe: Floats | None = None) -> None:
+        """Raise TaskError unless records of `width` attributes are answered one by one, with finite rows.
+
+        Args:
+            width: how many attributes the data has.
+            probe: records (PROBES, n) to ask about, where not all numbers are records.
+        """
         if self.width is not None:
             if self.width != width:
                 raise TaskError(f"the model takes {self.width} attributes, but the data has {width}.")
             return
-        # Between 0 and 1, but neither: there logarithms and quotients may have no value.
-        probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
+        if probe is None:
+            # Between 0 and 1, but neither: there logarithms and quotients may have no value.
+            probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
         answer = self._ask(probe)
         if not (self._ignores_companions(probe, answer) and self._ignores_places(probe, answer)):
             raise TaskError(
