@@ -228,6 +228,12 @@ def random_numbers(path: Path) -> None:
     save(path, [noise, helper.make_node("Add", ["x", "a"], ["y"])], [helper.make_tensor_value_info("y", 1, ["N", 4])])
 
 
+def rare_dropout(path: Path) -> None:
+    nodes = [helper.make_node("Dropout", ["x", "rate", "on"], ["a"]), helper.make_node("CumSum", ["a", "one"], ["y"])]
+    given = {"rate": np.array(1e-6, dtype=np.float32), "on": np.array(True), "one": np.array(1)}
+    save(path, nodes, [helper.make_tensor_value_info("y", 1, ["N", 4])], given)
+
+
 def foreign_in_a_branch(path: Path) -> None:
     out = helper.make_tensor_value_info("b", TensorProto.FLOAT, ["N", 4])
     branch = helper.make_graph([helper.make_node("Gelu", ["x"], ["b"], domain="my.ops")], "b", [], [out])
@@ -263,6 +269,7 @@ def three_outputs(path: Path) -> None:
     ("make", "says"),
     [
         (random_numbers, "draws at random"),
+        (rare_dropout, "training mode"),
         (foreign_in_a_branch, "Gelu of my.ops"),
         (lambda path: weights_elsewhere(path, location="../secret"), "no valid ONNX file"),
         (lambda path: weights_elsewhere(path, location=str(path.parent / "secret")), "no valid ONNX file"),

@@ -182,6 +182,8 @@ def _check_contained(path: Path, model: Any) -> None:
     for part in _parts(model):
         if isinstance(part, NodeProto) and part.domain not in (*OWN_DOMAIN, LEARNING_DOMAIN):
             raise TaskError(f"{path} uses {part.op_type} of {part.domain}: only ONNX's own operators are run.")
+        if isinstance(part, NodeProto) and part.op_type == "Dropout" and any(part.input[2:]):
+            raise TaskError(f"{path} has a Dropout that may be in training mode: export it in evaluation mode.")
         if isinstance(part, NodeProto) and part.op_type in _DRAWS:
             raise TaskError(f"{path} uses {part.op_type}, which draws at random: export a model that does not.")
         if isinstance(part, TensorProto) and part.data_location == TensorProto.EXTERNAL:
