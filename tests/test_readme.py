@@ -81,8 +81,22 @@ def collector(tmp_path: Path) -> Iterator[Collector]:
         thread.join()
 
 
-def household(rng: np.random.Generator, count: int) -> pd.DataFrame:
-    return pd.DataFrame({"power": rng.gamma(2.0, 0.6, count), "gas": rng.gamma(3.0, 0.3, count)})
+def customers(rng: np.random.Generator, count: int) -> pd.DataFrame:
+    """Text, dates, holes, counts and flags, and who renews."""
+    since = np.datetime64("2018-01-01") + rng.integers(0, 2500, count)
+    income, children, owner = rng.gamma(4.0, 12_000, count), rng.poisson(1.2, count), rng.random(count) < 0.5
+    country = rng.choice(["France", "Ghana", "Peru", "Japan"], count)
+    score = income / 30_000 + 2 * owner - children + (country == "France")
+    return pd.DataFrame(
+        {
+            "country": country,
+            "since": since.astype(str),
+            "income": np.where(rng.random(count) < 0.1, np.nan, income.round()),
+            "children": children,
+            "owner": owner,
+            "renewed": np.where(score + rng.logistic(size=count) > 2, "yes", "no"),
+        }
+    )
 
 
 def brought(folder: Path) -> dict[str, Any]:
@@ -109,26 +123,20 @@ def brought(folder: Path) -> dict[str, Any]:
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(folder / "model.onnx"))
     pd.DataFrame(X, columns=list("abcd")).assign(y=labels).to_csv(folder / "data.csv", index=False)
-    household(rng, 300).to_csv(folder / "volunteers.csv", index=False)
-    people = household(rng, 1000)
-    people.rename(columns={"power": "power [kW]", "gas": "gas [m3]"}).to_parquet(folder / "people.parquet")
-    _write_keys(folder)
+    customers(rng, 400).to_csv(folder / "volunteers.csv", index=False)
+    customers(rng, 1000).to_parquet(folder / "people.parquet")
+    make_keys(folder)
     return {
-        "X": X, "X_test": X[:50], "records": X[:20], "labels": labels, "weights": [4.0, 2.0, 1.0, 1.0],
-        "network": network.eval(),
+        "numbers": X, "records": X[:20], "labels": labels, "weights": [4.0, 2.0, 1.0, 1.0], "network": network.eval(),
     }  # fmt: skip
 
 
-def _write_keys(folder: Path) -> None:
-    """What `openssl genpkey` and `openssl pkey -pubout` write."""
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
-    public = key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
-    (folder / "key.pem").write_bytes(private)
-    (folder / "public.pem").write_bytes(public)
+def make_keys(folder: Path) -> None:
+    """Type the README's `openssl` lines."""
+    lines = [line for line in "".join(blocks("sh")).splitlines() if line.startswith("openssl ")]
+    assert len(lines) == 2
+    for line in lines:
+        subprocess.run(shlex.split(line), cwd=folder, check=True, capture_output=True)
 
 
 def taskveil(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -161,44 +169,39 @@ def test_the_python_blocks_run_as_a_reader_types_them(
             done = taskveil(arguments, tmp_path)
             assert done.returncode == 0, (arguments, done.stdout, done.stderr)
             run.append(arguments)
-    assert [arguments[0] for arguments in run] == ["sweep", "sign", "privatize", "decode"]
+    assert [arguments[0] for arguments in run] == ["sign", "privatize", "decode", "sweep", "design"]
     printed = capsys.readouterr().out
     assert "HOLDS." in printed
     assert namespace["same"] == namespace["report"]
     assert len(namespace["received"]) == 1
-    assert namespace["estimates"].shape == (1, 2)
+    assert namespace["answers"].shape == (1, 2)
+    assert namespace["estimates"].columns.tolist() == ["country", "since", "income", "children", "owner"]
     assert (tmp_path / "frontier.html").stat().st_size > 10_000
     estimates = pd.read_parquet(tmp_path / "estimates.parquet")
-    truth = pd.read_parquet(tmp_path / "people.parquet")["power [kW]"]
-    power = next(column for column in estimates if str(column).startswith("power"))
+    truth = pd.read_parquet(tmp_path / "people.parquet")
     assert len(estimates) == len(truth)
-    assert abs(estimates[power].mean() - truth.mean()) < 0.2  # people differ by 0.85
+    assert set(estimates["country"]) <= set(truth["country"])
+    assert abs(estimates["income"].mean() - truth["income"].mean()) < 0.2 * truth["income"].std()
 
 
 @needs(BUNDLE.exists() and INDEXED_DB.exists() and shutil.which("node") is not None, "Node and the built js/dist")
 def test_the_javascript_block_runs(tmp_path: Path, collector: Collector) -> None:
     from taskveil.release.folder import sign
 
-    veil = tv.design(household(np.random.default_rng(4), 300), tv.LinearTask(np.diag([3.0, 1.0])), epsilon=2.0)
-    veil.save(tmp_path / "household")
-    _write_keys(tmp_path)
-    sign(tmp_path / "household", (tmp_path / "key.pem").read_bytes())
+    table = customers(np.random.default_rng(4), 300).drop(columns="renewed")
+    veil = tv.design(table, tv.LinearTask(np.diag([0, 0, 1e-4, 1.0, 1.0])), epsilon=2.0)
+    veil.save(tmp_path / "renewal")
+    make_keys(tmp_path)
+    sign(tmp_path / "renewal", (tmp_path / "key.pem").read_bytes())
     (block,) = blocks("js")
-    key = list(_raw_public_key(tmp_path / "public.pem"))
-    block = block.replace("./taskveil.js", BUNDLE.as_uri()).replace('"/household', f'"{collector.address}/household')
+    block = block.replace("./taskveil.js", BUNDLE.as_uri()).replace('"/', f'"{collector.address}/')
     block = block.replace("https://collector.example", collector.address)
-    script = f'import "{INDEXED_DB.as_uri()}";\nconst verifyKey = new Uint8Array({key});\n{block}'
+    script = f'import "{INDEXED_DB.as_uri()}";\n{block}'
     (tmp_path / "block.mjs").write_text(script, encoding="utf-8")
     done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"{veil.guarantee.statement} {veil.guarantee.epsilon}"
     assert len(veil.receive(collector.bodies[0])) == 1
-
-
-def _raw_public_key(file: Path) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return serialization.load_pem_public_key(file.read_bytes()).public_bytes_raw()  # type: ignore[union-attr]
 
 
 def test_what_it_tells_to_install_exists() -> None:
@@ -227,4 +230,4 @@ def test_no_block_is_left_out() -> None:
     assert set(fences) == {"python", "js", "sh", ""}
     assert len(fences) == 2 * sum(len(blocks(language)) for language in ("python", "js", "sh"))
     for line in "".join(blocks("sh")).splitlines():
-        assert line.startswith("pip install "), f"nobody runs this line: {line}"
+        assert line.startswith(("pip install ", "openssl ")), f"nobody runs this line: {line}"
