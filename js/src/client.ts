@@ -6,6 +6,7 @@ import { Ledger } from "./ledger.js";
 import { favoured, randomise } from "./mechanisms.js";
 import { abortSignal, addressOf, duration, onlyKnown, roundName } from "./options.js";
 import { download } from "./patience.js";
+import { roundedUp } from "./promise.js";
 import { enforce } from "./regions.js";
 import { type Device, readDevice } from "./release.js";
 import { hex, packPayload, Report } from "./wire.js";
@@ -27,8 +28,8 @@ export interface Options {
   ledger?: string | undefined;
   /** The most a person spends in all rounds and releases; by default this release's ε: one report. */
   cap?: number | undefined;
-  /** 32 bytes, Ed25519: only releases signed by this key are accepted. */
-  verifyKey?: Uint8Array | undefined;
+  /** Ed25519, 32 bytes or PEM (text, or its bytes): only releases signed by this key are accepted. */
+  verifyKey?: Uint8Array | string | undefined;
   /** Milliseconds without a byte until fetching the release counts as failed, 10,000 unless told otherwise. */
   timeout?: number | undefined;
   /** Stops fetching the release; the error then has the code "aborted". */
@@ -94,9 +95,9 @@ export class Client {
     return this.device.units;
   }
 
-  /** What all recorded reports cost together, in every release that shares the ledger. */
-  spent(): Promise<number> {
-    return this.ledger.spent();
+  /** What all recorded reports cost together, in every release that shares the ledger: six digits, rounded up. */
+  async spent(): Promise<number> {
+    return Number(roundedUp(await this.ledger.spent()));
   }
 
   /** The report of this round: made now from the record, or the one that was made before, byte for byte. */

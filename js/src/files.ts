@@ -34,14 +34,17 @@ type Bytes = Uint8Array<ArrayBuffer>;
 /** Its numbers still in bytes: they are read when a part has agreed to the shape. */
 export type Tensor = { name: string; shape: number[]; dtype: string; raw: Bytes };
 
-/** Manifest and numbers of a release. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
-export async function readFiles(files: Files, verifyKey?: Uint8Array): Promise<{ manifest: Json; tensors: Map<string, Tensor> }> {
+/** Manifest and numbers of a release. With a `verifyKey` the manifest must carry that key's signature. */
+export async function readFiles(
+  files: Files,
+  verifyKey?: Uint8Array | string,
+): Promise<{ manifest: Json; tensors: Map<string, Tensor> }> {
   if (!globalThis.crypto?.subtle) fail("release", "digests can only be checked on pages served over https or from localhost.");
   const [raw, weights] = [bytes(files?.manifest, "manifest"), bytes(files?.weights, "weights")];
   need(raw.length <= MOST_MANIFEST && weights.length <= MOST_WEIGHTS, "files larger than any release");
   if (verifyKey !== undefined) await verify(raw, files.signature, verifyKey);
   // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
-  const text = Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
+  const text = characters(raw);
   const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
   const manifest = parse(text);
   const body = line && join(raw.slice(0, line.index), raw.slice(line.index + line[0].length));
@@ -89,20 +92,31 @@ function tensorsOf(manifest: Json): string[] {
   return found;
 }
 
+const isBytes = (given: unknown): given is Uint8Array =>
+  ArrayBuffer.isView(given) && (given as Uint8Array).BYTES_PER_ELEMENT === 1;
+
+/** Every byte as one character. */
+const characters = (raw: Uint8Array): string => Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
+
 /** A copy of its own: views of larger memory (Node's Buffers) and bytes that change later are both taken as they are now. */
 function bytes(given: unknown, what: string): Bytes {
-  if (!(ArrayBuffer.isView(given) && "length" in given && (given as Uint8Array).BYTES_PER_ELEMENT === 1)) {
-    fail("release", `the ${what} of a release must be given as a Uint8Array.`);
-  }
-  return new Uint8Array(given as Uint8Array);
+  if (!isBytes(given)) fail("release", `the ${what} of a release must be given as a Uint8Array.`);
+  return new Uint8Array(given);
+}
+
+/** An Ed25519 key in PEM: the same 12 bytes for all of them, then its own 32, in base64. */
+const PEM = /PUBLIC KEY-----\s+MCowBQYDK2VwAyEA([A-Za-z\d+/]{43}=)\s+-----END/;
+
+function publicKey(given: unknown): Bytes {
+  if (isBytes(given) && given.length === 32) return new Uint8Array(given);
+  const text = isBytes(given) ? characters(given) : String(given);
+  const pem = PEM.exec(text) ?? fail("signature", "the key must be 32 bytes or PEM (Ed25519).");
+  return Uint8Array.from(atob(pem[1]!), (character) => character.charCodeAt(0));
 }
 
 async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): Promise<void> {
-  if (!(ArrayBuffer.isView(verifyKey) && verifyKey.byteLength === 32 && "length" in verifyKey && verifyKey.length === 32)) {
-    fail("signature", "the key must be a Uint8Array of 32 bytes (Ed25519).");
-  }
+  const key = publicKey(verifyKey);
   if (!signature) fail("signature", "the release is not signed. Sign it with `taskveil sign`, or fetch a signed release.");
-  const key = new Uint8Array(verifyKey as unknown as Uint8Array);
   let good = false;
   try {
     const imported = await crypto.subtle.importKey("raw", key, "Ed25519", false, ["verify"]);
@@ -116,13 +130,13 @@ async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): 
 
 const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
 
-/** Bytes of a number of each kind that releases hold. */
-const STORED = new Map([
-  ["F64", 8],
-  ["I64", 8],
-  ["I32", 4],
-  ["I16", 2],
-  ["I8", 1],
+/** The arrays of each kind of number that releases hold. */
+const STORED = new Map<string, typeof Float64Array | typeof BigInt64Array | typeof Int32Array | typeof Int16Array | typeof Int8Array>([
+  ["F64", Float64Array],
+  ["I64", BigInt64Array],
+  ["I32", Int32Array],
+  ["I16", Int16Array],
+  ["I8", Int8Array],
 ]);
 
 /** The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between. */
@@ -147,7 +161,7 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
     const [start, stop] = data_offsets;
     need(start === end && stop >= start, `places of tensor ${name}`);
     end = stop;
-    need(STORED.has(dtype) && stop - start === STORED.get(dtype)! * product(shape), `tensor ${name}`);
+    need(stop - start === STORED.get(dtype)?.BYTES_PER_ELEMENT! * product(shape), `tensor ${name}`);
     tensors.set(name, { name, shape, dtype, raw: raw.subarray(8 + length + start, 8 + length + stop) });
   }
   need(8 + length + end === raw.length, "bytes that belong to no tensor");
@@ -156,17 +170,8 @@ function safetensors(raw: Bytes): Map<string, Tensor> {
 
 /** The numbers of a tensor, all of them finite and, if whole, exact in a double. */
 export function numbers({ name, dtype, raw }: Tensor): Float64Array {
-  const { buffer } = raw.slice();
-  if (dtype === "I8") return new Float64Array(new Int8Array(buffer));
-  if (dtype === "I16") return new Float64Array(new Int16Array(buffer));
-  if (dtype === "I32") return new Float64Array(new Int32Array(buffer));
-  let data: Float64Array;
-  if (dtype === "F64") data = new Float64Array(buffer);
-  else {
-    const whole = new BigInt64Array(buffer);
-    data = new Float64Array(whole.length);
-    for (let i = 0; i < whole.length; i++) data[i] = Number(whole[i]!);
-  }
+  const stored = new (STORED.get(dtype)!)(raw.slice().buffer);
+  const data = stored instanceof BigInt64Array ? Float64Array.from(stored, Number) : new Float64Array(stored);
   need(data.every(dtype === "F64" ? Number.isFinite : Number.isSafeInteger), `numbers in ${name}`);
   return data;
 }

@@ -30,8 +30,8 @@ export interface Device {
  */
 const OVERSTATED = 2 ** -44;
 
-/** Device of a release's files. With a `verifyKey` (32 bytes, Ed25519) the manifest must carry that key's signature. */
-export async function readDevice(files: Files, verifyKey?: Uint8Array): Promise<Device> {
+/** Device of a release's files. With a `verifyKey` the manifest must carry that key's signature. */
+export async function readDevice(files: Files, verifyKey?: Uint8Array | string): Promise<Device> {
   try {
     const { manifest, tensors } = await readFiles(files, verifyKey);
     return device(manifest, new Parts(tensors));

@@ -102,6 +102,21 @@ describe("the ledger", () => {
   });
 });
 
+test.each([
+  [[], 0],
+  [[2, 2, 2], 6],
+  [[1 / 3, 1 / 3], 0.666667],
+  [[2.0000004], 2.00001],
+  [[0.1, 0.1, 0.1], 0.300001], // the doubles are a little more than their names say
+  [[1234567.5, 0.25], 1234570],
+])("what %j cost together is told in six digits, rounded up as in Python: %d", async (costs, told) => {
+  const ledger = fresh();
+  const client = await load("lattice", { ledger });
+  const open = await Ledger.open(ledger);
+  for (const [i, cost] of costs.entries()) await open.once("one", `${i}`, cost, 1e9, () => Uint8Array.of(1));
+  expect(await client.spent()).toBe(told);
+});
+
 describe("a ledger of the first version", () => {
   test("is taken over with what was spent", async () => {
     const name = fresh();

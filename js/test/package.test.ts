@@ -43,7 +43,7 @@ export async function page(household: Household, readings: Readings, sensors: Se
   // @ts-expect-error clients are loaded, not made
   new Client();
   const files = { manifest: key, weights: key };
-  const other: Bundled = await Bundled.load(files, { ledger: "another" });
+  const other: Bundled = await Bundled.load(files, { ledger: "another", verifyKey: "-----BEGIN PUBLIC KEY-----" });
   const raw: Uint8Array = packBatch([Report.fromBytes(key)]);
   const how: UploadOptions = { attempts: 3, signal };
   try {

@@ -2,13 +2,13 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
-import { roundedUp } from "../src/promise.js";
+import { roundedUp, statement } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { cpuTime } from "./cpu.js";
 import { devices, files } from "./files.js";
 import { forge, forgeBulk, forgeHeader, forgeWeights, type Json } from "./forge.js";
 
-const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer>): Promise<void> =>
+const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer> | string): Promise<void> =>
   expect(readDevice(given, key)).rejects.toMatchObject({ name: "TaskveilError", code });
 
 const LONG = "  0,\n".repeat(150_000);
@@ -157,6 +157,26 @@ test("signatures are checked when a key is given", async () => {
   await refused({ ...good, signature: bad }, "signature", raw(pair));
 });
 
+test("a key may be given in PEM, as text or in bytes, and must then be an Ed25519 public key", async () => {
+  const good = files("codebook");
+  const pair = generateKeyPairSync("ed25519");
+  const message = Buffer.concat([Buffer.from("taskveil release signature v1\n"), good.manifest]);
+  const signed = { ...good, signature: new Uint8Array(sign(null, message, pair.privateKey)) };
+  const pem = pair.publicKey.export({ format: "pem", type: "spki" }) as string;
+  const raw = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
+  for (const key of [pem, pem.replaceAll("\n", "\r\n"), pem.trim(), raw(pem)]) {
+    expect((await readDevice(signed, key)).epsilon).toBeCloseTo(3, 9);
+  }
+  const other = generateKeyPairSync("ed25519").publicKey.export({ format: "pem", type: "spki" }) as string;
+  const agreement = generateKeyPairSync("x25519").publicKey.export({ format: "pem", type: "spki" }) as string;
+  const secret = pair.privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+  const longer = pem.replace("MCowBQYDK2VwAyEA", "MCowBQYDK2VwAyEAAAAA");
+  for (const key of [other, agreement, secret, longer, pem.replace("A", "*"), pem.slice(0, -30), "k".repeat(32)]) {
+    await refused(signed, "signature", key);
+    await refused(signed, "signature", raw(key.padEnd(40)));
+  }
+});
+
 test("the promise is made from what the mechanism keeps, in Python's words", async () => {
   for (const name of devices()) {
     const given = files(name);
@@ -165,6 +185,18 @@ test("the promise is made from what the mechanism keeps, in Python's words", asy
   }
   const lying = forge("codebook", (text) => text.replace(/"statement": ".*"/, '"statement": "Nobody learns anything (\\u03b5 = 0.001)."'));
   expect((await readDevice(lying)).statement).toContain("20.1 times as likely");
+});
+
+test("above ε = 5 the promise says in odds how weak it is", async () => {
+  const { mechanism } = await readDevice(files("codebook"));
+  expect(statement(mechanism, 5)).not.toContain("weak");
+  expect(statement(mechanism, 5.01)).toContain("(ε = 5.01). This is weak protection: a report can turn even odds");
+  expect(statement(mechanism, 8)).toContain("between two possible records into odds of up to 2,981 to 1. The report is a code");
+  expect(statement(mechanism, 40)).toContain("odds of up to e^40 to 1.");
+  const stated = await Promise.all(devices().map(async (name) => (await readDevice(files(name))).statement));
+  const weak = stated.filter((text) => text.includes("weak"));
+  expect(weak.length).toBeGreaterThan(0); // so that Python's words are compared above, both ways
+  expect(weak.length).toBeLessThan(stated.length);
 });
 
 test.each([

@@ -299,3 +299,24 @@ def test_a_recorded_report_can_be_had_again_without_a_record(folder: Path, tmp_p
         assert client.recorded("first") == made
         assert client.recorded("second") is None
         assert client.ledger.spent == pytest.approx(client.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("costs", "told"),
+    [
+        ([], 0.0),
+        ([2.0, 2.0, 2.0], 6.0),
+        ([1 / 3, 1 / 3], 0.666667),
+        ([2.0000004], 2.00001),
+        ([0.1, 0.1, 0.1], 0.300001),  # the doubles are a little more than their names say
+        ([1234567.5, 0.25], 1234570.0),
+    ],
+)
+def test_what_was_spent_is_told_in_six_digits_rounded_up_as_in_browsers(
+    folder: Path, tmp_path: Path, costs: list[float], told: float
+) -> None:
+    with Client.load(folder, ledger=tmp_path / "l", cap=1e6) as client:
+        for i, cost in enumerate(costs):
+            client.ledger.once(b"1" * 32, str(i), cost, 1e9, lambda: b"x")
+        assert client.spent() == told
+        assert client.spent() >= sum(map(Fraction, costs))

@@ -26,6 +26,21 @@ def test_the_budget_is_never_rounded_down(epsilon: float, shown: str) -> None:
     assert shown in statement(epsilon, 0.0, "")
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "odds"), [(5.0, None), (5.01, "150"), (8.0, "2,981"), (16.0, "8,886,111"), (40.0, "e^40")]
+)
+def test_above_five_the_sentence_says_in_odds_how_weak_it_is(epsilon: float, odds: str | None) -> None:
+    told = statement(epsilon, 0.0, "By counting.")
+    turned = f"a report can turn even odds between two possible records into odds of up to {odds} to 1."
+    assert ("weak" in told) == (odds is not None)
+    if odds:
+        assert (
+            f"(ε = {epsilon:g}). This is weak protection: {turned} By counting. This holds for one report per person"
+            in told
+        )
+        assert f"more than {odds} times as likely" in told  # one factor, however it is put
+
+
 def test_exceptions_and_enforcement_are_named() -> None:
     assert "except" not in statement(1.0, 0.0, "")
     assert "except with probability 1e-09" in statement(1.0, 1e-9, "")

@@ -16,6 +16,7 @@ from taskveil.client.ledger import Ledger, default_path
 from taskveil.client.named import Function, bring
 from taskveil.client.promise import statement
 from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 from taskveil.wire import Report
@@ -123,6 +124,10 @@ class Client:
         name = _as_round(round)
         raw = self.ledger.recorded(self.release, name)
         return None if raw is None else self._checked(raw, name)
+
+    def spent(self) -> float:
+        """What all recorded reports cost together, in every release that shares the ledger: six digits, rounded up."""
+        return float(rounded_up(self.ledger.spent))
 
     def _checked(self, raw: bytes, name: str) -> Report:
         """A report of the ledger, or a LedgerError if somebody altered it."""

@@ -242,7 +242,8 @@ class Ledger:
         budgets = [row[0] for row in connection.execute("SELECT epsilon FROM reports")]
         if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
             raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {_RESTORE}")
-        return math.fsum(budgets)
+        total = math.fsum(budgets)  # the nearest double, which may lie below
+        return total if math.fsum([*budgets, -total]) <= 0 else math.nextafter(total, math.inf)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

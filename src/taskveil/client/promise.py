@@ -10,13 +10,19 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from taskveil.client.rounding import rounded_up
 
+WEAK = 5.0
+"""Above this budget the sentence says that the protection is weak: odds of 148 to 1 and more."""
+
 
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     """What (ε, δ)-LDP of one report means, and `enforced_by` what it is kept."""
     exception = f", except with probability {delta:g}" if delta else ""
+    times = _times(epsilon)
+    odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
+    weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
     return (
-        f"Whatever a person's record contains, no report becomes more than {_times(epsilon)} times as likely as it "
-        f"would be for any other record{exception} (ε = {rounded_up(epsilon)}). {enforced_by} This holds for one "
+        f"Whatever a person's record contains, no report becomes more than {times} times as likely as it "
+        f"would be for any other record{exception} (ε = {rounded_up(epsilon)}).{weak} {enforced_by} This holds for one "
         "report per person, for every input including malformed ones, and whatever anyone else knows or computes from "
         "the report."
     )
