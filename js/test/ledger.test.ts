@@ -109,6 +109,7 @@ test.each([
   [[2.0000004], 2.00001],
   [[0.1, 0.1, 0.1], 0.300001], // the doubles are a little more than their names say
   [[1234567.5, 0.25], 1234570],
+  [[2.0000000000000004, 2, 2], 6.00001], // the nearest double of the sum is 6
 ])("what %j cost together is told in six digits, rounded up as in Python: %d", async (costs, told) => {
   const ledger = fresh();
   const client = await load("lattice", { ledger });

@@ -55,7 +55,7 @@ def save(fig: Figure, path: Path) -> Path:
     return path
 
 
-def save_to(fig: Figure, target: Path | BinaryIO) -> None:
-    """As PNG, into a file or a buffer."""
-    fig.savefig(target, dpi=130, format="png")
+def save_to(fig: Figure, target: Path | BinaryIO, *, dpi: int = 130) -> None:
+    """As PNG of `dpi` dots an inch, into a `target` file or buffer."""
+    fig.savefig(target, dpi=dpi, format="png")
     plt.close(fig)

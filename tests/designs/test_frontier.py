@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import math
 import re
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
+import matplotlib.image as mpimg
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import taskveil as tv
+from taskveil import style
+from taskveil.designs import frontier_page
 from taskveil.designs.frontier import Frontier, Point
+from taskveil.designs.frontier_page import off_chart
 from taskveil.errors import BudgetError, DataError, TaskError
 
 RECORDS = 400
@@ -165,6 +174,53 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     data = re.search(r'id="data">(.*?)</script>', page, re.S)
     assert json.loads(data[1])["points"][0]["method"] == "</script><b>"
     assert "ε = 1 with &lt;/script&gt;&lt;b&gt; keeps at least 50%" in page
+
+
+def test_the_picture_shows_shares_from_0_to_1_with_the_loss_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(style, "save_to", lambda fig, *_, **__: drawn.append(fig))
+    for narrow in (False, True):
+        frontier_page.picture(FRONTIER.rows(), clear=FRONTIER.clear, constant=FRONTIER.constant, narrow=narrow)
+        fig = drawn.pop()
+        ax, beside = fig.axes
+        assert ax.lines[0].get_ydata() == pytest.approx([FRONTIER.kept("task_aware", e) for e in (1.0, 4.0)])
+        low, high = ax.get_ylim()
+        assert -0.2 < low < 0
+        assert 1 < high < 1.2
+        assert beside.get_ylim() == pytest.approx((1.1 - low, 1.1 - high))  # the signal is 1.1 − 0.1
+        assert "share" in ax.get_ylabel()
+        assert "loss" in beside.get_ylabel()
+        plt.close(fig)
+
+
+def test_what_is_off_the_chart_is_said(tmp_path: Path) -> None:
+    lines = {"clear": FRONTIER.clear, "constant": FRONTIER.constant}
+    assert off_chart(FRONTIER.rows(), **lines) == ""
+    assert "Off the chart" not in FRONTIER.to_html(tmp_path / "p.html").read_text()
+    bad = (point("task_agnostic", 0.5, 0, 9.25), point("<b>", 0.5, 0, 2.0), point("<b>", 1.0, 0, 1.75))
+    overflowed = Point.of("wild", 1.0, 0, np.full(RECORDS, math.inf))
+    far = replace(FRONTIER, points=(*FRONTIER.points, *bad, overflowed))
+    note = off_chart(far.rows(), **lines)
+    assert note == (
+        "Off the chart, worse than one answer for everybody: task_agnostic at ε = 0.5 (loss 9.25); "
+        "<b> at ε = 0.5, 1 (loss 2, 1.75); wild at ε = 1 (loss inf)."
+    )
+    page = far.to_html(tmp_path / "p.html").read_text()
+    assert f"<p>{html.escape(note)}</p>" in page
+    assert "nothing kept<small>loss 9.25" in page
+    far.plot(tmp_path / "f.png")
+    losses_only = off_chart(replace(far, clear=1.2).rows(), clear=1.2, constant=1.1)
+    assert "task_agnostic at ε = 0.5 (loss 9.25)" in losses_only
+
+
+def test_a_page_on_a_phone_has_a_picture_of_its_own(tmp_path: Path) -> None:
+    """The picture for screens would have letters of 6 pixels there."""
+    page = FRONTIER.to_html(tmp_path / "p.html").read_text()
+    (narrow,) = re.findall(r'<source media="\(max-width: 40rem\)" srcset="data:image/png;base64,([^"]*)"', page)
+    (wide,) = re.findall(r'src="data:image/png;base64,([^"]*)"', page)
+    sizes = [mpimg.imread(BytesIO(base64.b64decode(coded)), format="png").shape for coded in (narrow, wide)]
+    assert sizes[0][1] < sizes[0][0]  # upright
+    assert sizes[1][1] > sizes[1][0]
 
 
 def test_a_page_holds_no_losses_of_single_records(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.designs.budgets import Budget, share_interval, share_text, smallest_budget
-from taskveil.designs.frontier_page import page, picture
+from taskveil.designs.frontier_page import off_chart, page, picture
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.intervals import check_block, loss_interval
 from taskveil.size import Size, in_words
@@ -219,11 +219,13 @@ class Frontier:
         return f"{in_words(size, 'B')}, {in_words(operations, 'operations')}"
 
     def plot(self, path: str | Path) -> Path:
-        """The picture: mean loss against ε with bands for other records and over seeds, and lines for no privacy and
-        the constant answer."""
-        return _written(path, picture(self.rows(), clear=self.clear, constant=self.constant))
+        """The picture: the share kept against ε, 1 without privacy and 0 for one answer for everybody, with the loss
+        beside, and bands for other records and over seeds. It says what is off the chart."""
+        rows, clear, constant = self.rows(), self.clear, self.constant
+        note = off_chart(rows, clear=clear, constant=constant)
+        return _written(path, picture(rows, clear=clear, constant=constant, note=note))
 
-    def to_html(self, path: str | Path, *, title: str = "Task loss against privacy budget") -> Path:
+    def to_html(self, path: str | Path, *, title: str = "What is kept, against the privacy budget") -> Path:
         """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
         single records are left out."""
         content = {**self._content(), "points": [point.content(losses=False) for point in self.points]}

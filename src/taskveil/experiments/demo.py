@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs import design
+from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import MethodName
-from taskveil.experiments.curves import curve
 from taskveil.experiments.report import Row
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
@@ -50,25 +49,8 @@ def run(picture: Path) -> tuple[list[Row], Veil, float]:
                     low=loss.low, high=loss.high)
             )  # fmt: skip
     nothing = float(task.losses(np.broadcast_to(volunteers.mean(axis=0), users.shape), users).mean())
-    _plot(rows, nothing, picture)
+    points = [
+        Point(method=row.design, epsilon=row.epsilon, seed=0, loss=row.loss, low=row.low, high=row.high) for row in rows
+    ]
+    Frontier(points=tuple(points), clear=0.0, constant=nothing).plot(picture)
     return rows, shown, nothing
-
-
-def _plot(rows: list[Row], nothing: float, path: Path) -> None:
-    fig, (ax,) = style.figure(width=7.0, height=4.4)
-    for method in METHODS:
-        curve(ax, rows, method, as_published=False)
-    hidden = [row for row in rows if row.design == "matrix_factorization"]
-    ax.lines[-1].set_label(f"matrix factorisation (off the chart: {min(r.loss for r in hidden):.1f} at best)")
-    ax.axhline(nothing, color="grey", linestyle=":", label="no reports at all")
-    ax.set(
-        xscale="log",
-        ylim=(0, 1.5 * nothing),
-        xlabel="privacy budget ε (smaller is more private)",
-        ylabel="task loss (lower is better)",
-        title="What a private report is worth: 30 cell measurements, weighted means",
-    )
-    ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
-    ax.minorticks_off()
-    ax.legend(fontsize=8, loc="lower left")
-    style.save(fig, path)
