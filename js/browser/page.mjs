@@ -43,6 +43,23 @@ export async function checkPage({ step, visit, picture, open, url }) {
     );
   });
 
+  await step("the bars have a scale that they keep to", async () => {
+    const { lines, bars } = await page.evaluate(() => {
+      const middle = (line) => line.getBoundingClientRect().top + line.getBoundingClientRect().height / 2;
+      const mine = window.taskveil.client.odds(window.taskveil.record);
+      return {
+        lines: [...document.querySelectorAll("#scale span")].map((line) => [parseFloat(line.dataset.share), middle(line)]),
+        bars: [...document.querySelectorAll("#chart i:nth-child(1)")].map((bar, k) => [100 * mine[k], bar.getBoundingClientRect().top]),
+      };
+    });
+    const [[none, bottom], [most, top]] = [lines[0], lines.at(-1)];
+    assert.equal(none, 0);
+    assert.ok(lines.length >= 3 && lines.length <= 6, `${lines.length} lines`);
+    for (const [share, height] of [...lines, ...bars]) {
+      assert.ok(Math.abs(bottom - (share / most) * (bottom - top) - height) < 1.5, `${share}% at ${height}`);
+    }
+  });
+
   await step("moving a slider announces its own value and nothing else", async () => {
     const live = await page.$$eval(LIVE, (all) => all.map((element) => element.id));
     assert.deepEqual(live, ["trouble", "status"]);

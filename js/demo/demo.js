@@ -50,10 +50,25 @@ function sliders() {
   });
 }
 
+/** The lines behind the bars, up to a round number; the share that the top of the chart stands for. */
+function scale(highest) {
+  const step = [0.01, 0.02, 0.05, 0.1, 0.2].find((share) => highest <= 5 * share) ?? 0.25;
+  const steps = Math.ceil(highest / step);
+  $("scale").replaceChildren(
+    ...Array.from({ length: steps + 1 }, (_, i) => {
+      const line = document.createElement("span");
+      line.dataset.share = `${Math.round(100 * i * step)}%`;
+      line.style.bottom = `${(100 * i) / steps}%`;
+      return line;
+    }),
+  );
+  return steps * step;
+}
+
 function redraw() {
   const mine = client.odds(record);
   const theirs = client.odds(shown[$("other").value]);
-  const top = Math.max(...mine, ...theirs);
+  const top = scale(Math.max(...mine, ...theirs));
   const drawn = report === null ? null : report.payload[0];
   const percent = (p) => `${(100 * p).toFixed(1)}%`;
   [...$("chart").children].forEach((bar, k) => {
@@ -166,7 +181,9 @@ try {
     `That is why this page stops after ${ROUNDS}.`;
   $("cap").textContent = cap.toFixed(1);
   sliders();
-  for (let k = 0; k < 16; k++) {
+  const count = client.odds(record).length;
+  $("count").textContent = count;
+  for (let k = 0; k < count; k++) {
     const bar = document.createElement("div");
     bar.innerHTML = `<i></i><i></i><span>${k}</span>`;
     $("chart").append(bar);
