@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+import releases
+from conftest import needs
+from taskveil.client import Client
 from taskveil.client.verifying import CONTEXT, read_key, verify
 from taskveil.errors import SignatureError
 
@@ -50,3 +57,22 @@ def test_keys_come_from_files_or_bytes(tmp_path: Path) -> None:
     assert read_key(None) is None
     with pytest.raises(SignatureError, match="cannot read the key"):
         read_key(tmp_path / "nowhere.pem")
+
+
+@needs(shutil.which("openssl") is not None, "openssl")
+def test_keys_made_as_the_browser_clients_readme_says_sign_and_verify(tmp_path: Path) -> None:
+    """Its commands run as they stand; what they make is accepted in every form, and other keys are not."""
+    text = (Path(__file__).parents[2] / "js/README.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", text.partition("## Keys")[2], flags=re.DOTALL | re.MULTILINE)
+    mechanism = releases.Codebook(region=releases.box(3), stages=(releases.stage(16, 4, 2.0),))
+    releases.veil(releases.linear(), mechanism).save(tmp_path / "release")
+    command = f'{sys.executable} -c "from taskveil.cli import main; main()"'
+    script = re.sub(r"^taskveil ", lambda _: f"{command} ", commands, flags=re.MULTILINE)
+    subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, check=True, capture_output=True)
+    pem, raw = tmp_path / "verify.pem", (tmp_path / "verify.raw").read_bytes()
+    for key in (pem, str(pem), pem.read_bytes(), raw):
+        Client.load(tmp_path / "release", ledger=tmp_path / "ledger", verify_key=key).close()
+    with pytest.raises(SignatureError, match="not signed with this key"):
+        Client.load(tmp_path / "release", ledger=tmp_path / "ledger", verify_key=RAW)
+    (shown,) = re.findall(r"`(-----BEGIN PUBLIC KEY-----[^`]*)`", text)
+    assert isinstance(serialization.load_pem_public_key(shown.encode()), ed25519.Ed25519PublicKey)
