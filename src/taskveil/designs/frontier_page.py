@@ -50,7 +50,7 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
             # auto usually lies on the curve of what it chose: dots on top keep both visible.
             linestyle=":" if method == "auto" else "-",
             zorder=3 if method == "auto" else 2,
-            label=style.LABELS.get(method, method),
+            label=textwrap.fill(style.LABELS.get(method, method), 36),
         )
         for ends, depth in zip(_bands(found, clear=clear, constant=constant), (0.12, 0.35), strict=True):
             ax.fill_between(x, *ends, color=line.get_color(), alpha=depth, linewidth=0)
@@ -76,7 +76,8 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
         shown.append(Patch(color="grey", alpha=0.2, label="light: 95% for other records"))
     if any(row["least"] < row["greatest"] for row in rows):
         shown.append(Patch(color="grey", alpha=0.55, label="dark: range over seeds"))
-    ax.legend(handles=shown, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=columns, frameon=False)
+    below = (0.5, -0.25 if turned else -0.15)  # of the axis and its name
+    ax.legend(handles=shown, fontsize=8, loc="upper center", bbox_to_anchor=below, ncols=columns, frameon=False)
     ax.set_title("\n".join(textwrap.wrap(note, 48 if narrow else 100)), fontsize=8, loc="left")
     buffer = BytesIO()
     style.save_to(fig, buffer, dpi=260 if narrow else 130)
@@ -186,12 +187,13 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222;
+  overflow-wrap: anywhere; }}
 img {{ max-width: 100%; }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
 th, td {{ padding: .4rem .45rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap;
   vertical-align: top; }}
-th:first-child {{ text-align: left; }}
+th:first-child {{ text-align: left; white-space: normal; min-width: 11rem; }}
 small {{ display: block; color: #666; font-size: .75rem; }}
 @media (max-width: 40rem) {{
   h1 {{ font-size: 1.5rem; line-height: 1.25; }}
