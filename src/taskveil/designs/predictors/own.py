@@ -21,6 +21,7 @@ from taskveil.designs.predictors.honesty import steepness
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.linear import affine_encoder
 from taskveil.designs.predictors.networks import fit_architecture
+from taskveil.designs.predictors.pipelines import table_lines, table_trees
 from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.errors import TaskError
@@ -123,11 +124,11 @@ class _Form:
 def _form(task: ModelTask, evidence: Evidence) -> _Form:
     """The smallest form that says what the model says; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
-    if task.takes_numbers and (trees := as_trees(task.model)) is not None:
+    if (trees := as_trees(task.model) if task.takes_numbers else table_trees(task)) is not None:
         return _Form(
             logits=trees.logits, encoder=lambda slope, offset: trees.encoder(low, high, slope=slope, offset=offset)
         )
-    if (lines := _lines(task, len(low))) is not None:
+    if (lines := _lines(task, len(low)) if task.takes_numbers else table_lines(task)) is not None:
         weights, start = lines
         return _Form(
             logits=logits,

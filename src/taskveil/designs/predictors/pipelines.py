@@ -1,0 +1,176 @@
+"""Pipelines over a table's named columns as devices run them, on the numbers that records become.
+
+A pipeline turns columns into features and has a model behind them. Where every feature comes from one number and never
+falls in it (an encoder's ones and zeros, a scaled or imputed number), a split of a tree on a feature is a split on that
+number; and where the whole pipeline is affine, so is what devices run. Nobody looks into the pipeline for that: it is
+asked, and a conversion is believed after it gave the pipeline's own predictions on records of every kind.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.fields import Category, Count, Flag
+from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.trees import Trees
+from taskveil.schema import Schema
+from taskveil.tables import ColumnType
+from taskveil.tasks import ModelTask
+
+_ASKED = 64  # records of every kind that tell what a feature depends on
+_COMPARED = 1024  # on which a conversion must agree
+_CLOSE = 1e-6  # of the outputs' spread
+
+
+def table_trees(task: ModelTask) -> Trees | None:
+    """The task's pipeline as trees on the numbers that records become, or None: a feature of several numbers, or one
+    that falls where its number rises, or a model behind them that is none of the known trees."""
+    schema, frame = task.schema, task.frozen.frame
+    if schema is None or frame is None or len(getattr(task.model, "steps", ())) < 2:
+        return None
+    first, model = task.model[:-1], task.model.steps[-1][1]
+
+    def features(X: Floats) -> Floats:
+        found: Any = first.transform(frame(X))
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of models asked with arrays
+        try:
+            trees = as_trees(model)
+            source = None if trees is None else _sources(schema, features)
+            if trees is None or source is None:
+                return None
+            looked = trees.attribute >= 0
+            feature = trees.attribute[looked]
+            moved = replace(
+                trees,
+                width=schema.width,
+                attribute=np.where(looked, source[np.maximum(trees.attribute, 0)], -1),
+                threshold=_moved(feature, trees.threshold, source, schema, features),
+            )
+        except (TypeError, ValueError, AttributeError, IndexError):  # whatever a transformer of one's own gives
+            return None
+    return moved if _agrees(task, schema, lambda X: _answers(moved, X, task)) else None
+
+
+def table_lines(task: ModelTask) -> tuple[Floats, Floats] | None:
+    """Weights (S, n) and offset (S,) of a pipeline whose outputs are affine in the numbers that records become, those
+    of a classifier up to what all its logits share; None for any other."""
+    if task.schema is None:
+        return None
+    X = records_of(task.schema, 8 * task.schema.width + _ASKED, np.random.default_rng(1))
+    spread = np.maximum(X.std(axis=0), 1e-300)
+    center = X.mean(axis=0)
+    scaled = np.column_stack([(X - center) / spread, np.ones(len(X))])
+    found = np.linalg.lstsq(scaled, _relative(task, task.predict(X)), rcond=1e-12)[0].T
+    weights = found[:, :-1] / spread
+    start = found[:, -1] - weights @ center
+    return (weights, start) if _agrees(task, task.schema, lambda X: X @ weights.T + start) else None
+
+
+def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
+    """Random records of every kind as numbers (count, width): anywhere in the bounds, any value of a category, another
+    one where volunteers had others, missing where that may be."""
+    parts = []
+    for of, field in zip(schema.types, schema.fields.fields, strict=True):
+        low, high = (np.array(end) for end in field.box)
+        part = rng.uniform(low, high, size=(count, len(low)))
+        if isinstance(field, Category):
+            part = _ones(of, field)[rng.integers(0, len(_ones(of, field)), size=count)]
+        elif isinstance(field, Count | Flag):
+            part = np.floor(part) if isinstance(field, Count) else np.rint(part)
+        if field.missing and not isinstance(field, Category):
+            lost = rng.random(count) < 0.2
+            part[:, -1] = 0.0
+            part[lost] = field.expand([None])[0]
+        parts.append(part)
+    return np.hstack(parts)
+
+
+def _ones(of: ColumnType, field: Category) -> Floats:
+    """(K, width): every kind of value that a category can have."""
+    width = len(field.box[0])
+    return np.eye(width + (of.other not in field.values), width)
+
+
+def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers | None:
+    """The number (F,) that every feature comes from, any for a constant one; None where one comes from several."""
+    rng = np.random.default_rng(0)
+    X, others = records_of(schema, _ASKED, rng), records_of(schema, _ASKED, rng)
+    before = features(X)
+    source = np.full(before.shape[1], -1)
+    for of, field, place in zip(schema.types, schema.fields.fields, schema.fields.places, strict=True):
+        changed = X.copy()
+        changed[:, place] = others[:, place]
+        moved = (features(changed) != before).any(axis=0)
+        if (source[moved] >= 0).any():
+            return None
+        if isinstance(field, Category):
+            ones = _ones(of, field)
+            each = np.repeat(X[:1], len(ones), axis=0)
+            each[:, place] = ones
+            told = features(each)[:, moved]
+            single = ((told == 0) | (told == 1)).all() and (told[: ones.shape[1]].sum(axis=0) == 1).all()
+            if not single or told[ones.shape[1] :].any():
+                return None
+            source[moved] = place.start + told.argmax(axis=0)
+        else:
+            source[moved] = place.start
+    return np.asarray(np.maximum(source, 0))
+
+
+def _moved(
+    feature: Integers, threshold: Floats, source: Integers, schema: Schema, features: Callable[[Floats], Floats]
+) -> Floats:
+    """(splits,): the largest number of its source at which a feature is not above each threshold, by bisection between
+    the bounds; ones and zeros of a category are features as they are."""
+    whole = np.zeros(schema.width, dtype=bool)
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        whole[place] = isinstance(field, Category)
+    low, high = schema.fields.box
+    at = source[feature]
+    below, above = low[at].copy(), high[at].copy()
+    base = schema.typical(1)[0]
+
+    def passes(values: Floats) -> Any:
+        """Whether the feature lies above its threshold, at these values of its source."""
+        records = np.tile(base, (len(values), 1))
+        records[np.arange(len(values)), at] = values
+        return features(records)[np.arange(len(values)), feature] > threshold
+
+    never, always = ~passes(above), passes(below)
+    for _ in range(64):
+        middle = below + (above - below) / 2
+        right = passes(middle)
+        below, above = np.where(right, below, middle), np.where(right, middle, above)
+    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), below))
+    return np.where(whole[at], threshold, moved)
+
+
+def _relative(task: ModelTask, outputs: Floats) -> Floats:
+    """Outputs (N, S), those of a classifier less the first: softmax takes no notice of what all share."""
+    return outputs - outputs[:, :1] if task.cost.logits is True else outputs
+
+
+def _answers(trees: Trees, X: Floats, task: ModelTask) -> Floats:
+    raw = trees(X)
+    return raw if trees.logits or task.cost.logits is not True else np.log(np.maximum(raw, 1e-12))
+
+
+def _agrees(task: ModelTask, schema: Schema, mine: Callable[[Floats], Floats]) -> bool:
+    """The pipeline's own answers on records of every kind."""
+    X = records_of(schema, _COMPARED, np.random.default_rng(2))
+    theirs = task.predict(X)
+    found = mine(X)
+    if found.shape != theirs.shape:
+        return False
+    answers = task.cost.answers
+    theirs, found = answers(theirs), answers(found)
+    return bool((np.abs(found - theirs) <= _CLOSE * max(float(np.ptp(theirs)), 1e-12)).all())
