@@ -5,7 +5,8 @@ import { readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
-const LIMIT = 20_000;
+// 19 KB until a record was numbers alone; reading categories, flags and dates as Python does takes 1.5 KB.
+const LIMIT = 21_000;
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 rmSync(here("dist"), { recursive: true, force: true });

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 import hand_made_networks as networks
+import mixed_records
 import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
@@ -235,6 +237,20 @@ def veil(encoder: Encoder, mechanism: Mechanism) -> tv.Veil:
     )
 
 
+def mixed(fields: Fields, mechanism: Mechanism, latents: int = 3) -> Device:
+    """Records of natural values, each number of which moves every latent."""
+    low, high = fields.box
+    weights = np.random.default_rng(fields.width).integers(-1000, 1001, size=(latents, fields.width))
+    encoder = LinearEncoder(
+        low=low,
+        high=high,
+        weights=weights,
+        offset=-(LEVELS // 2) * weights.sum(axis=1),
+        step=np.full(latents, 2.0**-30),
+    )
+    return Device(encoder=encoder, mechanism=mechanism, columns=fields.names, units=fields.units, fields=fields)
+
+
 def devices() -> dict[str, Device]:
     """One device per mechanism and per way through its code."""
     made = {
@@ -307,4 +323,7 @@ def devices() -> dict[str, Device]:
         # More sums than a 64-bit integer holds.
         "sums_many": veil(hidden(8, 6), sum_codebook(*[100] * 11, epsilon=55.0, latents=6)),
     }
-    return {name: made[name].device for name in made}
+    return {name: made[name].device for name in made} | {
+        "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
+        "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
+    }

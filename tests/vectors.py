@@ -2,6 +2,7 @@
 
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
 Python client from injected bits, and, for some, how 1,000,000 reports of one record with real entropy are distributed.
+Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
 `forged.json` holds the releases that both clients must refuse.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+import mixed_records
 import releases
 from forged.forgeries import forgeries
 from hostile import hostile_records
@@ -23,6 +25,7 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import MeanEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS
 from taskveil.client.mechanisms import Laplace
+from taskveil.client.record import Fields
 from taskveil.client.trees import TreeEncoder
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device
@@ -99,13 +102,10 @@ def write_device(folder: Path, name: str, count: int, reports: int) -> None:
     promise = releases.veil(device.encoder, device.mechanism).guarantee
     release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
     client = Client(device=device, release=release, ledger=None, cap=None)  # type: ignore[arg-type]
-    rng = np.random.default_rng(5)
-    with (home / "vectors.bin").open("wb") as file:
-        for number, row in enumerate(records(device, count)):
-            entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
-            report = client._make(row[None, :]).to_bytes()
-            file.write(row.astype("<f8").tobytes())
-            file.write(struct.pack("<HH", len(bits.taken), len(report)) + bits.taken + report)
+    if device.fields is None:
+        write_numbers(home / "vectors.bin", client, count)
+    else:
+        write_mixed(home / "vectors.jsonl", client, device.fields, count)
     entropy.system_bytes = real
     (home / "counts.json").unlink(missing_ok=True)
     if name in COUNTED:
@@ -118,6 +118,32 @@ def write_device(folder: Path, name: str, count: int, reports: int) -> None:
                 tally[int(key)] = tally.get(int(key), 0) + int(times)
         described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
         (home / "counts.json").write_text(json.dumps(described))
+
+
+def write_numbers(path: Path, client: Client, count: int) -> None:
+    """Records of doubles, bits and reports."""
+    rng = np.random.default_rng(5)
+    with path.open("wb") as file:
+        for number, row in enumerate(records(client.device, count)):
+            entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
+            report = client._make(row[None, :]).to_bytes()
+            file.write(row.astype("<f8").tobytes())
+            file.write(struct.pack("<HH", len(bits.taken), len(report)) + bits.taken + report)
+
+
+def write_mixed(path: Path, client: Client, fields: Fields, count: int) -> None:
+    """Records of natural values, by name and in order by turns, their numbers (doubles), bits and reports, in hex."""
+    rng = np.random.default_rng(6)
+    with path.open("w") as file:
+        for number in range(count):
+            values = mixed_records.record(rng, fields)
+            given = [mixed_records.given(value) for value in values]
+            x = client._record(dict(zip(fields.names, given, strict=True)) if number % 2 else given)
+            entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
+            report = client._make(x).to_bytes()
+            told = {"numbers": x.astype("<f8").tobytes(), "bits": bits.taken, "report": report}
+            line = {"values": [mixed_records.tagged(value) for value in values]}
+            file.write(json.dumps(line | {name: raw.hex() for name, raw in told.items()}) + "\n")
 
 
 if __name__ == "__main__":

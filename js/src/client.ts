@@ -1,6 +1,7 @@
 import { encode } from "./encoders.js";
 import { type Source, system } from "./entropy.js";
 import { fail } from "./errors.js";
+import { expand, type Field } from "./fields.js";
 import type { Files } from "./files.js";
 import { Ledger } from "./ledger.js";
 import { favoured, randomise } from "./mechanisms.js";
@@ -11,10 +12,13 @@ import { enforce } from "./regions.js";
 import { type Device, readDevice } from "./release.js";
 import { hex, packPayload, Report } from "./wire.js";
 
-/** What a sensor gave: a number, or one of the ways to say that it gave nothing (NaN is another). */
-export type Value = number | null | undefined;
+/**
+ * What a person or a sensor gave, or one of the ways to say that nothing was given (NaN is another). Releases without fields
+ * take numbers only; a `Date` counts in universal time.
+ */
+export type Value = number | bigint | boolean | string | Date | null | undefined;
 
-/** Values by column name: any object or interface whose properties are numbers or missing. */
+/** Values by column name: any object or interface whose properties are values or missing. */
 export type Named<T extends object> = { readonly [K in keyof T]: Value };
 
 /** A record: values by column name, or in the release's order. */
@@ -95,6 +99,11 @@ export class Client {
     return this.device.units;
   }
 
+  /** What a record consists of, to draw a form from: names, kinds, bounds, values. Null if it is numbers alone. */
+  get fields(): readonly Field[] | null {
+    return this.device.fields;
+  }
+
   /** What all recorded reports cost together, in every release that shares the ledger: six digits, rounded up. */
   async spent(): Promise<number> {
     return Number(roundedUp(await this.ledger.spent()));
@@ -143,16 +152,16 @@ export function draw(device: Device, x: ArrayLike<number>, source: Source): Repo
 }
 
 /**
- * The numbers of a record in the release's order; its form is checked, never its values: whether a report exists must not
- * tell that a value is missing, so null and undefined are NaN.
+ * The encoder's numbers of a record, in the release's order; its form is checked, never its values: whether a report exists
+ * must not tell that a value is missing, so null and undefined are NaN, and natural values are whatever they are.
  */
-export function record({ columns, encoder }: Device, values: Values<object>): number[] {
-  const width = encoder.low.length;
+export function record({ columns, encoder, fields }: Device, values: Values<object>): number[] {
+  const [width, what] = fields ? [fields.length, "values"] : [encoder.low.length, "numbers"];
   let list: unknown[];
   if (Array.isArray(values) || ArrayBuffer.isView(values)) {
-    list = Array.from(values as ArrayLike<unknown>);
+    list = Array.from({ length: (values as ArrayLike<unknown>).length }, (_, i) => valueAt(values, i));
   } else {
-    if (values === null || typeof values !== "object") fail("data", `a record is ${width} numbers or an object of them.`);
+    if (values === null || typeof values !== "object") fail("data", `a record is ${width} ${what} or an object of them.`);
     if (!columns) fail("data", `this release names no columns: pass ${width} numbers in its order.`);
     const given = Object.keys(values);
     const missing = columns.filter((name) => !Object.hasOwn(values, name));
@@ -160,13 +169,23 @@ export function record({ columns, encoder }: Device, values: Values<object>): nu
     if (missing.length || extra.length) {
       fail("data", `the record must have exactly the release's columns: missing [${missing}], extra [${extra}].`);
     }
-    list = columns.map((name) => (values as Record<string, unknown>)[name]);
+    list = columns.map((name) => valueAt(values, name));
   }
-  if (list.length !== width) fail("data", `a record of this release is ${width} numbers, got ${list.length}.`);
+  if (list.length !== width) fail("data", `a record of this release is ${width} ${what}, got ${list.length}.`);
+  if (fields) return expand(fields, list);
   return list.map((value) => {
     if (value === null || value === undefined) return NaN;
     return typeof value === "number" ? value : fail("data", `a record holds numbers only, got a ${typeof value}.`);
   });
+}
+
+/** What an object that computes its values does not tell is missing. */
+function valueAt(values: object, name: string | number): unknown {
+  try {
+    return (values as Record<string | number, unknown>)[name];
+  } catch {
+    return null;
+  }
 }
 
 async function fetchFiles(folder: string | URL, { verifyKey, ...options }: Options): Promise<Files> {

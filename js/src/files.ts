@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 3;
+const SCHEMA = 4;
 /** The schema from which on there is such an encoder or mechanism; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
@@ -19,7 +19,7 @@ const MOST_MANIFEST = 2 ** 20;
 /** Bytes of the weights. */
 const MOST_WEIGHTS = 2 ** 25;
 /** All there may be, since a key that this client does not know may change what the others mean. */
-const KEYS = ["columns", "digest", "encoder", "guarantee", "mechanism", "schema", "units", "weights_sha256"];
+const KEYS = ["columns", "digest", "encoder", "fields", "guarantee", "mechanism", "schema", "units", "weights_sha256"];
 const PROMISED = ["delta", "epsilon", "statement"];
 
 /** What a release's `client/` folder holds, in bytes (Node's Buffers too). */
@@ -75,7 +75,8 @@ function parse(text: string): Json {
   if (Number.isInteger(schema) && (schema as number) > SCHEMA) {
     fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
   }
-  const written = Math.max(...[canonical?.encoder, canonical?.mechanism].map((part) => SINCE.get(part?.kind) ?? 1));
+  const since = [canonical?.encoder, canonical?.mechanism].map((part) => SINCE.get(part?.kind) ?? 1);
+  const written = canonical?.fields === undefined ? Math.max(...since) : 4; // until then a record was numbers
   if (canonical?.schema !== BigInt(written)) fail("release", `${none} of schema ${written}. Is this the client folder of a release?`);
   return canonical;
 }

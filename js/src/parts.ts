@@ -337,7 +337,8 @@ function window(packed: Json): Window {
   return w;
 }
 
-function fields(part: Json, names: string): void {
+/** These and no others. */
+export function fields(part: Json, names: string): void {
   const expected = `kind ${names}`.split(" ");
   const found = Object.keys(part);
   need(found.length === expected.length && expected.every((name) => Object.hasOwn(part, name)), `fields of a ${part.kind}`);
@@ -372,7 +373,7 @@ function exactScores(region: Box, stages: Stage[]): void {
 }
 
 /** A number of any spelling. */
-function real(packed: Json): number {
+export function real(packed: Json): number {
   const exact = typeof packed === "bigint" && Number.isSafeInteger(Number(packed));
   need(typeof packed === "number" || exact, "number");
   return Number(packed);

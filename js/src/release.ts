@@ -2,6 +2,7 @@
 import type { Json } from "./canonical.js";
 import type { Encoder } from "./encoders.js";
 import { fail, TaskveilError } from "./errors.js";
+import { type Field, readFields, widthOf } from "./fields.js";
 import { type Files, need, readFiles } from "./files.js";
 import { epsilonOf, type Mechanism } from "./mechanisms.js";
 import { Parts } from "./parts.js";
@@ -14,6 +15,8 @@ export interface Device {
   mechanism: Mechanism;
   columns: string[] | null;
   units: string[] | null;
+  /** What a record of natural values consists of; null where it is the encoder's numbers. */
+  fields: Field[] | null;
   /** The digest that identifies the release, in bytes. */
   release: Uint8Array;
   layout: Layout;
@@ -45,8 +48,16 @@ function device(manifest: Json, parts: Parts): Device {
   const encoder = parts.encoder(manifest.encoder);
   const mechanism = parts.mechanism(manifest.mechanism);
   need(encoder.step.length === dim(mechanism.region), "encoder and mechanism must agree on the latents");
-  const columns = names(manifest.columns, "column names", encoder.low.length);
+  const fields = manifest.fields === undefined ? null : readFields(manifest.fields);
+  need(!fields || widthOf(fields) === encoder.low.length, "fields and encoder must agree on the numbers");
+  const values = fields ? fields.length : encoder.low.length;
+  const columns = names(manifest.columns, "column names", values);
   need(columns === null || new Set(columns).size === columns.length, "column names must differ");
+  const units = names(manifest.units ?? null, "units", values);
+  need(
+    !fields || fields.every((field, i) => field.name === columns?.[i] && ("unit" in field ? field.unit : "") === units?.[i]),
+    "columns and units must be those of the fields",
+  );
   const { epsilon, delta, statement: text } = manifest.guarantee;
   const kept = epsilonOf(mechanism);
   const honest = typeof epsilon === "number" && kept > 0 && epsilon >= kept && epsilon <= kept * (1 + OVERSTATED);
@@ -58,7 +69,8 @@ function device(manifest: Json, parts: Parts): Device {
     encoder,
     mechanism,
     columns,
-    units: names(manifest.units ?? null, "units", encoder.low.length),
+    units,
+    fields,
     release: unhex(manifest.digest),
     layout,
     epsilon: Math.max(epsilon, kept),

@@ -1,9 +1,10 @@
 /** The browser client makes the reports of the Python client, bit by bit and in distribution. */
 import { describe, expect, test } from "vitest";
-import { draw } from "../src/client.js";
+import { draw, record } from "../src/client.js";
 import { readDevice } from "../src/release.js";
-import { hex } from "../src/wire.js";
+import { hex, unhex } from "../src/wire.js";
 import { devices, files, read, replay } from "./files.js";
+import { bitsOf, mixed } from "./mixed.js";
 
 interface Vector {
   x: Float64Array;
@@ -22,12 +23,15 @@ function* vectors(name: string, width: number): Generator<Vector> {
   }
 }
 
+const MIXED = devices().filter((name) => name.startsWith("mixed"));
+const NUMBERS = devices().filter((name) => !MIXED.includes(name));
+
 test("every mechanism is there", () => {
   const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_stages", "lattice", "sums"];
   expect(devices()).toEqual(expect.arrayContaining(kinds));
 });
 
-describe.each(devices())("%s", (name) => {
+describe.each(NUMBERS)("%s", (name) => {
   test("identical bytes from identical bits on 10,000 vectors", async () => {
     const device = await readDevice(files(name));
     let count = 0;
@@ -45,6 +49,37 @@ describe.each(devices())("%s", (name) => {
     expect(count).toBeGreaterThanOrEqual(10_000);
     expect(hostile).toBeGreaterThan(200);
     expect(lengths.size).toBe(1);
+  });
+});
+
+describe.each(MIXED)("%s", (name) => {
+  test("identical numbers and bytes from 10,000 records of natural values", async () => {
+    const device = await readDevice(files(name));
+    const names = device.columns!;
+    let count = 0;
+    const kinds = new Map<string, number>();
+    const lengths = new Set<number>();
+    for (const { values, numbers, bits, report } of mixed(name)) {
+      // By name in another order, and in order by turns.
+      const given = count % 2 ? Object.fromEntries(names.map((key, i) => [key, values[i]] as const).reverse()) : values;
+      const x = record(device, given as never);
+      if (bitsOf(x) !== numbers) throw new Error(`vector ${count}: ${values.map(String)} became ${x}`);
+      const source = replay(unhex(bits));
+      const ours = draw(device, x, source).toBytes();
+      if (hex(ours) !== report) throw new Error(`vector ${count}: ${values.map(String)} gave ${hex(ours)}, not ${report}`);
+      if (source.left()) throw new Error(`vector ${count}: ${source.left()} bytes of entropy were not taken`);
+      count++;
+      for (const value of values) {
+        const kind = value instanceof Date ? "date" : value === null || Number.isNaN(value) ? "missing" : typeof value;
+        kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+      }
+      lengths.add(ours.length);
+    }
+    expect(count).toBe(10_000);
+    expect(lengths.size).toBe(1);
+    const all = ["bigint", "boolean", "date", "function", "missing", "number", "object", "string", "symbol", "undefined"];
+    expect([...kinds.keys()].sort()).toEqual(all);
+    expect(Math.min(...kinds.values())).toBeGreaterThan(200);
   });
 });
 

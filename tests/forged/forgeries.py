@@ -16,6 +16,7 @@ import numpy as np
 
 from forged import networks
 from forged.means import MEANS
+from forged.mixed import MIXED
 from forged.sums import SUMS
 from forged.tools import (
     DEVICES,
@@ -319,7 +320,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "no weights at all", written(manifest, b"")
     yield "weights of another release", (canonical(manifest), weights + b"\0")
     yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
-    for schema in (2, 3, 0, "1", None):
+    for schema in (2, 3, 4, 5, 0, "1", None):
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
@@ -327,13 +328,15 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "trees in a release of the second schema", written({**manifest, "schema": 2}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["sums"]))
     yield "a sum in a release of the second schema", written({**manifest, "schema": 2}, weights)
+    manifest, weights = manifest_of(*packed(DEVICES["mixed"]))
+    yield "fields in a release of the third schema", written({**manifest, "schema": 3}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *MEANS]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *MEANS, *MIXED]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),

@@ -350,7 +350,7 @@ def _check_bounds(field: Number | Count) -> None:
 
 
 def _filled(values: Floats, lost: Bools, fill: float) -> Floats:
-    return np.where(lost, fill, values)
+    return np.where(lost, fill, values) + 0.0  # no −0, which processors disagree about when they compare
 
 
 def _with_flag(columns: list[Floats], lost: Bools, missing: bool) -> Floats:
