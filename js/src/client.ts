@@ -22,7 +22,7 @@ export type Value = number | bigint | boolean | string | Date | null | undefined
 export type Named<T extends object> = { readonly [K in keyof T]: Value };
 
 /** A record: values by column name, or in the release's order. */
-export type Values<T extends object = Record<string, Value>> = ArrayLike<Value> | Named<T>;
+export type Values<T extends object = Record<string, Value>> = (ArrayLike<Value> & object) | Named<T>;
 
 /** What a round of collection is called; 1 and "1" are the same round. */
 export type Round = string | number;

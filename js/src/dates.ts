@@ -22,7 +22,7 @@ export interface Moment {
 export function moment(value: unknown): Moment | null {
   let text = value;
   try {
-    if (typeof value === "object") text = Date.prototype.toISOString.call(value);
+    if (value && typeof value === "object") text = Date.prototype.toISOString.call(value);
   } catch {
     // another object, or a Date that is none
   }

@@ -12,14 +12,15 @@ const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
 
 /** A page's code, with every way a record or key may be typed, and mistakes that the types must find. */
 const PAGE = `
-import { Client, packBatch, Report, TaskveilError, upload, type Options, type UploadOptions } from "taskveil";
+import { Client, packBatch, Report, TaskveilError, upload, type Field, type Options, type UploadOptions } from "taskveil";
 import { Client as Bundled } from "taskveil/taskveil.js";
 
 interface Household { power: number; gas: number }
 interface Sensors { power: number | null; gas?: number }
+interface Person { origin: string; since: Date | string | null; insured?: boolean; doors: bigint }
 type Readings = { readonly power: number; readonly gas: number };
 
-export async function page(household: Household, readings: Readings, sensors: Sensors, key: Uint8Array, signal: AbortSignal): Promise<number> {
+export async function page(household: Household, readings: Readings, sensors: Sensors, person: Person, key: Uint8Array, signal: AbortSignal): Promise<number> {
   const options: Options = { cap: 8, verifyKey: key, timeout: 5000, signal };
   const client: Client = await Client.load("/release/client/", options);
   await client.report(household, { round: 7 });
@@ -30,11 +31,15 @@ export async function page(household: Household, readings: Readings, sensors: Se
   await client.report({ power: null, gas: undefined });
   await client.report([null, undefined]);
   await client.report(new Float32Array(2));
+  await client.report(person);
+  await client.report(["Europe", 120, "2021-03-04", null, true]);
+  const fields: readonly Field[] | null = client.fields;
+  for (const field of fields ?? []) if (field.kind === "category") console.log(field.name, field.values.length, field.missing);
   const odds: number[] | null = client.odds(household);
   const again: Report | null = await client.recorded("2026-W46");
-  // @ts-expect-error a text is no number
-  await client.report({ power: "1.2", gas: 0.4 });
-  // @ts-expect-error nor is a text a record
+  // @ts-expect-error an object is no value
+  await client.report({ power: { kW: 1.2 }, gas: 0.4 });
+  // @ts-expect-error a text is no record
   await client.report("power");
   // @ts-expect-error this option is misspelt
   await client.report(household, { rounds: 7 });

@@ -163,8 +163,8 @@ def test_no_value_raises_whatever_numpy_was_told(name: str) -> None:
     odd = [*hostile_records(device.encoder.width)[::4], np.full(device.encoder.width, 1e-320)]
     with np.errstate(all="raise"):
         for row in odd:
-            client._make(client._record(row))
-        client._make(client._record(np.full(device.encoder.width, np.longdouble("1e-4000"))))
+            client._make(client._record(row[: device.attributes]))
+        client._make(client._record(np.full(device.attributes, np.longdouble("1e-4000"))))
         encoded = device.encoder(np.array(odd))
         device.privatize(np.array(odd))
         device.mechanism.bound(encoded)
@@ -225,10 +225,10 @@ def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
     device = releases.devices()[name]
     client = Client(device=device, release=bytes(32), ledger=None, cap=None)  # type: ignore[arg-type]
     layout = device.mechanism.layout
-    for row in hostile_records(device.encoder.width)[::5]:
+    for row in hostile_records(device.attributes)[::5]:
         layout.unpack(client._make(client._record(row)).payload)
     for odd in (10**400, -(10**400), Fraction(1, 3), True, np.longdouble("1e4000")):
-        client._make(client._record([odd] * device.encoder.width))
+        client._make(client._record([odd] * device.attributes))
 
 
 def test_releases_without_names_take_numbers_in_order(
