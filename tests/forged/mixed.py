@@ -42,6 +42,19 @@ def none(content: dict[str, Any], arrays: Arrays) -> None:
     content["columns"] = content["units"] = []
 
 
+def one_flag(content: dict[str, Any], _: Arrays) -> None:
+    flag = {"kind": "flag", "missing": False, "fill": False}
+    content.update(fields=fields_of(flag), columns=["a"], units=[""])
+
+
+def fields_of(field: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "fields", "names": ["a"], "fields": [field]}
+
+
+def no_unit(content: dict[str, Any], _: Arrays) -> None:
+    content["units"][0] = content["fields"]["fields"][0]["unit"] = None
+
+
 def tensor_of_names(content: dict[str, Any], arrays: Arrays) -> None:
     content["fields"]["names"], arrays["names"] = {"tensor": "names"}, np.zeros(10)
 
@@ -54,7 +67,7 @@ MIXED: list[tuple[str, str, Change]] = [
     ("fields of another kind", "mixed", put("fields", kind="record")),
     ("fields with a remark", "mixed", put("fields", remark="")),
     ("fields without names", "mixed", without("fields", "names")),
-    ("fields of an encoder for others", "codebook", lambda m, _: m.update(fields={"kind": "fields", "names": ["a"], "fields": [{"kind": "flag", "missing": False, "fill": False}]}, columns=["a"], units=[""])),
+    ("fields of an encoder for others", "codebook", one_flag),
     ("names of fields in a tensor", "mixed", tensor_of_names),
     ("one field too few", "mixed", listed(lambda them: them[:-1])),
     ("fields in another order", "mixed", listed(lambda them: them[::-1])),
@@ -63,7 +76,7 @@ MIXED: list[tuple[str, str, Change]] = [
     ("a field that is null", "mixed", listed(lambda them: [None, *them[1:]])),
     ("a field that is text", "mixed", listed(lambda them: ["number", *them[1:]])),
     ("a field that is an encoder", "mixed", lambda m, _: m["fields"]["fields"].__setitem__(0, m["encoder"])),
-    ("fields within fields", "mixed", lambda m, _: m["fields"]["fields"].__setitem__(0, {**m["fields"], "names": [], "fields": []})),
+    ("fields within fields", "mixed", listed(lambda them: [fields_of(them[0]), *them[1:]])),
     ("a field of an unknown kind", "mixed", put(POWER, kind="text")),
     ("a field of every object's kind", "mixed", put(POWER, kind="constructor")),
     ("a field of no kind", "mixed", without(POWER, "kind")),
@@ -75,7 +88,7 @@ MIXED: list[tuple[str, str, Change]] = [
     ("units that are not the fields'", "mixed", lambda m, _: m["units"].reverse()),
     ("no units for fields", "mixed", lambda m, _: m.pop("units")),
     ("units for fields that are null", "mixed", lambda m, _: m.update(units=None)),
-    ("a unit that is null", "mixed", lambda m, _: (m["units"].__setitem__(0, None), m["fields"]["fields"][0].update(unit=None))),
+    ("a unit that is null", "mixed", no_unit),
     ("a number without a unit", "mixed", without(POWER, "unit")),
     ("a number without a fill", "mixed", without(POWER, "fill")),
     ("a number with values", "mixed", put(POWER, values=["0"])),

@@ -295,6 +295,10 @@ def expand(field: Field, column: Values | Coded) -> Floats:
     """A column of natural values (N,) → columns (N, width); of one that repeats itself, every value is read once."""
     if isinstance(column, Coded):
         return field.expand([*column.values, None])[column.codes]
+    if isinstance(column, np.ma.MaskedArray):  # numpy would take what lies under the mask for values
+        rows = field.expand(column.data)
+        rows[np.ma.getmaskarray(column)] = field.expand([None])
+        return rows
     return field.expand(column)
 
 
