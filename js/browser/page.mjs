@@ -64,10 +64,47 @@ export async function checkPage({ step, visit, picture, open, url }) {
     const live = await page.$$eval(LIVE, (all) => all.map((element) => element.id));
     assert.deepEqual(live, ["trouble", "status"]);
     const before = await page.$$eval(LIVE, (all) => all.map((element) => element.textContent));
-    await page.fill("#slider-1", "80.5");
-    assert.equal(await page.getAttribute("#slider-1", "aria-valuetext"), "80.5 per minute");
+    await page.fill("#field-2", "8.5");
+    assert.equal(await page.getAttribute("#field-2", "aria-valuetext"), "8.5 hours");
     assert.deepEqual(await page.$$eval(LIVE, (all) => all.map((element) => element.textContent)), before);
-    for (let i = 0; i < 5; i++) assert.equal(await page.$$eval(`label[for=slider-${i}]`, (all) => all.length), 1);
+    const names = await page.$$eval("#fields input, #fields select", (all) => all.map((e) => e.ariaLabel ?? e.labels[0].textContent));
+    assert.deepEqual(
+      names.filter((name) => !name.startsWith("no answer: ")),
+      await page.evaluate(() => window.taskveil.client.fields.map((field) => field.name)),
+    );
+    assert.equal(new Set(names).size, names.length);
+  });
+
+  await step("a drop-down, a date and a field left empty are part of the record", async () => {
+    const now = (name) => page.evaluate((name) => window.taskveil.record[name], name);
+    const guess = (row) => page.locator(`#guess tbody tr:nth-child(${row}) td:nth-child(2)`).textContent();
+    assert.equal(await now("resting pulse"), null);
+    assert.ok(await page.locator("#field-1").isDisabled());
+    await page.uncheck(".field:nth-child(2) .empty input");
+    await page.fill("#field-1", "61");
+    assert.deepEqual([await now("resting pulse"), await guess(2)], [61, "61.0 per minute"]);
+    await page.check(".field:nth-child(2) .empty input");
+    assert.deepEqual([await now("resting pulse"), await guess(2)], [null, "no answer"]);
+    assert.equal(await page.getAttribute("#field-1", "aria-valuetext"), "no answer");
+
+    const options = await page.$$eval("#field-4 option", (all) => all.map((option) => option.textContent));
+    assert.deepEqual(options, ["none", "walking", "cycling", "running", "something else", "no answer"]);
+    for (const [option, value] of options.map((text) => [text, text === "no answer" ? null : text])) {
+      await page.selectOption("#field-4", option);
+      assert.equal(await now("sport"), value);
+    }
+    for (const [option, value] of [["yes", true], ["no answer", null], ["no", false]]) {
+      await page.selectOption("#field-5", option);
+      assert.equal(await now("smokes"), value);
+    }
+    await page.fill("#field-6", "2020-02-29");
+    assert.deepEqual([await now("last check-up"), await guess(7)], ["2020-02-29", "2020-02-29"]);
+    await page.fill("#field-6", ""); // as browsers clear a date
+    assert.equal(await now("last check-up"), null);
+    await page.check(".field:nth-child(7) .empty input");
+    assert.deepEqual([await now("last check-up"), await guess(7)], [null, "no answer"]);
+    const report = await page.evaluate(() => window.taskveil.client.odds(window.taskveil.record));
+    assert.ok(Math.abs(report.reduce((a, b) => a + b) - 1) < 1e-12);
   });
 
   await step("the page says what three rounds mean together", async () => {

@@ -4,7 +4,8 @@ import { accessSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { checkClient } from "./client.mjs";
+import { checkClient, X } from "./client.mjs";
+import { checkMixed } from "./mixed.mjs";
 import { checkPage } from "./page.mjs";
 import { serve } from "./server.mjs";
 
@@ -58,29 +59,28 @@ async function step(name, work) {
 
 try {
   let page = await visit();
-  await step("moving a slider changes the chances, and nothing is sent", async () => {
+  await step("another record changes the chances, and nothing is sent", async () => {
     const before = await heights(page);
     assert.equal(await page.locator("#sofar").textContent(), "So far nothing was drawn.");
     assert.match(await text(page, "statement"), /7\.39 times as likely/);
-    for (const [i, value] of [
-      ["0", "80"],
-      ["2", "170"],
-      ["4", "2"],
-    ])
-      await page.fill(`#slider-${i}`, value);
-    assert.notEqual(await heights(page), before);
+    await page.fill("#field-0", "80");
+    const older = await heights(page);
+    assert.notEqual(older, before);
+    await page.selectOption("#field-4", "running");
+    await page.fill("#field-6", "2018-11-16");
+    assert.notEqual(await heights(page), older);
     assert.match(await text(page, "tell"), /No report can ever reach more than 7\.39 times/);
     assert.equal(server.received.length, 0);
-    await picture(page, "browser-sliders.png");
+    await picture(page, "browser-form.png");
   });
 
   let bytes = "";
-  await step("a report is drawn once a round, whatever the sliders say", async () => {
+  await step("a report is drawn once a round, whatever the form says", async () => {
     await page.click("#make");
     await page.waitForSelector("#submit:enabled");
     bytes = await text(page, "bytes");
     assert.match(bytes, /^53 bytes/);
-    await page.fill("#slider-0", "20");
+    await page.fill("#field-0", "20");
     await page.click("#make");
     assert.equal(await text(page, "bytes"), bytes);
     assert.equal(await text(page, "spent"), "2.0");
@@ -142,13 +142,13 @@ try {
     const tabs = [page, await visit()];
     const drawn = await Promise.all(
       tabs.map((tab) =>
-        tab.evaluate(async () => {
+        tab.evaluate(async (x) => {
           const { Client } = await import("/taskveil.js");
           const client = await Client.load("/release/client/", { ledger: "race", cap: 1e6 });
           const reports = [];
-          for (let round = 0; round < 50; round++) reports.push((await client.report([50, 70, 120, 7, 8], { round })).id.join());
+          for (let round = 0; round < 50; round++) reports.push((await client.report(x, { round })).id.join());
           return reports;
-        }),
+        }, X),
       ),
     );
     assert.deepEqual(drawn[0], drawn[1]);
@@ -156,10 +156,9 @@ try {
   });
 
   await step("one report takes less than 2 ms", async () => {
-    const { plain, quick, whole } = await page.evaluate(async () => {
+    const { plain, quick, whole } = await page.evaluate(async (x) => {
       const { Client } = await import("/taskveil.js");
       const client = await Client.load("/release/client/", { ledger: "timing", cap: 1e9 });
-      const x = [50, 70, 120, 7, 8];
       const times = [];
       for (let round = 0; round < 60; round++) {
         const start = performance.now();
@@ -171,7 +170,7 @@ try {
       const plain = (performance.now() - start) / 2000;
       times.sort((a, b) => a - b);
       return { plain, quick: times[15], whole: times[30] };
-    });
+    }, X);
     console.log(
       `  encode, bound and score ${plain.toFixed(4)} ms; a report recorded durably in IndexedDB, median ${whole.toFixed(2)} ms`,
     );
@@ -179,6 +178,7 @@ try {
   });
   await checkPage({ step, visit, picture, open: async () => context, url: server.url });
   await checkClient({ step, page });
+  await checkMixed({ step, page });
   assert.deepEqual(errors, []);
 } finally {
   await context.close();

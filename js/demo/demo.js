@@ -1,7 +1,13 @@
-// The page: sliders in, chances and one report out. Everything private happens in the client.
+// The page: a form in, chances and one report out. Everything private happens in the client.
+import { drawForm, words } from "./form.js";
 import { Client, upload } from "./taskveil.js";
 
 const ROUNDS = 3; // what this page's budget allows
+/** Somebody to begin with, who has not measured everything. */
+const START = {
+  ...{ age: 52, "resting pulse": null, sleep: 7, household: 2, sport: "walking", smokes: false },
+  "last check-up": "2024-05-06",
+};
 const $ = (id) => document.getElementById(id);
 const hex = (bytes) => Array.from(bytes, (v) => v.toString(16).padStart(2, "0")).join("");
 
@@ -25,29 +31,9 @@ async function load() {
   const first = await Client.load("release/client/");
   first.close();
   client = await Client.load("release/client/", { cap: ROUNDS * first.epsilon });
-  record = [...shown.mean];
+  record = { ...START };
   const remembered = Number(localStorage.getItem("round"));
   round = Number.isSafeInteger(remembered) && remembered > 1 ? remembered : 1;
-}
-
-function sliders() {
-  client.columns.forEach((name, i) => {
-    const row = document.createElement("div");
-    row.className = "slider";
-    row.innerHTML = `<label for="slider-${i}"></label><input type="range" id="slider-${i}" step="0.1" /><span aria-hidden="true"></span>`;
-    const [label, slider, value] = row.children;
-    label.textContent = name;
-    Object.assign(slider, { min: shown.low[i], max: shown.high[i], value: record[i] });
-    // The value is spoken with the slider that has the focus; a live region for each would speak over everything else.
-    const show = () => slider.setAttribute("aria-valuetext", (value.textContent = `${record[i].toFixed(1)} ${client.units[i]}`));
-    slider.addEventListener("input", () => {
-      record[i] = Number(slider.value);
-      show();
-      redraw();
-    });
-    show();
-    $("sliders").append(row);
-  });
 }
 
 /** The lines behind the bars, up to a round number; the share that the top of the chart stands for. */
@@ -67,7 +53,7 @@ function scale(highest) {
 
 function redraw() {
   const mine = client.odds(record);
-  const theirs = client.odds(shown[$("other").value]);
+  const theirs = client.odds(shown.others[$("other").value]);
   const top = scale(Math.max(...mine, ...theirs));
   const drawn = report === null ? null : report.payload[0];
   const percent = (p) => `${(100 * p).toFixed(1)}%`;
@@ -97,13 +83,15 @@ function redraw() {
     `No report can ever reach more than ${times(client.epsilon)} times, for any two people. It cannot tell your record. ` +
     "(When you send, and from which address, is not hidden by this.)";
   $("guess").tBodies[0].replaceChildren(
-    ...client.columns.map((name, i) => {
+    ...client.fields.map((field) => {
       const row = document.createElement("tr");
       const head = document.createElement("th");
       head.scope = "row";
-      head.textContent = name;
+      head.textContent = field.name;
       row.append(head);
-      for (const text of [record[i].toFixed(1), shown.estimates[k][i].toFixed(1)]) row.insertCell().textContent = text;
+      const { value, chance } = shown.guesses[k][field.name];
+      const sure = chance === undefined ? "" : ` (${Math.round(100 * chance)}%)`;
+      for (const text of [words(field, record[field.name]), words(field, value) + sure]) row.insertCell().textContent = text;
       return row;
     }),
   );
@@ -136,7 +124,7 @@ function say(text, failed = false) {
 
 async function make() {
   try {
-    report = await client.report(Object.fromEntries(client.columns.map((name, i) => [name, record[i]])), { round });
+    report = await client.report(record, { round });
     const raw = report.toBytes();
     $("bytes").textContent =
       `${raw.length} bytes, all that leaves:\nrelease ${hex(report.release)}\nrandom id ${hex(report.id)}\nreport  ${report.payload[0]}`;
@@ -180,7 +168,7 @@ try {
     `the reports of all may be e^${cap.toFixed(0)}\u00a0=\u00a0${times(cap)} times as likely from you as from somebody else, not ${times(epsilon)} times. ` +
     `That is why this page stops after ${ROUNDS}.`;
   $("cap").textContent = cap.toFixed(1);
-  sliders();
+  drawForm($("fields"), client.fields, record, redraw);
   const count = client.odds(record).length;
   $("count").textContent = count;
   for (let k = 0; k < count; k++) {

@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { draw, record } from "../src/client.js";
 import { readDevice } from "../src/release.js";
 import { hex, unhex } from "../src/wire.js";
-import { devices, files, read, replay } from "./files.js";
-import { bitsOf, mixed } from "./mixed.js";
+import { devices, files, mixed, read, replay } from "./files.js";
+import { bitsOf } from "./mixed.js";
 
 interface Vector {
   x: Float64Array;

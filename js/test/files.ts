@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Source } from "../src/entropy.js";
 import type { Files } from "../src/files.js";
+import { type Mixed, parseMixed } from "./mixed.js";
 
 /** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
 const VECTORS = new URL("vectors/", import.meta.url);
@@ -13,6 +14,11 @@ export const files = (name: string): Files => ({
   manifest: read(`${name}/manifest.json`),
   weights: read(`${name}/weights.safetensors`),
 });
+
+/** Records of natural values, with what Python made of them. */
+export function* mixed(name: string): Generator<Mixed> {
+  for (const line of new TextDecoder().decode(read(`${name}/vectors.jsonl`)).trimEnd().split("\n")) yield parseMixed(line);
+}
 
 /** Bits given in advance; asking for more than there are is an error. */
 export function replay(bits: Uint8Array): Source & { left(): number } {

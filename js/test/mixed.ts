@@ -1,5 +1,5 @@
 /** Records of natural values, which Python wrote in JSON with a tag for what JSON cannot say (`tests/mixed_records.py`). */
-import { read } from "./files.js";
+import { hex } from "../src/wire.js";
 
 export interface Mixed {
   /** In the fields' order. */
@@ -25,12 +25,11 @@ function untagged(told: unknown): unknown {
   return TAGS[tag]!(content);
 }
 
-export function* mixed(name: string): Generator<Mixed> {
-  for (const line of new TextDecoder().decode(read(`${name}/vectors.jsonl`)).trimEnd().split("\n")) {
-    const vector = JSON.parse(line);
-    yield { ...vector, values: vector.values.map(untagged) };
-  }
+/** A line of `vectors.jsonl`. */
+export function parseMixed(line: string): Mixed {
+  const vector = JSON.parse(line);
+  return { ...vector, values: vector.values.map(untagged) };
 }
 
 /** Doubles in bytes, in hex, as Python writes them. */
-export const bitsOf = (numbers: number[]): string => Buffer.from(Float64Array.from(numbers).buffer).toString("hex");
+export const bitsOf = (numbers: number[]): string => hex(new Uint8Array(Float64Array.from(numbers).buffer));

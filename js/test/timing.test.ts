@@ -5,9 +5,8 @@ import { system } from "../src/entropy.js";
 import type { Files } from "../src/files.js";
 import { type Diamond, enforce, l1, type Signs } from "../src/regions.js";
 import { type Device, readDevice } from "../src/release.js";
-import { devices, files } from "./files.js";
+import { devices, files, mixed } from "./files.js";
 import { I64, linear, release, rows, thin } from "./forge.js";
-import { mixed } from "./mixed.js";
 
 /** Of the slowest record to the quickest; each record counts with the quickest of several runs. */
 const MOST = 3;
