@@ -71,8 +71,8 @@ def main() -> None:
     X = SCHEMA.expand(table)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     # Every field counts once, however many numbers it becomes.
-    share = np.concatenate([np.full(place.stop - place.start, place.stop - place.start) for place in SCHEMA.fields.places])
-    scale = 1 / (spread * np.sqrt(share))
+    widths = [place.stop - place.start for place in SCHEMA.fields.places]
+    scale = 1 / (spread * np.sqrt(np.repeat(widths, widths)))
     centres = KMeans(16, n_init=4, random_state=0).fit((X - mean) * scale).cluster_centers_
     centres = centres[np.argsort(centres[:, 0])]  # the page shows them from young to old
     grid = np.rint(centres / STEP).astype(np.int64)

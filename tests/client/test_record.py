@@ -44,6 +44,16 @@ def test_names_count_and_not_their_order() -> None:
     assert np.array_equal(ORDINARY.expand_one(np.array(list(RECORD.values()), dtype=object)), expected)
 
 
+def test_a_mapping_that_does_not_tell_a_value_lacks_it() -> None:
+    class Sensors(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            if name == "power":
+                raise OSError("the sensor of secret value broke")
+            return super().__getitem__(name)
+
+    assert np.array_equal(ORDINARY.expand_one(Sensors(RECORD)), ORDINARY.expand_one({**RECORD, "power": None}))
+
+
 @pytest.mark.parametrize("wrong", [
     {}, {**RECORD, "more": 1}, dict.fromkeys(list(RECORD)[1:], 1), {1: 2}, [], [1, 2, 3], "0123456789", b"0123456789",
     None, 7, iter(range(10)), np.zeros((2, 10)), np.float64(3), pd.Series(range(10)),

@@ -85,7 +85,15 @@ class Fields:
                 missing = sorted(set(self.names) - x.keys())
                 extra = sorted(map(str, x.keys() - set(self.names)))
                 raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
-            x = [x[name] for name in self.names]
+            x = [_value(x, name) for name in self.names]
         if isinstance(x, str | bytes) or not hasattr(x, "__len__") or len(x) != len(self.names):
             raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
         return self.expand([[value] for value in x])
+
+
+def _value(x: Mapping[str, Any], name: str) -> Any:
+    """What a mapping that computes its values does not tell is missing."""
+    try:
+        return x[name]
+    except Exception:  # a class of the caller's own
+        return None
