@@ -130,13 +130,13 @@ def test_the_network_of_the_digits_is_taken() -> None:
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler(), None], ids=str)
 def test_estimators_of_layers_are_taken(scaler: object) -> None:
-    X = RNG.normal(size=(200, 5)) * [1, 10, 100, 1e-3, 1] + [0, 5, 1e4, 0, 1]
+    X = np.random.default_rng(6).normal(size=(200, 5)) * [1, 10, 100, 1e-3, 1] + [0, 5, 1e4, 0, 1]
     y = (X[:, 0] > 0).astype(int)
     models = [
         (LogisticRegression(), y, "cross_entropy"),
         (LogisticRegression(), np.digitize(X[:, 0], [-0.5, 0.5]), "cross_entropy"),
-        (MLPClassifier(hidden_layer_sizes=(8,), max_iter=5), y, "cross_entropy"),
-        (MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=5), X[:, 0], "mse"),
+        (MLPClassifier(hidden_layer_sizes=(8,), max_iter=5, random_state=0), y, "cross_entropy"),
+        (MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=5, random_state=0), X[:, 0], "mse"),
         (LinearRegression(), X[:, 0], "mse"),
     ]
     for model, labels, loss in models:
