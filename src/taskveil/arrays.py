@@ -30,6 +30,10 @@ Bools = NDArray[np.bool_]
 Array = NDArray[Any]
 """Of any kind of numbers."""
 
+RAISED = (Exception, SystemExit)
+"""What a value of a record, or a class of the caller's own, may raise without anybody noticing; a person's own
+interruption passes."""
+
 
 def own_arrays(part: Any) -> None:
     """Replace every array of a frozen dataclass by a copy of its own that cannot be written to."""
@@ -64,7 +68,7 @@ def as_floats(values: Any) -> Floats:
     refusal = DataError("records must be numbers, all rows of one length. Encode or drop other columns first.")
     try:
         found = np.asarray(values)
-    except Exception:  # numpy's own errors, and whatever a caller's class raises
+    except RAISED:  # numpy's own errors, and whatever a caller's class raises
         raise refusal from None
     if found.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
@@ -97,8 +101,8 @@ def one_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*RAISED):
             return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except Exception:  # a decimal that signals when it is touched, a class of the caller's own
+    except RAISED:  # a decimal that signals when it is touched, a class of the caller's own
         return math.nan
     return math.nan

@@ -10,18 +10,18 @@ Devices get its `fields` alone (`client.record`); that a column was a pandas int
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats
+from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.reading import FIELDS
-from taskveil.client.record import Fields
+from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
@@ -165,20 +165,20 @@ class Schema:
         return Schema(chosen, library=self.library, types=tuple(self.types[place] for place in kept))
 
     def expand(self, X: Any) -> Floats:
-        """Records of any quality → numbers (N, width): a table or a mapping by its names, rows in the fields' order, or
-        numbers that are expanded already."""
+        """Records of any quality → numbers (N, width): a table or a mapping by its names, a list of mappings or of rows
+        in the fields' order, or numbers that are expanded already. Only names and numbers of values are ever refused.
+
+        A bare list of values is one record, unless every one of them is itself a list, a tuple, an array or a mapping.
+        """
         if column_names(X) is not None:
             return self.fields.expand([read_column(column)[1] for column in select(X, self.names)])
-        if hasattr(X, "keys"):
-            return self.fields.expand_one({name: X[name] for name in self.names if name in X.keys()})  # noqa: SIM118
         if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2 and X.shape[1] == self.width:
-            return X.astype(np.float64)
-        rows = [X] if np.ndim(X) == 1 and not any(hasattr(row, "__len__") and len(row) > 1 for row in X) else list(X)
-        if any(hasattr(row, "keys") for row in rows):
-            return np.concatenate([self.fields.expand_one(row) for row in rows])
-        if not all(hasattr(row, "__len__") and len(row) == len(self) for row in rows):
-            raise DataError(f"a record has the {len(self)} values {', '.join(self.names)}.")
-        return self.fields.expand([[row[place] for row in rows] for place in range(len(self))])
+            return as_floats(X)
+        if hasattr(X, "keys"):
+            return self.fields.expand_rows([X], others=True)
+        X = list(X) if isinstance(X, Iterator) else X
+        many = isinstance(X, Sequence | np.ndarray) and not isinstance(X, str) and all(map(is_row, X))
+        return self.fields.expand_rows(X if many else [X], others=True)
 
     def collapse(self, X: Floats, *, probabilities: bool = False) -> Any:
         """A table like the volunteers': the most probable category, a missing value where that is the most probable.

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taskveil.arrays import Array, Integers
+from taskveil.arrays import RAISED, Array, Integers
 from taskveil.client.fields import Coded
 from taskveil.errors import DataError, needs
 from taskveil.records import column_names
@@ -87,6 +87,8 @@ def read_column(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
     if hasattr(column, "iloc"):
         return _read_pandas(column)
     name = str(column.dtype) if hasattr(column, "dtype") else str(column.type)
+    if name in ("Object", "Int128"):  # polars', of which Arrow has none
+        return ColumnType(holds="other", name=name), column.to_list()
     found, values = _read_arrow(column.to_arrow() if hasattr(column, "to_arrow") else column)
     return ColumnType(holds=found, name=name), values
 
@@ -98,7 +100,9 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         codes = column.cat.codes.to_numpy().astype(np.int64)
         return ColumnType(holds="category", name=f"category[{inner}]"), Coded(codes, column.cat.categories.tolist())
     if kind == "M":
-        local = column.dt.tz_localize(None) if getattr(column.dt, "tz", None) is not None else column
+        zoned = "," in name or "tz=" in name  # of numpy's dates, and of Arrow's in pandas
+        local = column.dt.tz_localize(None) if zoned else column
+        local = local.astype("timestamp[s][pyarrow]") if name.startswith("date32") else local
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         whole: dict[str, str] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
@@ -107,16 +111,19 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
     try:
         codes, values = column.factorize()
         values = values.tolist()
-    except TypeError:  # lists and the like cannot be compared
+        holds = _kind_of_objects(values)
+    except RAISED:  # lists and the like cannot be compared, nor can some classes of a caller's own
         return ColumnType(holds="other", name=name), column.tolist()
-    if all(isinstance(value, str) for value in values):
-        return ColumnType(holds="text", name=name), Coded(codes.astype(np.int64), values)
-    listed = column.tolist()
-    return ColumnType(holds=_kind_of_objects(values), name=name), listed
+    # Objects that only say that they equal a text may stand for it in a list of what differs: their own loss.
+    if holds == "text":
+        return ColumnType(holds=holds, name=name), Coded(codes.astype(np.int64), values)
+    return ColumnType(holds=holds, name=name), column.tolist()
 
 
 def _kind_of_objects(values: Sequence[Any]) -> str:
     """What Python's own objects are, those that are not missing."""
+    if all(type(value) in (str, np.str_) for value in values):
+        return "text"
     if all(isinstance(value, bool | np.bool_) for value in values):
         return "flag"
     if all(isinstance(value, Real | Decimal) for value in values):
@@ -134,7 +141,7 @@ def _read_arrow(column: Any) -> tuple[str, Array | Coded | list[Any]]:
         listed = types.is_dictionary(kind)
         coded = column if listed else pc.dictionary_encode(column)
         codes = pc.fill_null(coded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-        return "category" if listed else "text", Coded(codes, coded.dictionary.to_pylist())
+        return "category" if listed else "text", Coded(codes, _listed(coded.dictionary))
     if types.is_date(kind) or types.is_timestamp(kind):
         local = pc.local_timestamp(column) if getattr(kind, "tz", None) else column
         return "date", local.cast(pa.timestamp("s"), safe=False).to_numpy(zero_copy_only=False)
@@ -143,7 +150,22 @@ def _read_arrow(column: Any) -> tuple[str, Array | Coded | list[Any]]:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
         whole = types.is_integer(kind)
         return "whole" if whole else "number", column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return "other", column.to_pylist()
+    return "other", _listed(column)
+
+
+def _listed(array: Any) -> list[Any]:
+    """The values of an Arrow array; None for one that Python cannot have, such as text whose bytes are none."""
+    try:
+        return list(array.to_pylist())
+    except RAISED:
+        return [_python(value) for value in array]
+
+
+def _python(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except RAISED:
+        return None
 
 
 def build(library: Library, columns: Mapping[str, tuple[ColumnType, Array]]) -> Any:

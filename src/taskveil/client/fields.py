@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Array, Bools, Floats, Integers, one_float
+from taskveil.arrays import RAISED, Array, Bools, Floats, Integers, one_float
 from taskveil.client.dates import CYCLES, DAY, seconds_of, waves
 from taskveil.errors import DataError
 
@@ -155,6 +155,7 @@ class Flag:
 
 
 _TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+_LONGEST_TRUTH = 5  # what is longer is not looked at: a text of a million characters takes no longer than another
 
 
 @dataclass(frozen=True)
@@ -194,13 +195,19 @@ class Category:
         np.fill_diagonal(rows[: count + self.missing], 1.0)
         return {"": count, **{value: place for place, value in enumerate(self.values)}, None: count}, rows
 
+    @cached_property
+    def _longest(self) -> int:
+        """Characters of its longest value: what is longer is none of them, however long it is."""
+        return max(len(value) for value in self.values)
+
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
         places, rows = self._rows
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > len(rows):
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        return np.asarray(rows[[places.get(text_of(value), -1) for value in values]])
+        longest = self._longest
+        return np.asarray(rows[[places.get(text_of(value, longest), -1) for value in values]])
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.
@@ -302,16 +309,17 @@ def expand(field: Field, column: Values | Coded) -> Floats:
     return field.expand(column)
 
 
-def text_of(value: Any) -> str | None:
-    """The text that a value of a category goes by: None for a missing one, and for whatever is neither text nor a whole
-    number below 2^53 nor a truth value a text that no category has. Never an error."""
+def text_of(value: Any, longest: int | None = None) -> str | None:
+    """The text that a value of a category goes by: None for a missing one, and for whatever is neither text (of
+    `longest` characters at most) nor a whole number below 2^53 nor a truth value a text that no category has. Never an
+    error."""
     try:
         if isinstance(value, str):
-            return str.__str__(value)
+            return str.__str__(value) if longest is None or str.__len__(value) <= longest else _NO_VALUE
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
         number = one_float(value)
-    except Exception:  # another type, or a class of the caller's own
+    except RAISED:  # another type, or a class of the caller's own
         return _NO_VALUE
     if math.isnan(number):
         return None
@@ -331,8 +339,10 @@ def _numbers(values: Values, words: dict[str, float] | None = None) -> Floats:
 
 def _number(value: Any, words: dict[str, float]) -> float:
     try:
-        return words.get(str.__str__(value), math.nan) if isinstance(value, str) else one_float(value)
-    except Exception:  # another type, or a class of the caller's own
+        if not isinstance(value, str):
+            return one_float(value)
+        return words.get(str.__str__(value), math.nan) if str.__len__(value) <= _LONGEST_TRUTH else math.nan
+    except RAISED:  # another type, or a class of the caller's own
         return math.nan
 
 

@@ -5,14 +5,14 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import RAISED, Floats
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, Values, expand
 from taskveil.errors import DataError
 
@@ -68,6 +68,7 @@ class Fields:
         """What every field is measured in, empty where nobody said."""
         return tuple(field.unit for field in self.fields)
 
+    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise or to warn of, no value is an error here
     def expand(self, columns: Sequence[Values | Coded]) -> Floats:
         """Natural values of every field, in the fields' order, each (N,) → numbers (N, width)."""
         if len(columns) != len(self.fields):
@@ -78,22 +79,50 @@ class Fields:
     def expand_one(self, x: Any) -> Floats:
         """One record, by name or in the fields' order → numbers (1, width); DataError for other names or another number
         of values."""
-        if hasattr(x, "keys") and not isinstance(x, Mapping):
-            x = dict(x.items())  # a pandas Series: its names count, not its order
-        if isinstance(x, Mapping):
-            if x.keys() != set(self.names):
-                missing = sorted(set(self.names) - x.keys())
-                extra = sorted(map(str, x.keys() - set(self.names)))
-                raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
-            x = [_value(x, name) for name in self.names]
-        if isinstance(x, str | bytes) or not hasattr(x, "__len__") or len(x) != len(self.names):
-            raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
-        return self.expand([[value] for value in x])
+        return self.expand_rows([x])
+
+    def expand_rows(self, records: Iterable[Any], *, others: bool = False) -> Floats:
+        """Records, each by name or in the fields' order → numbers (N, width); DataError for other names or another
+        number of values.
+
+        Args:
+            records: N of them.
+            others: whether they may have values of other names too, which nobody looks at.
+        """
+        rows = [self._row(x, others) for x in records]
+        return self.expand([[row[place] for row in rows] for place in range(len(self.fields))])
+
+    def _row(self, x: Any, others: bool) -> list[Any]:
+        """The values of one record in the fields' order; one that the record does not hand out counts as missing."""
+        form = DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
+        try:
+            listed = list(x.keys()) if hasattr(x, "keys") else None  # a mapping, or a pandas Series
+            known = set(self.names if listed is None else listed)
+            missing, extra = sorted(set(self.names) - known), sorted(map(str, known - set(self.names)))
+            sound = len(x) == len(self.names) if listed is None else len(known) == len(listed)  # no name twice
+            sound &= hasattr(x, "__getitem__") and not isinstance(x, str | bytes)
+            sound &= len(getattr(x, "shape", (1,))) == 1  # a table is no record
+        except RAISED:  # a class of the caller's own, whose form cannot be told
+            raise form from None
+        if not sound:
+            raise form
+        if missing or (extra and not others):
+            raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
+        return [_value(x, place if listed is None else name) for place, name in enumerate(self.names)]
 
 
-def _value(x: Mapping[str, Any], name: str) -> Any:
-    """What a mapping that computes its values does not tell is missing."""
+def is_row(x: Any) -> bool:
+    """Whether something is a record by its form, rather than a value of one: its type says so, whatever it pretends."""
     try:
-        return x[name]
-    except Exception:  # a class of the caller's own
+        kind = type(x)
+        listed = issubclass(kind, list | tuple) or (issubclass(kind, np.ndarray) and x.ndim > 0)
+        return listed or callable(getattr(kind, "keys", None))
+    except RAISED:
+        return False
+
+
+def _value(x: Any, key: str | int) -> Any:
+    try:
+        return x[key]
+    except RAISED:
         return None
