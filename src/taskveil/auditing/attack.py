@@ -20,6 +20,9 @@ from taskveil.errors import AuditError
 
 Progress = Callable[[str, float], None]
 
+_NATURAL_TRIALS = 100_000
+"""Of two natural records of a veil: reading text takes ten times as long as all the rest."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -145,9 +148,12 @@ def audit(
     """Attack a mechanism and say what the attack proves.
 
     Args:
-        what: a Veil, or any callable that maps records (N, n) to reports, one row per record.
+        what: a Veil, or any callable that maps records (N, n), or a list of N mappings where `records` have names, to
+            reports: one row of numbers, or one `bytes` of one length, per record.
         epsilon, delta: the claim; a veil brings its own.
-        records: some records the mechanism may receive. Needed for a callable, optional for a veil.
+        records: some records the mechanism may receive: an array, a list of mappings, or a table. Needed for a
+            callable, optional for a veil. A callable gets lists of mappings if these are some, or a table with text,
+            dates or holes.
         confidence: of the lower bound, over all pairs and events together.
         trials: reports of each of the two inputs of a finalist pair: half choose the event, half bound ε.
         finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
@@ -173,7 +179,10 @@ def audit(
         attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
     best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
     tell("structural checks", len(pairs) / (len(pairs) + 1))
-    checks = structural_checks(target, pairs[best], trials, rng) if structural else ()
+    # Devices take natural values where there are some: how they are asked is tried with these.
+    asked = [place for place, pair in enumerate(pairs) if pair.natural] or [best]
+    telling = max(asked, key=lambda i: attacks[i][0].epsilon_lower)
+    checks = structural_checks(target, pairs[telling], trials, rng) if structural else ()
     tell("done", 1.0)
     return Audit(
         epsilon_lower=attacks[best][0].epsilon_lower,
@@ -191,9 +200,11 @@ def audit(
 def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
     """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
     of them, made afterwards, are counted."""
+    trials = min(trials, _NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
     learn, test = trials // 2, trials - trials // 2
     first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
-    tried = ideas(target.veil, pair.first, pair.second, first)
+    seen = np.empty((2, 0)) if target.veil is None else target.numbers([pair.first, pair.second])
+    tried = ideas(target.veil, seen, first)
     event = choose_event(tried, first, second, trials=test, alpha=alpha, delta=target.delta)
     scores = event.score(target.sample(pair.first, test)), event.score(target.sample(pair.second, test))
     p, q = event.counted(*scores)

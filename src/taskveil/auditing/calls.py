@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats
+from taskveil.arrays import Array
 from taskveil.auditing.bound import at_least, at_most, epsilon_low, largest_provable
 from taskveil.auditing.check import ALPHA, Check
 from taskveil.auditing.pairs import Pair
@@ -70,7 +70,7 @@ def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
     return _compared(name, target, pair, {"by a Client": lambda _t, record, n: _by_client(veil, record, n)}, count=most)
 
 
-Way = Callable[[Target, Floats, int], Array]
+Way = Callable[[Target, Array, int], Array]
 
 
 def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, count: int) -> Check:
@@ -84,7 +84,7 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
             return Check.not_applicable(name, f"asked {way}, it answers neither input.")
         if len(made) < len(inputs):
             return Check.of(name, f"Asked {way}, one input is answered and another refused.", held=False)
-        tried = ideas(None, *inputs, made[0])
+        tried = ideas(None, np.empty((2, 0)), made[0])
         event = choose_event(tried, made[0][:learn], made[1][:learn], trials=count, alpha=alpha, delta=target.delta)
         scores = [event.score(reports[learn:]) for reports in made]
         shown = float(epsilon_low(*event.counted(*scores), count, alpha=alpha, delta=target.delta))
@@ -125,37 +125,37 @@ def differ(one: Array, other: Array, *, alpha: float) -> bool:
     return False
 
 
-def _asked(ask: Way, target: Target, record: Floats, count: int) -> Array | None:
+def _asked(ask: Way, target: Target, record: Array, count: int) -> Array | None:
     try:
         return ask(target, record, count)
     except Exception:  # whatever it is, there is no report
         return None
 
 
-def _alone(target: Target, record: Floats, count: int) -> Array:
+def _alone(target: Target, record: Array, count: int) -> Array:
     one = record[None, :]
     return np.concatenate([target.report(one.copy()) for _ in range(count)])
 
 
-def _first(target: Target, record: Floats, count: int) -> Array:
+def _first(target: Target, record: Array, count: int) -> Array:
     return np.stack([target.report(batch)[0] for batch in _batches(target, record, count, place=0)])
 
 
-def _last(target: Target, record: Floats, count: int) -> Array:
+def _last(target: Target, record: Array, count: int) -> Array:
     return np.stack([target.report(batch)[-1] for batch in _batches(target, record, count, place=-1)])
 
 
-def _batches(target: Target, record: Floats, count: int, *, place: int) -> list[Floats]:
-    """Batches of several sizes in turn, the record at this place and the middle of the box everywhere else."""
+def _batches(target: Target, record: Array, count: int, *, place: int) -> list[Array]:
+    """Batches of several sizes in turn, the record at this place and one like any other everywhere else."""
     kinds = []
     for size in _SIZES:
-        batch = np.tile(target.middle, (size, 1))
+        batch = np.tile(target.beside(record), (size, 1))
         batch[place] = record
         kinds.append(batch)
     return [kinds[i % len(kinds)] for i in range(count)]
 
 
-def _by_client(veil: Veil, record: Floats, count: int) -> Array:
+def _by_client(veil: Veil, record: Array, count: int) -> Array:
     """The numbers of a client's reports and the two halves of their ids (count, width + 2)."""
     rows: list[Array] = []
     # Ledgers write through to the disk; memory that looks like a disk makes that quick.

@@ -40,6 +40,8 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
     name = "no record repeated"
     if target.veil is not None and target.veil.mechanism.responses:
         return Check.not_applicable(name, "a report is a choice from a list, in which no record stands.")
+    if not target.numeric:
+        return Check.not_applicable(name, "records are no numbers that a report could repeat.")
     inside = target.low + rng.random((_INPUTS, target.width)) * (target.high - target.low)
     far = np.exp(rng.uniform(0, np.log(_FARTHEST), size=(_INPUTS, 1))) * rng.choice([-1.0, 1.0], size=(_INPUTS, 1))
     with np.errstate(over="ignore"):  # ranges may be as wide as doubles go

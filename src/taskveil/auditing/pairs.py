@@ -23,9 +23,14 @@ _EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
 class Pair:
     """Two inputs (n,) and what they are called."""
 
-    first: Floats
-    second: Floats
+    first: Array
+    second: Array
     names: tuple[str, str]
+
+    @property
+    def natural(self) -> bool:
+        """Whether both are records of natural values."""
+        return self.first.dtype == object and self.second.dtype == object
 
 
 def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generator) -> list[Pair]:
@@ -34,14 +39,17 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     Nothing decided here enters the confidence: the bound is computed on reports made afterwards.
     """
     pool, names = _pool(target, rng)
-    reports, kept = [], []
+    reports: list[Array] = []
+    kept = []
     for place, record in enumerate(pool):
         try:
-            reports.append(target.sample(record, pilot))
+            made = target.sample(record, pilot)
         except Exception:  # noqa: S112 - a refusal is judged by the structural checks
             continue
-        kept.append(place)
-    pool, names = pool[kept], [names[place] for place in kept]
+        if not reports or made.shape == reports[0].shape:  # and so is a report of another length
+            reports.append(made)
+            kept.append(place)
+    pool, names = [pool[place] for place in kept], [names[place] for place in kept]
     if len(pool) < 2:
         return []
     rankings = [_told_apart(reports)]
@@ -53,20 +61,32 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     if reports[0].shape[1] > 1:
         rankings.append(_told_apart([mixtures(made) for made in reports]))
     if target.veil is not None:
-        rankings.insert(0, _informed_gaps(target.veil, pool, reports))
+        rankings.insert(0, _informed_gaps(target.veil, target.numbers(pool), reports))
+    natural = [place for place, record in enumerate(pool) if record.dtype == object]
+    numbers = [place for place in range(len(pool)) if place not in natural]
+    # Of both kinds half each, if there are two.
+    share = (count - count // 2 if numbers else count) if natural else 0
+    chosen = _most_telling(rankings, share, without=numbers) if share else []
+    chosen += _most_telling(rankings, count - len(chosen), without=natural)
+    return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
+
+
+def _most_telling(rankings: list[Floats], count: int, *, without: list[int]) -> list[tuple[int, int]]:
+    """At most `count` pairs of other members than those left out, from every ranking in turn."""
+    rankings = [ranking.copy() for ranking in rankings]
     chosen: list[tuple[int, int]] = []
     while len(chosen) < count:
         before = len(chosen)
         for ranking in rankings:
             # Every finalist brings two new inputs: the same two extremes again would teach nothing.
-            used = [member for pair in chosen for member in pair]
+            used = without + [member for pair in chosen for member in pair]
             ranking[used, :] = ranking[:, used] = -np.inf
             i, j = np.unravel_index(np.triu(ranking + 1e-300, 1).argmax(), ranking.shape)
             if i < j and np.isfinite(ranking[i, j]) and len(chosen) < count:
                 chosen.append((int(i), int(j)))
         if len(chosen) == before:
             break
-    return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
+    return chosen
 
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities and NaN are welcome
@@ -88,10 +108,22 @@ def hostile_records(low: Floats, high: Floats, rng: np.random.Generator, count: 
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
+def _pool(target: Target, rng: np.random.Generator) -> tuple[list[Array], list[str]]:
+    rows = _numbers(target, rng) if target.numeric else []
+    if target.natural is not None:
+        rows += target.natural.pool(rng)
+        if target.veil is not None:
+            drawn = target.natural.draw(rng, 2000)
+            view = target.veil.encoder(target.numbers(list(drawn)))
+            rows += [(f"far natural {i}", drawn[place]) for i, place in enumerate(_spread(target.veil, view, 8))]
+    return [record for _, record in rows], [name for name, _ in rows]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _numbers(target: Target, rng: np.random.Generator) -> list[tuple[str, Array]]:
     low, high = target.low, target.high
     width = target.width
-    rows: list[tuple[str, Floats]] = [
+    rows: list[tuple[str, Array]] = [
         ("all lowest", low),
         ("all highest", high),
         ("middle", target.middle),
@@ -114,23 +146,25 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[Floats, list[str]]:
         extreme = {*filled.argmax(axis=0).tolist(), *filled.argmin(axis=0).tolist()}
         rows += [(f"record {place}", known[place]) for place in sorted(extreme)]
     if target.veil is not None:
-        for place, record in enumerate(_spread(target.veil, hostile_records(low, high, rng, 4000), 8)):
-            rows.append((f"far latent {place}", record))
+        wild = hostile_records(low, high, rng, 4000)
+        for place, taken in enumerate(_spread(target.veil, target.veil.encoder(wild), 8)):
+            rows.append((f"far latent {place}", wild[taken]))
         for sign, record in zip("+-", _farthest(target.veil, target.records, rng), strict=True):
             rows.append((f"farthest latent {sign}", record))
-    return np.stack([record for _, record in rows]), [name for name, _ in rows]
+    return rows
 
 
-def _spread(veil: Veil, records: Floats, count: int) -> Floats:
-    """Farthest-first: every next record is the one farthest in ℓ1 from those taken, as the mechanism sees them."""
-    view = veil.mechanism.contrast(veil.encoder(records))
+def _spread(veil: Veil, latents: Floats, count: int) -> list[int]:
+    """Farthest-first: every next place is that of the latent farthest in ℓ1 from those taken, as the mechanism sees
+    them."""
+    view = veil.mechanism.contrast(latents)
     nearest = np.abs(view - np.nanmedian(view, axis=0)).sum(axis=1)
     taken = []
     for _ in range(count):
         place = int(np.nan_to_num(nearest, nan=np.inf).argmax())
         taken.append(place)
         nearest = np.minimum(nearest, np.abs(view - view[place]).sum(axis=1))
-    return records[taken]
+    return taken
 
 
 def _farthest(veil: Veil, records: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

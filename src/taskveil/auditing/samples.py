@@ -20,12 +20,14 @@ from taskveil.auditing.target import Target
 from taskveil.auditing.telling import choose_event
 
 
-def bit_pattern_attack(target: Target, count: int = 40_000) -> Check:
+def bit_pattern_attack(target: Target, pair: Pair, count: int = 40_000) -> Check:
     """Exponent, lowest bit and raw bits of a report do not tell inputs apart beyond ε (Mironov 2012)."""
     name = "64-bit patterns"
     if target.report(target.middle[None, :]).dtype.kind != "f":
         return Check.not_applicable(name, "reports are whole numbers.")
-    reports = [target.sample(record, count) for record in (target.low, target.high, np.zeros(target.width))]
+    inputs = [target.low, target.high, np.zeros(target.width)] if target.numeric else [pair.first, pair.second]
+    inputs = [*inputs, target.middle][:3]
+    reports = [target.sample(record, count) for record in inputs]
     half, worst = count // 2, 0.0
     views: list[Callable[[Array], Array]] = [bit_patterns]
     views += [lambda made, j=j: raw_bits(made[:, j : j + 1]) for j in range(reports[0].shape[1])]  # type: ignore[misc]
@@ -92,18 +94,19 @@ def equal_rows(one: Array, other: Array) -> Bools:
 
 def _neighbours(target: Target, record: Array, count: int, *, before: bool) -> Array:
     """The known record before or after the other one, again and again in one call."""
-    batch = np.tile(np.stack([target.middle, record] if before else [record, target.middle]), (count, 1))
+    known = target.beside(record)
+    batch = np.tile(np.stack([known, record] if before else [record, known]), (count, 1))
     made = target.report(batch)
     return np.hstack([made[0::2], made[1::2]])
 
 
 def _halves(target: Target, record: Array, count: int) -> Array:
-    made = target.report(np.repeat(np.stack([target.middle, record]), count, axis=0))
+    made = target.report(np.repeat(np.stack([target.beside(record), record]), count, axis=0))
     return np.hstack([made[:count], made[count:]])
 
 
 def _calls(target: Target, record: Array, count: int) -> Array:
-    known = target.report(np.tile(target.middle, (count, 1)))
+    known = target.report(np.tile(target.beside(record), (count, 1)))
     return np.hstack([known, target.report(np.tile(record, (count, 1)))])
 
 

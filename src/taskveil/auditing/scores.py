@@ -35,8 +35,8 @@ class Idea:
     robust: bool = False
 
 
-def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> list[Idea]:
-    """Everything worth trying for these two inputs and reports that look like these."""
+def ideas(veil: Veil | None, inputs: Floats, reports: Array) -> list[Idea]:
+    """Everything worth trying for two inputs (2, n), as a veil's encoder takes them, and reports like these."""
     width = reports.shape[1]
     found = [
         Idea(
@@ -57,7 +57,7 @@ def ideas(veil: Veil | None, first: Floats, second: Floats, reports: Array) -> l
         for place in range(mixtures(reports[:1]).shape[1]):
             found.append(Idea(name=f"mixture {place} of columns", learn=_frequencies(_mixture(place))))
     if veil is not None:
-        informed = _informed(veil, first, second)
+        informed = _informed(veil, inputs)
         likelier = "a report that the release itself takes to be likelier for"
         found.append(
             Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, says=likelier, robust=True)
@@ -176,9 +176,9 @@ def distance_from_medians(first: Array, second: Array, columns: Callable[[Array]
     return lambda reports: distance(columns(reports))
 
 
-def _informed(veil: Veil, first: Floats, second: Floats) -> Score:
+def _informed(veil: Veil, inputs: Floats) -> Score:
     """The likelihood ratio as the release's parameters would have it."""
-    latents = veil.encoder(np.stack([first, second]))
+    latents = veil.encoder(inputs)
 
     def score(reports: Array) -> Floats:
         likely = veil.mechanism.log_likelihood(reports.astype(np.int64), latents)

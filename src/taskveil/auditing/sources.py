@@ -23,7 +23,8 @@ FAILURES: tuple[Failure, ...] = ("failed", "came short", "failed half way")
 
 def no_foreign_randomness(target: Target) -> Check:
     """Neither np.random nor random can be reached from what makes reports."""
-    roots = [target.call] if target.veil is None else [target.veil.mechanism, target.veil.encoder]
+    veil = target.veil
+    roots = [target.call] if veil is None else [veil.mechanism, veil.encoder, veil.schema]
     found = foreign_randomness(*roots)
     detail = f"Predictable randomness is within reach: {', '.join(found[:3])}." if found else "None is within reach."
     return Check.of("no np.random, no random", detail, held=not found)

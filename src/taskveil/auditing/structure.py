@@ -30,13 +30,17 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
     def reports(at_most: int, share: int) -> int:
         return min(at_most, max(min(2000, trials // 2), trials // share))
 
-    hostile = hostile_records(target.low, target.high, rng, reports(100_000, 2))
+    many, hostile = reports(100_000, 2), []
+    if target.numeric:
+        hostile.append(hostile_records(target.low, target.high, rng, many))
+    if target.natural is not None:
+        hostile.append(target.natural.draw(rng, many))
     return (
         claim_covers_parameters(target),
         no_foreign_randomness(target),
         latents_inside(target, hostile),
         reports_on_grid(target, hostile),
-        bit_pattern_attack(target, reports(40_000, 2)),
+        bit_pattern_attack(target, pair, reports(40_000, 2)),
         no_entropy_no_report(target),
         fresh_noise(target, reports(1 << 15, 2)),
         rows_apart(target, pair, reports(20_000, 5)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Array, Floats
+from taskveil.auditing.natural import Natural
 from taskveil.errors import AuditError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import as_records
@@ -19,15 +20,20 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
-    """Records (N, n) → reports (N, width), the claim about it, and a box (low, high) the records usually lie in."""
+    """Records (N, n) → reports (N, width), the claim about it, and a box (low, high) the records usually lie in.
 
-    call: Callable[[Floats], Any]
+    With `natural`, records have names and natural values: inputs are arrays of objects. A veil takes their numbers too,
+    so that both ways in are attacked; somebody else's client gets mappings and nothing else, and its box is empty.
+    """
+
+    call: Callable[[Any], Any]
     epsilon: float
     delta: float
     low: Floats
     high: Floats
     records: Floats
     veil: Veil | None
+    natural: Natural | None = None
 
     @classmethod
     def of(cls, what: Any, *, epsilon: float | None, delta: float, records: Any) -> Target:
@@ -37,22 +43,27 @@ class Target:
             raise AuditError(f"delta must lie in [0, 1), got {delta}.")
         if veil is not None:
             box = veil.encoder.low, veil.encoder.high
-            known = np.empty((0, len(box[0]))) if records is None else as_records(records, width=len(box[0]))
+            known = np.empty((0, len(box[0])))
+            if records is not None:
+                known = veil.schema.expand(records) if veil.schema else as_records(records, width=len(box[0]))
+            natural = None if veil.schema is None else Natural.of_schema(veil.schema, records)
             promise = veil.guarantee
             epsilon = promise.epsilon if epsilon is None else epsilon
             delta = max(delta, promise.delta)
-            call: Callable[[Floats], Any] = veil.privatize
+            call: Callable[[Any], Any] = veil.privatize
         elif callable(what):
             if epsilon is None or records is None:
                 raise AuditError("to audit a callable, pass the epsilon it claims and some records it may receive.")
-            known = as_records(records)
+            natural = Natural.of_records(records)
+            known = as_records(records) if natural is None else np.empty((1, 0))
             finite = np.where(np.isfinite(known), known, 0.0)
             box = finite.min(axis=0), finite.max(axis=0)
             call = what
         else:
             raise AuditError(f"audit takes a Veil or a callable from records to reports, got {type(what).__name__}.")
         claim = as_epsilon(epsilon)
-        return cls(call=call, epsilon=claim, delta=delta, low=box[0], high=box[1], records=known, veil=veil)
+        target = cls(call=call, epsilon=claim, delta=delta, low=box[0], high=box[1], records=known, veil=veil)
+        return replace(target, natural=natural)
 
     @property
     def width(self) -> int:
@@ -60,13 +71,36 @@ class Target:
         return len(self.low)
 
     @property
-    def middle(self) -> Floats:
+    def numeric(self) -> bool:
+        """Whether it takes numbers, with or without natural values."""
+        return self.natural is None or self.veil is not None
+
+    @property
+    def middle(self) -> Array:
         """The middle of the box (n,): an input like any other."""
+        if self.natural is not None and not self.numeric:
+            return self.natural.middle
         return np.asarray(self.low + (self.high - self.low) / 2)
 
-    def report(self, records: Floats) -> Array:
-        """One call: the reports as a numeric matrix, one row per record."""
-        made = np.asarray(self.call(records))
+    def beside(self, record: Array) -> Array:
+        """An input like any other (n,), of the same kind as this one."""
+        return self.natural.middle if self.natural is not None and record.dtype == object else self.middle
+
+    def numbers(self, records: Sequence[Array]) -> Floats:
+        """The numbers (N, n) that a veil makes of inputs of either kind."""
+        if self.veil is None or self.veil.schema is None:
+            return np.stack(records)
+        expand = self.veil.schema.expand
+        return np.concatenate([expand(one[None]) if one.dtype == object else one[None] for one in records])
+
+    def report(self, records: Array) -> Array:
+        """One call: the reports as a numeric matrix, one row per record; those that are bytes, byte by byte."""
+        made = self.call(records if self.numeric or self.natural is None else self.natural.as_mappings(records))
+        if isinstance(made, Sequence) and len(made) > 0 and all(isinstance(one, bytes) for one in made):
+            if len({len(one) for one in made}) > 1:
+                raise AuditError("reports have different lengths, and a length tells about the record.")
+            made = np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(made), -1)
+        made = np.asarray(made)
         made = made[:, None] if made.ndim == 1 else made
         if made.ndim != 2 or len(made) != len(records) or made.dtype.kind not in "biuf":
             raise AuditError(
@@ -79,7 +113,7 @@ class Target:
         """What the numbers of reports stand for, in the units of latents where a veil knows."""
         return reports if self.veil is None else self.veil.mechanism.values(reports.astype(np.int64))
 
-    def sample(self, record: Floats, count: int) -> Array:
+    def sample(self, record: Array, count: int) -> Array:
         """`count` reports of one record."""
         parts = [self.report(np.tile(record, (min(_CHUNK, count - start), 1))) for start in range(0, count, _CHUNK)]
         return np.concatenate(parts)

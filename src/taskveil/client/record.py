@@ -47,6 +47,10 @@ class Fields:
         return np.concatenate(low), np.concatenate(high)
 
     @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @cached_property
     def places(self) -> tuple[slice, ...]:
         """The columns of each field."""
         ends = np.cumsum([len(field.box[0]) for field in self.fields]).tolist()
@@ -94,21 +98,24 @@ class Fields:
 
     def _row(self, x: Any, others: bool) -> list[Any]:
         """The values of one record in the fields' order; one that the record does not hand out counts as missing."""
-        form = DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
         try:
-            listed = list(x.keys()) if hasattr(x, "keys") else None  # a mapping, or a pandas Series
-            known = set(self.names if listed is None else listed)
-            missing, extra = sorted(set(self.names) - known), sorted(map(str, known - set(self.names)))
-            sound = len(x) == len(self.names) if listed is None else len(known) == len(listed)  # no name twice
+            if type(x) in (list, tuple) and len(x) == len(self.names):
+                return list(x)
+            named = hasattr(x, "keys")  # a mapping, or a pandas Series
+            listed = list(x.keys()) if named else [None] * len(x)
+            known = set(listed)
+            sound = len(known) == len(listed) if named else len(listed) == len(self.names)  # no name twice
             sound &= hasattr(x, "__getitem__") and not isinstance(x, str | bytes)
             sound &= len(getattr(x, "shape", (1,))) == 1  # a table is no record
+            missing = sorted(self._known - known) if named else []
+            extra = sorted(map(str, known - self._known)) if named and not others else []
         except RAISED:  # a class of the caller's own, whose form cannot be told
-            raise form from None
+            sound = False
         if not sound:
-            raise form
-        if missing or (extra and not others):
+            raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
+        if missing or extra:
             raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
-        return [_value(x, place if listed is None else name) for place, name in enumerate(self.names)]
+        return [_value(x, name if named else place) for place, name in enumerate(self.names)]
 
 
 def is_row(x: Any) -> bool:

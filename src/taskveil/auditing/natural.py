@@ -1,0 +1,187 @@
+"""Records as people have them, and as they should not be: what a client meets that takes text, dates, flags and holes.
+
+An input of this kind is an array (n,) of Python objects, one for every name: what is missing, of another type, out of
+bounds, unknown, far too long, in every field at once and in one at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Array
+from taskveil.client.fields import Category, Date, Field, Flag
+from taskveil.errors import AuditError
+from taskveil.inference import needs_schema
+from taskveil.records import column_names
+from taskveil.schema import Schema
+from taskveil.tables import read_column, select
+
+_SAID = (
+    ("None", None),
+    ("NaN", math.nan),
+    ("infinity", math.inf),
+    ("minus infinity", -math.inf),
+    ("1e308", 1e308),
+    ("-1e308", -1e308),
+    ("0", 0),
+    ("-1", -1),
+    ("a number of 400 digits", 10**400),
+    ("true", True),
+    ("false", False),
+    ("no text", ""),
+    ("a word", "anything else"),
+    ("a long text", "a long text, " * 100),
+    ("a NUL", "\0"),
+    ("half a character", "\ud800"),
+    ("a number as text", "17"),
+    ("the first day", "0001-01-01"),
+    ("the last second", "9999-12-31T23:59:59Z"),
+    ("no such day", "2021-02-30"),
+    ("a list", [1, 2, 3]),
+    ("a dictionary", {"value": 1}),
+)
+"""What a message may say in the place of a value."""
+
+_HELD = (
+    ("bytes", b"bytes"),
+    ("a date", date(2021, 3, 4)),
+    ("a time", datetime(9999, 12, 31, 23, 59, 59)),
+    ("a complex number", 1j),
+    ("a number that signals", Decimal("sNaN")),
+    ("numpy's missing date", np.datetime64("NaT")),
+    ("a masked value", np.ma.masked),
+    ("an array", np.arange(3)),
+    ("an object", object()),
+)
+"""What a Python program may hold besides."""
+
+_BEYOND = (1.5, 3.0, 10.0, 1e3, 1e6)
+_FEW = 6  # values of a field, and fields, that are tried by themselves
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Natural:
+    """What records by name are made of: their `names`, values that people have for each, and `hostile` ones."""
+
+    names: tuple[str, ...]
+    ordinary: tuple[tuple[Any, ...], ...]
+    hostile: tuple[tuple[str, Any], ...]
+    records: tuple[Array, ...]
+
+    @classmethod
+    def of_schema(cls, schema: Schema, records: Any) -> Natural:
+        """For a veil that takes natural values; `records` are some of them, a table or a list of mappings, or None."""
+        ordinary = tuple(_ordinary(field) for field in schema.fields.fields)
+        known = () if records is None else _rows(records, schema.names)
+        return cls(names=schema.names, ordinary=ordinary, hostile=(*_SAID, *_HELD), records=known)
+
+    @classmethod
+    def of_records(cls, records: Any) -> Natural | None:
+        """For somebody else's client that takes mappings: what these hold; None if they are numbers without names."""
+        listed = isinstance(records, Sequence) and len(records) > 0 and all(isinstance(row, Mapping) for row in records)
+        names = tuple(records[0]) if listed else column_names(records)
+        if not listed and (names is None or not needs_schema(records)):
+            return None
+        rows = _rows(records, names or ())
+        columns = zip(*rows, strict=True)
+        return cls(names=names or (), ordinary=tuple(_seen(values) for values in columns), hostile=_SAID, records=rows)
+
+    @property
+    def middle(self) -> Array:
+        """An input like any other (n,)."""
+        return _row([values[0] for values in self.ordinary])
+
+    def pool(self, rng: np.random.Generator) -> list[tuple[str, Array]]:
+        """Inputs (n,) that may be easy to tell apart, with their names."""
+        first, last = ([values[place] for values in self.ordinary] for place in (0, -1))
+        rows = [("all first values", _row(first)), ("all last values", _row(last))]
+        rows += [(f"all {name}", _row([value] * len(self.names))) for name, value in self.hostile]
+        for place, (field, values) in enumerate(zip(self.names, self.ordinary, strict=True)):
+            if place < _FEW:
+                few = [*values[: _FEW // 2], *values[-_FEW // 2 :]] if len(values) > _FEW else values
+                rows += [(f"value {i} of {field}", self._with(place, value)) for i, value in enumerate(few)]
+        for turn, (name, value) in enumerate(self.hostile):
+            place = turn % len(self.names)
+            rows.append((f"{name} in {self.names[place]}", self._with(place, value)))
+        rows += [(f"record {i}", self.records[i]) for i in rng.permutation(len(self.records))[:8].tolist()]
+        return rows
+
+    def draw(self, rng: np.random.Generator, count: int) -> Array:
+        """`count` records a broken form, another version of an app or an attacker may send (count, n)."""
+        made = np.empty((count, len(self.names)), dtype=object)
+        anything = [value for _, value in self.hostile]
+        for place, values in enumerate(self.ordinary):
+            wild = rng.random(count) < 0.5
+            chosen = rng.integers(2**31, size=count).tolist()
+            for i, (hostile, choice) in enumerate(zip(wild.tolist(), chosen, strict=True)):
+                pool = anything if hostile else values
+                made[i, place] = pool[choice % len(pool)]
+        return made
+
+    def as_mappings(self, records: Array) -> list[dict[str, Any]]:
+        """Inputs (N, n) by name."""
+        return [dict(zip(self.names, row, strict=True)) for row in records]
+
+    def _with(self, place: int, value: Any) -> Array:
+        made = self.middle
+        made[place] = value
+        return made
+
+
+def _ordinary(field: Field) -> tuple[Any, ...]:
+    """Values inside a field's bounds and beyond them, the least and the largest at the ends."""
+    if isinstance(field, Flag):
+        return (True, False)
+    if isinstance(field, Category):
+        return field.values
+    if isinstance(field, Date):
+        return (field.low, "1900-01-01", "2100-12-31", field.high)
+    span = (field.high - field.low) or 1.0
+    beyond = [edge for times in _BEYOND for edge in (field.low - times * span, field.high + times * span)]
+    return (field.low, field.fill, *beyond, field.high)
+
+
+def _seen(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a name has in some records, numbers also beyond: the least and the largest at the ends."""
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v)]
+    if len(numbers) > len(values) / 2:
+        low, high = float(min(numbers)), float(max(numbers))
+        span = (high - low) or 1.0
+        return (low, *(e for t in _BEYOND for e in (low - t * span, high + t * span)), high)
+    different: list[Any] = []
+    for value in values:
+        if not any(value is other or value == other for other in different):
+            different.append(value)
+    return tuple(different[:50])
+
+
+def _rows(records: Any, names: tuple[str, ...]) -> tuple[Array, ...]:
+    """Records of a table or a list of mappings as inputs (n,)."""
+    if column_names(records) is not None:
+        columns = [_listed(read_column(column)[1]) for column in select(records, names)]
+        return tuple(_row(list(row)) for row in zip(*columns, strict=True))
+    if not all(isinstance(row, Mapping) and set(row) >= set(names) for row in records):
+        raise AuditError(f"records by name have the same names, all of them: {', '.join(map(str, names))}.")
+    return tuple(_row([row[name] for name in names]) for row in records)
+
+
+def _listed(column: Any) -> list[Any]:
+    if hasattr(column, "codes"):
+        return [[*column.values, None][code] for code in column.codes.tolist()]
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _row(values: list[Any]) -> Array:
+    """(n,): objects as they are, whatever they hold."""
+    made = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        made[place] = value
+    return made
