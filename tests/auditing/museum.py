@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from auditing import leaks
+from auditing import leaks, mixed
 from auditing.exhibits import (
     STEP,
     WIDE,
@@ -69,8 +69,11 @@ class Exhibit:
     trials: int = 100_000
     most: int = 10**9
     long_only: bool = False
+    mixed: bool = False
 
-    def records(self) -> np.ndarray:
+    def records(self) -> Any:
+        if self.mixed:
+            return mixed.records()
         return np.random.default_rng(3).uniform(-1, 1, size=(50, self.dim))
 
     def _claim(self) -> dict[str, Any]:
@@ -307,5 +310,24 @@ BROKEN = [
         epsilon=1.0,
         by=("through a Client",),
         trials=20_000,
+    ),
+    *(
+        Exhibit(name=name, make=lambda client=client: client, epsilon=1.0, by=by, mixed=True, trials=10_000)
+        for name, client, by in (
+            ("an error where a number is text", mixed.raises_on_text, ("reports on the grid",)),
+            ("records with a hole dropped", mixed.drops_holes, ("reports on the grid",)),
+            ("an unknown category in the clear", mixed.unknown_in_the_clear, ("bound",)),
+            ("holes in the clear", mixed.hole_in_the_clear, ("bound",)),
+            ("text for a number in the clear", mixed.in_another_unit, ("bound",)),
+            ("bounds of the record itself", mixed.bounds_of_the_record, ("bound",)),
+            ("one byte more for long names", mixed.longer_for_long_names, ("reports on the grid",)),
+        )
+    ),
+    *(
+        Exhibit(name=name, make=make, epsilon=1.0, by=("reports on the grid",), trials=4_000, long_only=True)
+        for name, make in (
+            ("a veil that refuses unknown categories", lambda: mixed.mixed_veil(mixed.Strict)),
+            ("a veil that drops holes", lambda: mixed.mixed_veil(kind=mixed.WithoutHoles)),
+        )
     ),
 ]

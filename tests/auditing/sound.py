@@ -6,7 +6,7 @@ import numpy as np
 
 import releases
 import taskveil as tv
-from auditing import foreign, leaks
+from auditing import foreign, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.museum import Exhibit
 
@@ -78,5 +78,8 @@ SOUND = [
     ),
     Exhibit(name="more noise in small batches", make=lambda: leaks.quieter_in_large_batches, epsilon=1.0),
     Exhibit(name="a coarse grid throughout", make=lambda: leaks.coarse_throughout, epsilon=1.0),
+    Exhibit(name="a mixed veil", make=mixed.mixed_veil, epsilon=1.0, mixed=True),
+    Exhibit(name="a client of mixed records", make=lambda: mixed.answers, epsilon=1.0, mixed=True),
+    Exhibit(name="the same in bytes", make=lambda: mixed.as_bytes, epsilon=1.0, mixed=True),
     *FOREIGN,
 ]

@@ -35,7 +35,7 @@ def test_the_museum_is_large_enough() -> None:
 @pytest.mark.parametrize("exhibit", SOUND, ids=lambda e: e.name)
 def test_sound_mechanisms_are_cleared(exhibit: Exhibit) -> None:
     """All checks once, the attack again on new reports. `benchmarks/audit.py` does both twenty times."""
-    found = exhibit.audit(trials=2_000, finalists=2)
+    found = exhibit.audit(trials=1_000 if exhibit.mixed else 2_000, finalists=2)  # reading text takes its time
     assert found.passed, found.to_dict()
     assert found.verdict.startswith("HOLDS")
     assert [exhibit.audit(trials=1_000, finalists=2, structural=False).passed for _ in range(3)] == [True] * 3

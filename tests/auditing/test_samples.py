@@ -22,7 +22,7 @@ from taskveil.client import entropy
     ],
 )
 def test_bit_patterns(what: object, outcome: str) -> None:
-    assert bit_pattern_attack(target(what)).outcome == outcome
+    assert bit_pattern_attack(target(what), ends()).outcome == outcome
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,6 @@ def test_the_release_s_own_likelihood_reads_numbers_of_several_digits() -> None:
     first, second = veil.encoder.low, veil.encoder.high
     assert (veil.encode(first[None, :]) != veil.encode(second[None, :])).any()
     made = [veil.privatize(np.tile(record, (40, 1))) for record in (first, second)]
-    informed = [idea for idea in ideas(veil, first, second, made[0]) if "likelihood" in idea.name]
+    informed = [idea for idea in ideas(veil, np.stack([first, second]), made[0]) if "likelihood" in idea.name]
     score = informed[0].learn(made[0], made[1])
     assert score(made[0]).mean() > 1 > -1 > score(made[1]).mean()

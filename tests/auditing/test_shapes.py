@@ -59,17 +59,17 @@ def test_latents_outside_their_set_are_noticed() -> None:
     leaky = with_mechanism(
         Laplace(region=Leaky(step=region.step, low=region.low, high=region.high), scale=veil.mechanism.scale)
     )
-    assert latents_inside(target(veil), hostile()).outcome == "held"
-    assert latents_inside(target(leaky), hostile()).outcome == "broken"
-    assert latents_inside(target(sound.codebook_for(1.0)), hostile()).outcome == "held"
-    assert latents_inside(target(exhibits.laplace(1.0)), hostile()).outcome == "not applicable"
+    assert latents_inside(target(veil), [hostile()]).outcome == "held"
+    assert latents_inside(target(leaky), [hostile()]).outcome == "broken"
+    assert latents_inside(target(sound.codebook_for(1.0)), [hostile()]).outcome == "held"
+    assert latents_inside(target(exhibits.laplace(1.0)), [hostile()]).outcome == "not applicable"
 
 
 def test_reports_off_the_grid_are_noticed() -> None:
     veil = exhibits.laplace_veil(1.0)
     off = with_mechanism(Shifted(region=veil.mechanism.region, scale=veil.mechanism.scale))
-    assert reports_on_grid(target(veil), hostile()).outcome == "held"
-    assert reports_on_grid(target(off), hostile()).outcome == "broken"
-    assert reports_on_grid(target(exhibits.lattice_veil(3.0), 2), hostile(2)).outcome == "held"
-    assert reports_on_grid(target(exhibits.nan_passed_through), hostile()).outcome == "broken"
-    assert reports_on_grid(target(exhibits.nan_refused), hostile()).outcome == "broken"
+    assert reports_on_grid(target(veil), [hostile()]).outcome == "held"
+    assert reports_on_grid(target(off), [hostile()]).outcome == "broken"
+    assert reports_on_grid(target(exhibits.lattice_veil(3.0), 2), [hostile(2)]).outcome == "held"
+    assert reports_on_grid(target(exhibits.nan_passed_through), [hostile()]).outcome == "broken"
+    assert reports_on_grid(target(exhibits.nan_refused), [hostile()]).outcome == "broken"

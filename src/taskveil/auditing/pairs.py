@@ -113,7 +113,7 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[list[Array], list[s
     if target.natural is not None:
         rows += target.natural.pool(rng)
         if target.veil is not None:
-            drawn = target.natural.draw(rng, 2000)
+            drawn = target.natural.draw(rng, 1000)
             view = target.veil.encoder(target.numbers(list(drawn)))
             rows += [(f"far natural {i}", drawn[place]) for i, place in enumerate(_spread(target.veil, view, 8))]
     return [record for _, record in rows], [name for name, _ in rows]

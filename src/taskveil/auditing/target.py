@@ -87,11 +87,26 @@ class Target:
         return self.natural.middle if self.natural is not None and record.dtype == object else self.middle
 
     def numbers(self, records: Sequence[Array]) -> Floats:
-        """The numbers (N, n) that a veil makes of inputs of either kind."""
-        if self.veil is None or self.veil.schema is None:
-            return np.stack(records)
-        expand = self.veil.schema.expand
-        return np.concatenate([expand(one[None]) if one.dtype == object else one[None] for one in records])
+        """The numbers (N, n) that a veil makes of inputs of either kind; NaN where it makes none."""
+        made = np.full((len(records), self.width), np.nan)
+        natural = [place for place, record in enumerate(records) if record.dtype == object]
+        for place in set(range(len(records))) - set(natural):
+            made[place] = records[place]
+        if natural and not self._expand(made, records, natural):  # a refusal is judged by the structural checks
+            for place in natural:
+                self._expand(made, records, [place])
+        return made
+
+    def _expand(self, made: Floats, records: Sequence[Array], places: list[int]) -> bool:
+        """Whether numbers could be made of these natural records, which then stand in `made` (N, n)."""
+        try:
+            found = self.veil.schema.expand(np.stack([records[place] for place in places]))  # type: ignore[union-attr]
+            whole = found.shape == (len(places), self.width)
+        except Exception:
+            return False
+        if whole:
+            made[places] = found
+        return whole
 
     def report(self, records: Array) -> Array:
         """One call: the reports as a numeric matrix, one row per record; those that are bytes, byte by byte."""
