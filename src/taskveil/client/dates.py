@@ -42,7 +42,7 @@ def seconds_of(values: Sequence[Any] | NDArray[Any]) -> tuple[Integers, Bools]:
     Text, dates and datetimes of any kind; whatever else there is counts as none, and nothing is ever an error.
     """
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        return _seconds_of_stamps(values)
+        return _of_stamps(values)
     found = [_seconds(value) for value in values]
     lost = np.array([one is None for one in found], dtype=bool)
     return np.array([one or 0 for one in found], dtype=np.int64), lost
@@ -67,29 +67,29 @@ def _wave(phase: Integers, period: int) -> Floats:
     return np.asarray(np.where(place < half, 16 * arch, -16 * arch) / (5 * half * half - 4 * arch))
 
 
-def _seconds_of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
-    """Those of numpy's own dates (N,), and which are none: what lies outside the years 1 to 9999, or is no time."""
-    unit, _ = np.datetime_data(stamps.dtype)
-    if unit in ("fs", "as"):  # from which numpy knows no way to seconds
-        stamps = stamps.astype("datetime64[ns]")
+def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
+    """The same of numpy's own datetimes, in any unit."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit in ("ps", "fs", "as"):
+        stamps = stamps.astype("datetime64[ns]")  # numpy knows no way from there to seconds
     whole = stamps.astype("datetime64[s]")
     seconds = whole.astype(np.int64)
     lost = (seconds < FIRST) | (seconds > LAST)  # what numpy calls NaT is the least number of all
     if unit in ("Y", "M", "W", "D", "h", "m"):
-        lost |= whole.astype(stamps.dtype) != stamps  # too far away for 64 bits: numpy begins anew without a word
+        lost |= whole.astype(stamps.dtype) != stamps  # so far away that the product went round
     return np.where(lost, 0, seconds), lost
 
 
 def _seconds(value: Any) -> int | None:
     """Those of one date, None for whatever is none."""
     try:
-        if isinstance(value, np.datetime64):
-            seconds, lost = _seconds_of_stamps(np.array([value]))
-            return None if lost[0] else int(seconds[0])
         if isinstance(value, datetime):
             value = value.replace(tzinfo=None)  # the clock on the wall, without asking the zone anything
         if isinstance(value, date):
             value = value.isoformat()
+        elif isinstance(value, np.datetime64):
+            (second,), (lost,) = _of_stamps(np.asarray([value]))
+            return None if lost else int(second)
         written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
         if written is None:
             return None

@@ -188,26 +188,36 @@ class Category:
         return _boxed([0.0] * len(self.values), [1.0] * len(self.values), self.missing)
 
     @cached_property
-    def _rows(self) -> tuple[dict[str | None, int], Floats]:
-        """From a text (None: missing) to its row, and the rows: of every value, of missing, of all else."""
+    def _columns(self) -> dict[str | None, int]:
+        """From a text (None: missing) to its column; what has none comes after the last."""
         count = len(self.values)
-        rows = np.zeros((count + 2, count + self.missing))
-        np.fill_diagonal(rows[: count + self.missing], 1.0)
-        return {"": count, **{value: place for place, value in enumerate(self.values)}, None: count}, rows
+        return {"": count, **{value: place for place, value in enumerate(self.values)}, None: count}
 
     @cached_property
     def _longest(self) -> int:
         """Characters of its longest value: what is longer is none of them, however long it is."""
         return max(len(value) for value in self.values)
 
+    @cached_property
+    def _rows(self) -> Floats:
+        """One row for each column, with a 1 in it, and rows of nothing for all else."""
+        width = len(self.values) + self.missing
+        return np.eye(len(self.values) + 2, width)
+
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
-        places, rows = self._rows
-        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > len(rows):
+        width = len(self.values) + self.missing
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        longest = self._longest
-        return np.asarray(rows[[places.get(text_of(value, longest), -1) for value in values]])
+        columns, longest, nothing = self._columns, self._longest, len(self.values) + 1
+        places = [columns.get(text_of(value, longest), nothing) for value in values]
+        if len(places) > width:
+            return np.asarray(self._rows[places])
+        made = np.zeros((len(places), width))  # all rows would take more memory than these do
+        for row, place in enumerate(places):
+            made[row, place : min(place + 1, width)] = 1.0
+        return made
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.
