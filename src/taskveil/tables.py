@@ -110,14 +110,21 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         return ColumnType(holds=whole[kind], name=name), values
     try:
         codes, values = column.factorize()
-        values = values.tolist()
-        holds = _kind_of_objects(values)
+        holds = _kind_of_objects(values.tolist())
+        # What only says that it equals a text must not be taken for its neighbour's.
+        honest = name != "object" or {type(value) for value in column.tolist()} <= _texts_and_holes()
     except RAISED:  # lists and the like cannot be compared, nor can some classes of a caller's own
         return ColumnType(holds="other", name=name), column.tolist()
-    # Objects that only say that they equal a text may stand for it in a list of what differs: their own loss.
-    if holds == "text":
-        return ColumnType(holds=holds, name=name), Coded(codes.astype(np.int64), values)
+    if holds == "text" and honest:
+        return ColumnType(holds=holds, name=name), Coded(codes.astype(np.int64), values.tolist())
     return ColumnType(holds=holds, name=name), column.tolist()
+
+
+def _texts_and_holes() -> set[type]:
+    """What a pandas column of text may hold."""
+    import pandas as pd
+
+    return {str, np.str_, float, type(None), type(pd.NA), type(pd.NaT)}
 
 
 def _kind_of_objects(values: Sequence[Any]) -> str:

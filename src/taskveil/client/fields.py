@@ -190,8 +190,8 @@ class Category:
     @cached_property
     def _columns(self) -> dict[str | None, int]:
         """From a text (None: missing) to its column; what has none comes after the last."""
-        count = len(self.values)
-        return {"": count, **{value: place for place, value in enumerate(self.values)}, None: count}
+        gone = len(self.values)
+        return {"": gone, **{value: place for place, value in enumerate(self.values)}, None: gone}
 
     @cached_property
     def _longest(self) -> int:
@@ -201,8 +201,7 @@ class Category:
     @cached_property
     def _rows(self) -> Floats:
         """One row for each column, with a 1 in it, and rows of nothing for all else."""
-        width = len(self.values) + self.missing
-        return np.eye(len(self.values) + 2, width)
+        return np.eye(len(self.values) + 2, len(self.values) + self.missing)
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
@@ -320,9 +319,8 @@ def expand(field: Field, column: Values | Coded) -> Floats:
 
 
 def text_of(value: Any, longest: int | None = None) -> str | None:
-    """The text that a value of a category goes by: None for a missing one, and for whatever is neither text (of
-    `longest` characters at most) nor a whole number below 2^53 nor a truth value a text that no category has. Never an
-    error."""
+    """The text that a value of a category goes by, None for a missing one. What is neither text of at most `longest`
+    characters nor a whole number below 2^53 nor a truth value has one that no category has. Never an error."""
     try:
         if isinstance(value, str):
             return str.__str__(value) if longest is None or str.__len__(value) <= longest else _NO_VALUE
