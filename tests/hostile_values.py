@@ -151,7 +151,8 @@ VALUES: dict[str, Any] = {
         repr(v): v
         for v in ("2021-02-29", "0000-01-01", "10000-01-01", "2021-03-04\n", "٢٠٢١-٠٣-٠٤", "2021-03-04T24:00")
     },
-    **{repr(v): v for v in (b"Europe", bytearray(b"1"), {}, {"power": 1}, set(), (), (1, 2), range(3), int, _boom)},
+    **{repr(v): v for v in (b"Europe", bytearray(b"1"), {}, {"power": 1}, set(), (), (1, 2), range(3), int)},
+    "a function": _boom,
     "10^400": 10**400,
     "an endless list": _endless,
     "a deep list": _deep,
