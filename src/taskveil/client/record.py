@@ -19,6 +19,8 @@ from taskveil.errors import DataError
 MOST_COLUMNS = 1 << 16
 """Numbers that a record may become."""
 
+_FEW = 20  # names in a message
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
@@ -112,7 +114,8 @@ class Fields:
         except RAISED:  # a class of the caller's own, whose form cannot be told
             sound = False
         if not sound:
-            raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order.")
+            few = ", ".join(self.names[:_FEW]) + (", …" if len(self.names) > _FEW else "")
+            raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order: {few}.")
         if missing or extra:
             raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
         return [_value(x, name if named else place) for place, name in enumerate(self.names)]
