@@ -26,7 +26,8 @@ def privatize(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
-    from taskveil.engines.parquet import TableFile, privatize_table, refuse_second_reports
+    from taskveil.engines.files import TableFile
+    from taskveil.engines.parquet import privatize_table, refuse_second_reports
 
     _check_target(target)
     home = release / CLIENT if (release / CLIENT).is_dir() else release
@@ -58,7 +59,8 @@ def decode(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Turn a table of reports into a table of estimates, in constant memory."""
-    from taskveil.engines.parquet import TableFile, decode_table
+    from taskveil.engines.files import TableFile
+    from taskveil.engines.parquet import decode_table
 
     _check_target(target)
     refuse_existing(target, overwrite)

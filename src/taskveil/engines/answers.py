@@ -1,0 +1,138 @@
+"""What a server makes of reports, as columns of a table: estimates of the records, or the task's answers.
+
+Estimates have the columns and, where the release has fields, the types of the volunteers' table. Answers of weighted
+means are named after the columns they are about and come in these columns' own units: weights say what matters more,
+not what is reported. Answers of classifiers, where the veil has its model, are probabilities named after the classes;
+of a release that was loaded without its model nobody knows what the outputs are, so they are y0, y1, … as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.fields import Category
+from taskveil.errors import needs
+from taskveil.schema import Schema
+from taskveil.tables import ColumnType
+from taskveil.tasks import LinearTask, ModelTask
+from taskveil.veil import Veil
+
+with needs("a file of records"):
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The `schema` of a table of answers, and the `arrays` of its columns for reports (N, width)."""
+
+    schema: pa.Schema
+    arrays: Callable[[Integers], list[Any]]
+
+
+def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> Answers:
+    """Estimates of the records, under the release's names or what they are `renamed` to."""
+    if veil.schema is not None:
+        return _tables(veil, veil.schema, renamed, probabilities)
+    if probabilities:
+        veil.decode(np.zeros((0, veil.mechanism.report_width), dtype=np.int64), probabilities=True)  # says why not
+    attributes = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
+    return _numbers([renamed.get(name, name) for name in attributes], veil.decode, veil.units)
+
+
+def outputs_of(veil: Veil) -> Answers:
+    """The task's answers: weighted columns in their own units, probabilities of classes, or outputs as they are."""
+    weighted = weighted_columns(veil)
+    if weighted is not None:
+        return _numbers(weighted.names, lambda reports: veil.predict(reports) / weighted.weights, weighted.units)
+    task = veil.task
+    if isinstance(task, ModelTask) and task.cost.logits is True:
+        known = task.frozen.classes
+        labels = [str(label) for label in (range(task.outputs) if known is None else known.tolist())]
+        return _numbers([f"p({label})" for label in labels], lambda reports: task.cost.answers(veil.predict(reports)))
+    count = veil.predict(veil.privatize(np.zeros((1, veil.encoder.width)))).shape[1]
+    return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+class Weighted(NamedTuple):
+    """The columns that the outputs of weighted means are about, their units, and their weights (m,)."""
+
+    names: list[str]
+    units: list[str]
+    weights: Floats
+
+
+def weighted_columns(veil: Veil) -> Weighted | None:
+    """What every output of weighted means is about, its weight 1 where that is 0 and nobody cares; None where an output
+    mixes columns, or the task is another one."""
+    if not isinstance(veil.task, LinearTask):
+        return None
+    K, fields = veil.task.K, None if veil.schema is None else veil.schema.fields
+    if fields is None:
+        labels = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
+        units, firsts = veil.units or ("",) * len(labels), list(range(len(labels)))
+    else:
+        # Of a category the chance of every value, of the others the value itself: what `LinearTask.on` asks for.
+        parts = list(zip(fields.fields, fields.places, strict=True))
+        labels, firsts = fields.labels, []
+        for field, place in parts:
+            firsts += range(place.start, place.stop) if isinstance(field, Category) else [place.start]
+        units = tuple(
+            field.unit if column == place.start else ""
+            for field, place in parts
+            for column in range(place.start, place.stop)
+        )
+    places = list(range(len(labels))) if len(K) == len(labels) else firsts
+    if len(K) != len(places):
+        return None
+    weights = K[np.arange(len(places)), places]
+    if np.count_nonzero(K) != np.count_nonzero(weights):
+        return None
+    weights = np.where(weights == 0, 1.0, weights)
+    return Weighted([labels[place] for place in places], [units[place] for place in places], weights)
+
+
+def _numbers(names: list[str], function: Callable[[Integers], Floats], units: Sequence[str] | None = None) -> Answers:
+    """Doubles (N, m) in columns of these names."""
+    fields = [
+        pa.field(name, pa.float64(), nullable=False, metadata=_unit(units[place] if units else ""))
+        for place, name in enumerate(names)
+    ]
+    return Answers(
+        schema=pa.schema(fields), arrays=lambda reports: [pa.array(column) for column in function(reports).T]
+    )
+
+
+def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilities: bool) -> Answers:
+    """A table like the volunteers', as Arrow writes it."""
+    types = tuple(_arrow_type(of) for of in schema.types)
+    as_arrow = Schema(schema.fields, library="arrow", types=types)
+    decoding = replace(veil, schema=as_arrow)
+    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
+    fields = []
+    for name, unit in zip(schema.names, schema.fields.units, strict=True):
+        new = renamed.get(name, name)
+        fields.append(found.field(name).with_name(new).with_metadata(_unit(unit)))
+        if probabilities:
+            fields.append(pa.field(f"{new} probability", pa.float64()))
+
+    def arrays(reports: Integers) -> list[Any]:
+        return [column.combine_chunks() for column in decoding.decode(reports, probabilities=probabilities).columns]
+
+    return Answers(schema=pa.schema(fields), arrays=arrays)
+
+
+def _arrow_type(of: ColumnType) -> ColumnType:
+    """The type of Arrow's that is nearest to one of pandas' or polars'."""
+    name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
+    if of.holds == "date" and not of.form:
+        name = "date32" if name in ("date", "date32[day]", "date64[ms]") else "timestamp[us]"
+    return ColumnType(holds=of.holds, name=name, form=of.form)
+
+
+def _unit(unit: str) -> dict[bytes, bytes] | None:
+    return {b"unit": unit.encode()} if unit else None
