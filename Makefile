@@ -44,6 +44,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/codebook.py
 	$(BIN)/python benchmarks/client.py
+	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/design.py
