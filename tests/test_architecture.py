@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "experiments": {*BETWEEN, "designs", "auditing", "experiments"},
     "cli": {*BETWEEN, "designs", "server", "auditing", "engines", "experiments", "cli"},
     "__init__": {*BETWEEN, "designs", "server", "auditing"},
+    "__main__": {"cli"},
 }
 
 HEAVY = {

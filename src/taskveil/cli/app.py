@@ -10,8 +10,10 @@ from typer.core import TyperGroup
 from taskveil import __version__
 from taskveil.cli.attacks import audit
 from taskveil.cli.console import friendly
-from taskveil.cli.designing import design, sign, sweep
+from taskveil.cli.designing import design, sign
 from taskveil.cli.figures import data, demo, reproduce
+from taskveil.cli.schemas import schema
+from taskveil.cli.sweeping import sweep
 from taskveil.cli.tables import decode, privatize
 
 
@@ -39,5 +41,5 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-for command in (demo, design, sign, privatize, decode, sweep, audit, reproduce, data):
+for command in (demo, schema, design, sign, privatize, decode, sweep, audit, reproduce, data):
     app.command()(command)

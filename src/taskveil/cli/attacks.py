@@ -25,7 +25,8 @@ def audit(
     from taskveil.auditing.picture import audit_table, draw
 
     veil = tv.Veil.load(folder)
-    with Progress(console=Console(stderr=True), disable=as_json, transient=True) as bar:
+    screen = Console(stderr=True)
+    with Progress(console=screen, disable=as_json or not screen.is_terminal, transient=True) as bar:
         job = bar.add_task("loading", total=1.0)
         result = tv.audit(
             veil,

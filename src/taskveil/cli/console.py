@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from taskveil.errors import TaskveilError, needs
@@ -41,11 +50,31 @@ def _one_line(other: Callable[..., None]) -> Callable[..., None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
         if category.__module__.partition(".")[0] == "taskveil":
-            Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(str(message))}", soft_wrap=True)
+            Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(_from_one(str(message)))}", soft_wrap=True)
         else:
             other(message, category, *where, **options)
 
     return show
+
+
+def _from_one(message: str) -> str:
+    """Rows as people count them: Python's first is number 0."""
+    return re.sub(r"(?<=\brow )\d+(?=, column |\W+\d+% of the labels)", lambda row: str(int(row[0]) + 1), message)
+
+
+def note(message: str) -> None:
+    """One line on stderr of what the person should know."""
+    Console(stderr=True).print(f"[yellow]note:[/yellow] {escape(message)}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def busy(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """A spinner with the time that passed, on a terminal; nothing elsewhere, nor if `quiet`."""
+    screen = Console(stderr=True)
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*shown, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        bar.add_task(escape(what), total=None)
+        yield
 
 
 def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:
@@ -76,9 +105,8 @@ def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
 @contextlib.contextmanager
 def row_bar(total: int | None) -> Iterator[Callable[[int], None]]:
     """A progress bar over rows on the terminal; yields what to call with every batch."""
-    with Progress(
-        BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn(), console=Console(stderr=True)
-    ) as bar:
+    screen, shown = Console(stderr=True), (BarColumn(), MofNCompleteColumn(), "rows", TimeElapsedColumn())
+    with Progress(*shown, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=total)
         yield lambda rows: bar.advance(task, rows)
 

@@ -1,134 +1,134 @@
-"""Designing releases: `design`, `sweep` and `sign`."""
+"""Designing releases: `design` and `sign`."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import taskveil as tv
-from taskveil.cli.console import console, numbers, pairs, refuse_existing
-from taskveil.cli.volunteers import as_table, read_volunteers
+from taskveil.cli import options
+from taskveil.cli.console import busy, console, refuse_existing
+from taskveil.cli.jobs import Asked, Job
+from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
-from taskveil.errors import ResumeError
 from taskveil.release.folder import sign as sign_release
 
 
 def design(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records, one column per attribute.")],
+    data: options.Volunteers,
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
+    model: options.Model = None,
+    target: options.Target = None,
+    loss: options.LossName = None,
+    schema: options.SchemaFile = None,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    domain: options.Bounds = None,
+    weight: options.Weight = None,
+    unit: options.Units = None,
     method: Annotated[
         str,
         typer.Option(
             help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization or nothing."
         ),
     ] = "auto",
-    weight: Annotated[list[str] | None, typer.Option(help="column=weight; others count 1. Repeatable.")] = None,
-    unit: Annotated[list[str] | None, typer.Option(help="column=unit, written into the release. Repeatable.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release in that folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    encoder: options.Encoder = "auto",
+    share_model: options.ShareModel = False,
+    client_bytes: options.ClientBytes = options.CLIENT_BYTES,
+    answers: options.AnswersName = "direct",
+    seed: options.Seed = 0,
+    device: options.TorchDevice = "cpu",
+    judged: Annotated[
+        bool, typer.Option(" /--unjudged", help="Do not hold volunteers out to say what the design is worth.")
+    ] = True,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Design a veil for weighted means of a table's columns and write the release."""
+    """Design a veil for a model, or for weighted means of a table's columns, and write the release."""
     # Now, and not after the design.
     refuse_existing(folder, overwrite, " Reports of the release that is there could then not be decoded any more.")
-    names, X = read_volunteers(data)
-    weights = np.ones(len(names))
-    weighted = pairs("--weight", weight, names)
-    weights[[names.index(name) for name in weighted]] = numbers("--weight", list(weighted.values()))
-    units = pairs("--unit", unit, names)
-    task = tv.LinearTask(np.diag(weights) / np.sqrt(len(names)))
-    veil = tv.design(as_table(names, X), task, epsilon=epsilon, method=method)  # type: ignore[arg-type]
-    given = tuple(units.get(name, "") for name in names) if units else None
-    veil = dataclasses.replace(veil, units=given)
+    if encoder == "own" and not share_model:
+        raise tv.TaskveilError(
+            "--encoder own puts the model on every device, and whoever has a device has it then. If that is meant, "
+            "pass --share-model."
+        )
+    asked = Asked(
+        data=data, target=target, model=model, loss=loss, schema=schema, columns=columns, drop=drop, bounds=domain,
+        weights=weight, units=unit,
+    )  # fmt: skip
+    chosen: dict[str, Any] = {
+        "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,
+        "answers": answers, "device": device,
+    }  # fmt: skip
+    with busy("reading…", quiet=as_json):
+        job = Job.of(asked)
+    with busy("judging a design by volunteers held out…", quiet=as_json):
+        judgement = judge(job, method=method, seed=seed, **chosen) if judged else None
+    with busy("designing with all volunteers…", quiet=as_json):
+        # The method was chosen without the volunteers held out: that choice is the one that was judged.
+        chosen["method"] = method if judgement is None or method != "auto" else judgement.twin.method
+        veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, **chosen)
+    if judgement is not None:
+        veil = dataclasses.replace(veil, considered=judgement.twin.considered)
+    if job.schema is None:
+        veil = dataclasses.replace(veil, units=job.measured_in())
     veil.save(folder, overwrite=overwrite)
-    # What was seen on volunteers held out, where methods were judged so: the others' losses have helped to design.
-    judged = veil.considered[0].held_out_loss if veil.considered else None
-    loss = float(veil.losses(X).mean()) if judged is None else judged
-    result = {
+    if as_json:
+        typer.echo(json.dumps(_result(folder, veil, judgement)))
+        return
+    console.print(f"{veil.guarantee.statement}\n")
+    if job.spreads is not None:
+        console.print("Task: the mean of every column, each weighed by 1/spread and by its --weight.")
+    _print_judgement(judgement, judged)
+    for entry in veil.considered:
+        lead = entry.held_out_loss - veil.considered[0].held_out_loss
+        behind = f"{lead:+.2g} ± {entry.standard_error:.2g}" if entry.method != veil.method else "chosen"
+        console.print(f"  {entry.method}: {entry.held_out_loss:.6g} ({behind})")
+    console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True)
+
+
+def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
         "folder": str(folder),
         "epsilon": veil.guarantee.epsilon,
-        "loss": loss,
         "method": veil.method,
+        "columns": list(veil.columns or ()),
         "considered": [dataclasses.asdict(entry) for entry in veil.considered],
+        **({} if judgement is None else judgement.as_json()),
     }
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        whom = "the volunteers" if judged is None else "volunteers held out"
-        console.print(f"{veil.guarantee.statement}\n\nExpected task loss on {whom}: {loss:.6g}")
-        for entry in veil.considered:
-            lead = entry.held_out_loss - veil.considered[0].held_out_loss
-            behind = f"{lead:+.2g} ± {entry.standard_error:.2g}" if entry.method != veil.method else "chosen"
-            console.print(f"  {entry.method}: {entry.held_out_loss:.6g} ({behind})")
-        console.print(f"Release written to {folder}")
 
 
-def sweep(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records.")],
-    target: Annotated[str | None, typer.Option(help="The column the model predicts; no attribute of a record.")] = None,
-    model: Annotated[Path | None, typer.Option(help="ONNX file; without one, the columns' means are the task.")] = None,
-    loss: Annotated[
-        str | None, typer.Option(help="mse, cross_entropy or zero_one; by default by the model's outputs.")
-    ] = None,
-    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
-    methods: Annotated[
-        str, typer.Option(help="Methods to compare, with commas between.")
-    ] = "codebook,task_aware,task_agnostic",
-    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
-    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
-    block: Annotated[
-        int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
-    ] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
-    names, values = read_volunteers(data)
-    if target is not None and target not in names:
-        raise tv.TaskveilError(f"{data} has no column {target!r}, only {', '.join(names)}.")
-    attributes = [place for place, name in enumerate(names) if name != target]
-    X, y = values[:, attributes], None if target is None else values[:, names.index(target)]
-    mean = np.eye(len(attributes)) / np.sqrt(len(attributes))
-    try:
-        frontier = tv.sweep(
-            as_table([names[place] for place in attributes], X),
-            tv.LinearTask(mean) if model is None else _model_task(model, loss, X.shape[1]),
-            y=y,
-            epsilons=numbers("--epsilons", epsilons.split(","), "numbers with commas between"),
-            methods=methods.split(","),  # type: ignore[arg-type]
-            seeds=seeds,
-            block=block,
-            device=device,
-            progress=console.is_terminal and not as_json,
-            resume=folder / "finished.json",
+def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
+    if judgement is None:
+        why = f"fewer than {FEWEST} volunteers: none were held out" if asked else "no volunteers were held out"
+        console.print(f"What this costs the task was not measured ({why}).")
+        return
+    loss = judgement.loss
+    right = "" if loss.accuracy is None else f", right in {loss.accuracy:.1%}"
+    kept = "" if judgement.kept is None else f"; {judgement.kept:.0%} of what records tell is kept"
+    console.print(
+        f"Expected task loss on {judgement.held_out} volunteers held out: {loss.mean:.6g} "
+        f"({loss.low:.4g} to {loss.high:.4g}){right}{kept}\n"
+        f"  nothing sent: {judgement.nothing:.6g}\n"
+        f"  no privacy:   {judgement.clear:.6g}\n"
+        "(measured with a twin that was designed with the others; the release is designed with all)",
+        soft_wrap=True,
+        highlight=False,
+    )
+    if judgement.silent:
+        console.print(
+            f"At this ε, reports tell nothing ({NO_SIGNAL:.0%} of the variance at most) of: "
+            f"{', '.join(judgement.silent)}. Raise --epsilon or their --weight, or leave them out: --drop.",
+            soft_wrap=True,
         )
-    except ResumeError as error:
-        raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
-    (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
-    frontier.to_json(folder / "frontier.json", losses=False)  # nothing of single records, in what is made to be shown
-    frontier.plot(folder / "frontier.png")
-    frontier.to_html(folder / "frontier.html")
-    if as_json:
-        typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
-    else:
-        typer.echo("\n".join([frontier.table(), *frontier.advice()]))
-        console.print(f"table, JSON, picture and page: {folder}")
-
-
-def _model_task(model: Path, loss: str | None, width: int) -> tv.ModelTask:
-    """The model of an ONNX file; one number is an estimate, several are classes, unless `loss` says otherwise."""
-    if loss is None:
-        found = tv.ModelTask(model)
-        found.check_width(width)
-        loss = "mse" if found.outputs == 1 else "cross_entropy"
-    task = tv.ModelTask(model, loss=loss)  # type: ignore[arg-type]
-    task.check_width(width)
-    return task
+    if judgement.twin.considered:
+        console.print("Methods, cross-validated among the others:")
 
 
 def sign(

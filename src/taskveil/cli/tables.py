@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 import taskveil as tv
-from taskveil.cli.console import console, pairs, refuse_existing, row_bar
+from taskveil.cli import options
+from taskveil.cli.console import console, note, pairs, refuse_existing, row_bar
+from taskveil.cli.models import as_task, load_model, settled
 from taskveil.cli.volunteers import PARQUET
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.rounding import rounded_up
@@ -22,8 +24,8 @@ def privatize(
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
     missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
-    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    verify_key: options.VerifyKey = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory."""
     from taskveil.engines.files import TableFile
@@ -52,23 +54,49 @@ def privatize(
 def decode(
     source: Annotated[Path, typer.Argument(help="Parquet of reports, as written by privatize.")],
     target: Annotated[Path, typer.Argument(help="Parquet of estimates.")],
-    release: Annotated[Path, typer.Option(help="The release.")],
+    release: options.Release,
     column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
-    predict: Annotated[bool, typer.Option(help="Write the task's outputs instead of the attributes.")] = False,
-    verify_key: Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column beside each says how probable its value is.")
+    ] = False,
+    predict: Annotated[bool, typer.Option(help="Write the task's answers instead of the attributes.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="With --predict, the model of the task, as in design: answers are then named after its classes."
+        ),
+    ] = None,
+    loss: options.LossName = None,
+    verify_key: options.VerifyKey = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
-    """Turn a table of reports into a table of estimates, in constant memory."""
+    """Turn a table of reports into a table of estimates or of answers, in constant memory."""
+    from taskveil.engines.answers import holds_log_probabilities
     from taskveil.engines.files import TableFile
     from taskveil.engines.parquet import decode_table
 
     _check_target(target)
     refuse_existing(target, overwrite)
     veil = tv.Veil.load(release, verify_key=verify_key)
+    if model is not None:
+        task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
+        veil = tv.Veil.load(release, verify_key=verify_key, task=task)
+    elif predict and holds_log_probabilities(veil):
+        note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
+    elif predict and veil.task is None and veil.answering is not None:
+        note("y0, y1, … are the model's outputs, as they are: of a classifier, logits. For probabilities pass --model.")
     mapping = pairs("--column", column, veil.columns or ())
     with row_bar(TableFile.open(source).rows) as advance:
-        count = decode_table(veil, source, target, columns=mapping, predict=predict, progress=advance)
-    console.print(f"{count:,} estimates: {target}")
+        count = decode_table(
+            veil,
+            source,
+            target,
+            columns=mapping,
+            predict=predict,
+            probabilities=probabilities,
+            progress=advance,
+        )
+    console.print(f"{count:,} {'answers' if predict else 'estimates'}: {target}")
 
 
 def _check_target(target: Path) -> None:

@@ -2,8 +2,8 @@
 
 Estimates have the columns and, where the release has fields, the types of the volunteers' table. Answers of weighted
 means are named after the columns they are about and come in these columns' own units: weights say what matters more,
-not what is reported. Answers of classifiers, where the veil has its model, are probabilities named after the classes;
-of a release that was loaded without its model nobody knows what the outputs are, so they are y0, y1, … as they are.
+not what is reported. Answers of classifiers are probabilities, named after the classes where the veil has its model:
+p(rain), p(sun), …, otherwise p0, p1, … in the model's order. All other answers are y0, y1, … as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Category
+from taskveil.decoders import CodewordDecoder
 from taskveil.errors import needs
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType
@@ -49,13 +50,25 @@ def outputs_of(veil: Veil) -> Answers:
     weighted = weighted_columns(veil)
     if weighted is not None:
         return _numbers(weighted.names, lambda reports: veil.predict(reports) / weighted.weights, weighted.units)
-    task = veil.task
-    if isinstance(task, ModelTask) and task.cost.logits is True:
-        known = task.frozen.classes
-        labels = [str(label) for label in (range(task.outputs) if known is None else known.tolist())]
-        return _numbers([f"p({label})" for label in labels], lambda reports: task.cost.answers(veil.predict(reports)))
+    model = veil.task if isinstance(veil.task, ModelTask) else None
+    if model is not None and model.cost.logits is True:
+        known = model.frozen.classes
+        count = model.outputs
+        names = [f"p{i}" for i in range(count)] if known is None else [f"p({label})" for label in known.tolist()]
+        return _numbers(names, lambda reports: model.cost.answers(veil.predict(reports)))
     count = veil.predict(veil.privatize(np.zeros((1, veil.encoder.width)))).shape[1]
+    if holds_log_probabilities(veil):
+        return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
     return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+def holds_log_probabilities(veil: Veil) -> bool:
+    """Whether every answer that the release holds is the logarithms of probabilities that add up to one: of a
+    classifier, then, whatever its model is."""
+    answers = veil.answering.codewords if isinstance(veil.answering, CodewordDecoder) else np.zeros((1, 1))
+    if answers.shape[1] < 2 or len(veil.mechanism.layout.high) > 1 or (answers > 0).any():
+        return False
+    return bool(np.allclose(np.exp(answers).sum(axis=1), 1.0, atol=1e-6))
 
 
 class Weighted(NamedTuple):

@@ -1,0 +1,52 @@
+"""Options that several commands have, each said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Volunteers = Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records, a person a row.")]
+Target = Annotated[str | None, typer.Option(help="The column that the model predicts; no attribute of a record.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="An ONNX file, or package.module:object, a scikit-learn or torch model (or a function that returns one) "
+        "of a module here. Without one, weighted means of the columns are the task."
+    ),
+]
+LossName = Annotated[
+    str | None, typer.Option("--loss", help="mse, cross_entropy or zero_one; by default by the model.")
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="What a record consists of, as `taskveil schema` writes it.")
+]
+Columns = Annotated[str | None, typer.Option(help="The columns a record consists of, with commas between.")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with commas between.")]
+Bounds = Annotated[
+    list[str] | None, typer.Option("--domain", help="column=low:high, where its values may lie. Repeatable.")
+]
+Weight = Annotated[
+    list[str] | None,
+    typer.Option(help="column=weight, times 1/spread; the others count 1. Repeatable."),
+]
+Units = Annotated[list[str] | None, typer.Option("--unit", help="column=unit, written into the release. Repeatable.")]
+Encoder = Annotated[
+    str, typer.Option(help="What devices compute for a model: auto, linear, light, trees or own (the model itself).")
+]
+ShareModel = Annotated[
+    bool, typer.Option("--share-model", help="The model may go to the devices: whoever has one then has the model.")
+]
+ClientBytes = Annotated[int, typer.Option(help="The most that the client folder may take.", min=1024)]
+CLIENT_BYTES = 512 * 1024
+"""What a client folder may take by default, as in `tv.design`."""
+AnswersName = Annotated[
+    str, typer.Option("--answers", help="direct, the best answer given a report; record, the model's to the estimate.")
+]
+Seed = Annotated[int, typer.Option(help="Of the search for a design; reports are never seeded.", min=0)]
+TorchDevice = Annotated[str, typer.Option("--device", help="Where designs learn: cpu or cuda.")]
+Release = Annotated[Path, typer.Option(help="The release.")]
+VerifyKey = Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

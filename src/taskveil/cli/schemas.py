@@ -1,0 +1,71 @@
+"""What a record consists of, to look at and to correct: `schema`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+import taskveil as tv
+from taskveil.cli import options
+from taskveil.cli.console import busy, console, print_whole, refuse_existing
+from taskveil.cli.jobs import chosen_columns
+from taskveil.cli.volunteers import read_volunteers
+from taskveil.client.dates import seconds_of
+from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
+from taskveil.tables import read_column, select
+
+
+def schema(
+    data: options.Volunteers,
+    target: options.Target = None,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the schema goes.")] = Path("schema.json"),
+    overwrite: options.Overwrite = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the schema as JSON, and write no file.")] = False,
+) -> None:
+    """Infer what a record consists of from volunteers' records, and write it as JSON to read and to correct."""
+    if not as_json:
+        refuse_existing(output, overwrite)
+    with busy("reading…", quiet=as_json):
+        table = read_volunteers(data)
+        found = tuple(table.column_names)
+        names = chosen_columns(columns, drop, found, tuple(name for name in found if name != target))
+        inferred = tv.Schema.of(table.select(names))
+    if as_json:
+        typer.echo(inferred.to_json(), nl=False)
+        return
+    inferred.to_json(output)
+    view = Table("column", "field", "missing", "outside", title=f"{table.num_rows:,} volunteers")
+    for name, column in zip(inferred, select(table, inferred.names), strict=True):
+        missing, outside = _counts(inferred[name], read_column(column)[1])
+        view.add_row(
+            escape(name), escape(repr(inferred[name])), f"{missing:,}" or "", f"{outside:,}" if outside else ""
+        )
+    print_whole(view)
+    console.print(f"Written to {output}: correct it, and pass it to design and sweep with --schema.", soft_wrap=True)
+
+
+def _counts(field: Field, values: Any) -> tuple[int, int]:
+    """How many values (N,) are missing, and how many lie outside the bounds or are no value of their category."""
+    if isinstance(field, Category):
+        rows = expand(Category(field.values, missing=True), values)
+        missing = int(rows[:, -1].sum())
+        return missing, len(rows) - int(rows.sum())
+    if isinstance(field, Date):
+        if isinstance(values, Coded):
+            seconds, lost = (part[values.codes] for part in seconds_of([*values.values, None]))
+        else:
+            seconds, lost = seconds_of(values)
+        low, high = seconds_of([field.low, field.high])[0]
+        return int(lost.sum()), int((~lost & ((seconds < low) | (seconds > high))).sum())
+    if isinstance(field, Flag):
+        return int(expand(Flag(missing=True), values)[:, 1].sum()), 0
+    numbers = np.asarray(values, dtype=np.float64)
+    lost = np.isnan(numbers)
+    return int(lost.sum()), int((~lost & ((numbers < field.low) | (numbers > field.high))).sum())

@@ -1,0 +1,89 @@
+"""Choosing a budget: `sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import taskveil as tv
+from taskveil.cli import options
+from taskveil.cli.console import busy, console, numbers
+from taskveil.cli.jobs import Asked, Job
+from taskveil.errors import ResumeError
+
+
+def sweep(
+    data: options.Volunteers,
+    target: options.Target = None,
+    model: options.Model = None,
+    loss: options.LossName = None,
+    schema: options.SchemaFile = None,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    domain: options.Bounds = None,
+    weight: options.Weight = None,
+    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
+    methods: Annotated[
+        str, typer.Option(help="Methods to compare, with commas between.")
+    ] = "codebook,task_aware,task_agnostic",
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
+    encoder: options.Encoder = "auto",
+    share_model: options.ShareModel = False,
+    client_bytes: options.ClientBytes = options.CLIENT_BYTES,
+    answers: options.AnswersName = "direct",
+    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
+    block: Annotated[
+        int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
+    ] = 1,
+    device: options.TorchDevice = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
+    budgets = numbers("--epsilons", epsilons.split(","), "numbers with commas between")
+    with busy("reading…", quiet=as_json):
+        job = Job.of(
+            Asked(
+                data=data,
+                target=target,
+                model=model,
+                loss=loss,
+                schema=schema,
+                columns=columns,
+                drop=drop,
+                bounds=domain,
+                weights=weight,
+            )
+        )
+    try:
+        with busy("designing for every budget…", quiet=as_json):
+            frontier = tv.sweep(
+                job.X,
+                job.task,
+                y=job.y,
+                epsilons=budgets,
+                methods=methods.split(","),  # type: ignore[arg-type]
+                seeds=seeds,
+                encoder=encoder,
+                share_model=share_model,
+                client_bytes=client_bytes,
+                answers=answers,  # type: ignore[arg-type]
+                domain=job.schema,
+                block=block,
+                device=device,
+                resume=folder / "finished.json",
+            )
+    except ResumeError as error:
+        raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
+    (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
+    frontier.to_json(folder / "frontier.json", losses=False)  # nothing of single records, in what is made to be shown
+    frontier.plot(folder / "frontier.png")
+    frontier.to_html(folder / "frontier.html")
+    if as_json:
+        typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
+        return
+    if job.spreads is not None:
+        console.print("Task: the mean of every column, each weighed by 1/spread and by its --weight.")
+    typer.echo("\n".join([frontier.table(), *frontier.advice()]))
+    console.print(f"table, JSON, picture and page: {folder}")
