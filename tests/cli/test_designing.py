@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     )
     veil = tv.Veil.load(folder)
     assert result["epsilon"] == veil.guarantee.epsilon
-    assert veil.task.K[0, 0] == pytest.approx(3 * veil.task.K[1, 1])
+    spreads = np.loadtxt(csv, delimiter=",", skiprows=1).std(axis=0)
+    np.testing.assert_allclose(np.diag(veil.task.K) * spreads, [3, 1, 1, 1, 1, 1], rtol=1e-9)
     assert veil.columns == tuple("abcdef")
     assert veil.units is None
 
@@ -42,18 +44,49 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
     assert result.exit_code == 0, result.output
     (line,) = [line for line in result.stderr.splitlines() if "Check their units; domain" in line]
     assert line.startswith("warning: ")
-    assert "row 7, column 'c'" in line
+    assert "row 8, column 'c'" in line  # people count from one
     assert ".py" not in result.stderr
 
 
-def test_design_says_what_it_chose_from(csv: Path, tmp_path: Path) -> None:
+def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path: Path) -> None:
     shown = run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2")
     considered = tv.Veil.load(tmp_path / "r").considered
-    assert f"Expected task loss on volunteers held out: {considered[0].held_out_loss:.6g}" in shown
     lines = [line for line in shown.splitlines() if "(chosen)" in line or "±" in line]
     assert [line.split()[0] for line in lines] == [f"{entry.method}:" for entry in considered]
     assert "(chosen)" in lines[0]
     assert all("±" in line for line in lines[1:])
+    assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of what records tell is kept", shown)
+    assert "weighed by 1/spread" in shown
+
+
+def test_the_loss_stands_between_nothing_sent_and_no_privacy(csv: Path, tmp_path: Path) -> None:
+    found = json.loads(run("design", csv, tmp_path / "r", "--epsilon", "4", "--method", "codebook", "--json"))
+    assert found["no_privacy"] == 0 < found["loss"] < found["nothing_sent"]
+    assert found["low"] < found["loss"] < found["high"]
+    assert found["kept"] == pytest.approx(1 - found["loss"] / found["nothing_sent"])
+    assert found["nothing_sent"] == pytest.approx(6, rel=0.6)  # a column's spread is its unit, and there are six
+
+
+def test_few_volunteers_are_not_judged(csv: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("".join(csv.read_text().splitlines(keepends=True)[:30]))
+    arguments = ("--epsilon", "4", "--method", "task_aware")
+    assert "was not measured (fewer than 40 volunteers" in run("design", few, tmp_path / "few", *arguments)
+    said = run("design", csv, tmp_path / "unjudged", *arguments, "--unjudged")
+    assert "was not measured (no volunteers were held out)" in said
+
+
+def test_a_column_that_reports_tell_nothing_of_is_listed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(400, 1))
+    values = np.column_stack([common + 0.1 * rng.normal(size=(400, 5)), rng.normal(size=400)])
+    path = tmp_path / "people.csv"
+    np.savetxt(path, values, delimiter=",", header="a,b,c,d,e,alone", comments="")
+    found = json.loads(run("design", path, tmp_path / "r", "--epsilon", "1", "--method", "codebook", "--json"))
+    assert found["no_signal"] == ["alone"]
+    heavy = ("--weight", "alone=20", "--json")
+    found = json.loads(run("design", path, tmp_path / "s", "--epsilon", "1", "--method", "codebook", *heavy))
+    assert "alone" not in found["no_signal"]
 
 
 def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
@@ -68,6 +101,13 @@ def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
         (("--epsilon", "1", "--weight", "zzz=2"), "name=weight"),
         (("--epsilon", "1", "--weight", "a=abc"), "--weight takes numbers, got 'abc'"),
         (("--epsilon", "1", "--method", "magic"), "method must be one of"),
+        (("--epsilon", "1", "--encoder", "own"), "pass --share-model"),
+        (("--epsilon", "1", "--columns", "a,zzz"), "--columns: there is no column 'zzz'"),
+        (("--epsilon", "1", "--drop", "a,b,c,d,e,f"), "no column is left"),
+        (("--epsilon", "1", "--domain", "a=5:1"), "the lower bound comes first"),
+        (("--epsilon", "1", "--domain", "a=low:high"), "--domain takes column=low:high"),
+        (("--epsilon", "1", "--loss", "mse"), "pass --model too"),
+        (("--epsilon", "1", "--model", "m.onnx", "--weight", "a=2"), "the model says what matters"),
     ],
 )
 def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -85,6 +125,15 @@ def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str,
 )
 def test_mistakes_in_sweeps_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
     assert says in one_line("sweep", csv, "--folder", tmp_path / "o", *arguments)
+
+
+def test_columns_bounds_and_units_become_the_release(csv: Path, tmp_path: Path) -> None:
+    options = ("--drop", "b,d", "--domain", "a=-50:50", "--unit", "a=kW", "--method", "task_aware", "--unjudged")
+    run("design", csv, tmp_path / "r", "--epsilon", "2", *options)
+    veil = tv.Veil.load(tmp_path / "r")
+    assert veil.columns == ("a", "c", "e", "f")
+    assert veil.units == ("kW", "", "", "")
+    assert (veil.schema["a"].low, veil.schema["a"].high) == (-50, 50)
 
 
 def test_signing_with_what_is_no_key(csv: Path, tmp_path: Path) -> None:

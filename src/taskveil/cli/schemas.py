@@ -44,9 +44,7 @@ def schema(
     view = Table("column", "field", "missing", "outside", title=f"{table.num_rows:,} volunteers")
     for name, column in zip(inferred, select(table, inferred.names), strict=True):
         missing, outside = _counts(inferred[name], read_column(column)[1])
-        view.add_row(
-            escape(name), escape(repr(inferred[name])), f"{missing:,}" or "", f"{outside:,}" if outside else ""
-        )
+        view.add_row(escape(name), escape(repr(inferred[name])), f"{missing:,}", f"{outside:,}")
     print_whole(view)
     console.print(f"Written to {output}: correct it, and pass it to design and sweep with --schema.", soft_wrap=True)
 

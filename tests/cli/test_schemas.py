@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taskveil as tv
+from cli.running import one_line, run
+
+TEXT = "origin,power,since,electric,id\n" + "".join(
+    f"{'USA' if i % 3 else 'Japan'},{i if i % 7 else ''},2021-03-{1 + i % 28:02},{'true' if i % 2 else 'false'},p{i}\n"
+    for i in range(60)
+)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text(TEXT)
+    return tmp_path / "people.csv"
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_schema_is_inferred_shown_and_written(csv: Path, tmp_path: Path) -> None:
+    said = run("schema", csv, "-o", tmp_path / "schema.json")
+    schema = tv.Schema.from_json(tmp_path / "schema.json")
+    assert schema.names == ("origin", "power", "since", "electric")
+    assert [type(schema[name]).__name__ for name in schema] == ["Category", "Count", "Date", "Flag"]
+    assert schema["power"].missing
+    assert [line for line in said.splitlines() if line.startswith("warning: column 'id' is left out")]
+    (row,) = [line for line in said.splitlines() if "power" in line]
+    assert [cell.strip() for cell in row.split("│")][-3:-1] == ["9", "0"]  # missing, outside
+    assert "exists already" in one_line("schema", csv, "-o", tmp_path / "schema.json")
+    assert tv.Schema.from_json(run("schema", csv, "--json", "--drop", "id")) == schema
+
+
+def test_the_target_is_no_field(csv: Path) -> None:
+    assert tv.Schema.from_json(
+        run("schema", csv, "--json", "--target", "origin", "--columns", "power,since")
+    ).names == (
+        "power",
+        "since",
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_values_outside_are_counted(tmp_path: Path) -> None:
+    rows = [f"{i},{'abc'[i % 3]}" for i in range(98)] + ["1000000,rare", "3,rarer"]
+    (tmp_path / "p.csv").write_text("n,c\n" + "\n".join(rows) + "\n")
+    said = run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json")
+    assert [
+        line for line in said.splitlines() if line.startswith("warning: of the volunteers' values in column 'n', 1")
+    ]
+    counts = [
+        [cell.strip() for cell in line.split("│")][-3:-1] for line in said.splitlines() if "(" in line and "│" in line
+    ]
+    assert counts == [["0", "1"], ["0", "2"]]
