@@ -68,3 +68,11 @@ def test_mistakes_are_explained(files: tuple[Path, Path], options: list[str], sa
     result = CliRunner().invoke(app, ["sweep", str(files[0]), "--folder", str(tmp_path / "o"), *options])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
+
+
+def test_weights_make_another_sweep(files: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = ["sweep", str(files[0]), "--epsilons", "2", "--methods", "task_aware", "--folder", str(tmp_path / "o")]
+    assert "weighed by 1/spread" in CliRunner().invoke(app, arguments).output
+    again = CliRunner().invoke(app, [*arguments, "--weight", "a=9"])
+    assert again.exit_code == 2
+    assert "Pass another --folder" in again.output
