@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -100,23 +101,21 @@ def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_torch_onnx_files_and_scikit_learn_from_csv_to_probabilities(folder: Path) -> None:
     """The same classifier as a file and by name: the same kind of answers, named where the model names them."""
-    import onnx
-    from onnx import helper, numpy_helper
-
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.normal(size=(240, 3)), columns=["a", "b", "c"])
     y = np.where(X["a"] + 0.3 * rng.normal(size=240) > 0, 1, 0)
     X.assign(y=y).to_csv(folder / "people.csv", index=False)
     fitted = LogisticRegression().fit(X, y)
-    weights = np.vstack([np.zeros(3), fitted.coef_[0]]).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("Gemm", ["x", "W"], ["out"], transB=1)],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3])],
-        [helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["N", 2])],
-        [numpy_helper.from_array(weights, "W")],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+    network = torch.nn.Linear(3, 2)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor(np.vstack([np.zeros(3), fitted.coef_[0]])))
+        network.bias.copy_(torch.tensor([0.0, fitted.intercept_[0]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        axes = {"x": {0: "n"}}
+        torch.onnx.export(
+            network, (torch.zeros(2, 3),), "model.onnx", input_names=["x"], dynamic_axes=axes, dynamo=False
+        )
     options = ("--target", "y", "--epsilon", "3", "--method", "codebook", "--encoder", "linear", "--json")
     found = json.loads(run("design", "people.csv", "r", "--model", "model.onnx", *options))
     assert found["columns"] == ["a", "b", "c"]
