@@ -42,7 +42,7 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
     name, *rest = (str(tmp_path / word) if word == "r" else word for word in command)
     result = CliRunner().invoke(app, [name, str(csv), *rest])
     assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.stderr.splitlines() if "Check their units; domain" in line]
+    (line,) = [line for line in result.stderr.splitlines() if "Check their units; --domain" in line]
     assert line.startswith("warning: ")
     assert "row 8, column 'c'" in line  # people count from one
     assert ".py" not in result.stderr
@@ -50,11 +50,10 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
 
 def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path: Path) -> None:
     shown = run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2")
-    considered = tv.Veil.load(tmp_path / "r").considered
-    lines = [line for line in shown.splitlines() if "(chosen)" in line or "±" in line]
-    assert [line.split()[0] for line in lines] == [f"{entry.method}:" for entry in considered]
-    assert "(chosen)" in lines[0]
-    assert all("±" in line for line in lines[1:])
+    first, *others = tv.Veil.load(tmp_path / "r").considered
+    (line,) = [line for line in shown.splitlines() if line.startswith("Method: ")]
+    assert re.findall(r"(\w+) \+\S+ ± \S+", line) == [entry.method for entry in others]
+    assert line.startswith(f"Method: {first.method}, by cross-validation")
     assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of what records tell is kept", shown)
     assert "weighed by 1/spread" in shown
 

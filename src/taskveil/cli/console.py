@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from taskveil.cli.wording import reworded
 from taskveil.errors import TaskveilError, needs
 
 console = Console()
@@ -41,7 +41,7 @@ def friendly() -> Iterator[None]:
         raise  # who reads us has seen enough (`| head`), and typer ends quietly
     except (TaskveilError, OSError) as error:
         # Not wrapped: a line that is cut at 80 characters cannot be searched for, or copied as a command.
-        Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        Console(stderr=True).print(f"[red]error:[/red] {escape(reworded(str(error)))}", soft_wrap=True)
         raise typer.Exit(2) from error
 
 
@@ -50,16 +50,11 @@ def _one_line(other: Callable[..., None]) -> Callable[..., None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
         if category.__module__.partition(".")[0] == "taskveil":
-            Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(_from_one(str(message)))}", soft_wrap=True)
+            Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(reworded(str(message)))}", soft_wrap=True)
         else:
             other(message, category, *where, **options)
 
     return show
-
-
-def _from_one(message: str) -> str:
-    """Rows as people count them: Python's first is number 0."""
-    return re.sub(r"(?<=\brow )\d+(?=, column |\W+\d+% of the labels)", lambda row: str(int(row[0]) + 1), message)
 
 
 def note(message: str) -> None:

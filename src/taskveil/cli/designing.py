@@ -17,6 +17,9 @@ from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
 from taskveil.release.folder import sign as sign_release
 
+LISTED = 12
+"""Columns that are named one by one."""
+
 
 def design(
     data: options.Volunteers,
@@ -85,10 +88,13 @@ def design(
     if job.spreads is not None:
         console.print("Task: the mean of every column, each weighed by 1/spread and by its --weight.")
     _print_judgement(judgement, judged)
-    for entry in veil.considered:
-        lead = entry.held_out_loss - veil.considered[0].held_out_loss
-        behind = f"{lead:+.2g} ± {entry.standard_error:.2g}" if entry.method != veil.method else "chosen"
-        console.print(f"  {entry.method}: {entry.held_out_loss:.6g} ({behind})")
+    others = [
+        f"{entry.method} {entry.held_out_loss - veil.considered[0].held_out_loss:+.2g} ± {entry.standard_error:.2g}"
+        for entry in veil.considered
+        if entry.method != veil.method
+    ]
+    cost = f", by cross-validation; others cost more: {', '.join(others)}" if others else ""
+    console.print(f"Method: {veil.method}{cost}", soft_wrap=True, highlight=False)
     console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True)
 
 
@@ -122,13 +128,13 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
         highlight=False,
     )
     if judgement.silent:
+        more = f" and {len(judgement.silent) - LISTED} more" if len(judgement.silent) > LISTED else ""
         console.print(
-            f"At this ε, reports tell nothing ({NO_SIGNAL:.0%} of the variance at most) of: "
-            f"{', '.join(judgement.silent)}. Raise --epsilon or their --weight, or leave them out: --drop.",
+            f"At this ε, reports tell nothing ({NO_SIGNAL:.0%} of the variance at most) of "
+            f"{', '.join(judgement.silent[:LISTED])}{more}. "
+            "Raise --epsilon or their --weight, or leave them out: --drop.",
             soft_wrap=True,
         )
-    if judgement.twin.considered:
-        console.print("Methods, cross-validated among the others:")
 
 
 def sign(

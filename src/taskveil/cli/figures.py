@@ -3,7 +3,6 @@ need."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from enum import Enum
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from taskveil.cli.console import console, print_whole
+from taskveil.cli.console import busy, console, print_whole
 from taskveil.errors import TaskError
 from taskveil.experiments import EXPERIMENTS
 
@@ -27,7 +26,7 @@ def demo(
     from taskveil.experiments import demo as experiment
     from taskveil.experiments.report import table
 
-    with console.status("designing…") if not as_json else contextlib.nullcontext():
+    with busy("designing…", quiet=as_json):
         rows, veil, nothing = experiment.run(picture)
     if as_json:
         typer.echo(json.dumps([row.as_json() for row in rows]))
@@ -138,7 +137,7 @@ def data() -> None:
     """Say where the experiments' data comes from, fetching what is missing."""
     from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
 
-    with console.status("fetching…"):
+    with busy("fetching…"):
         days, (houses, _), (people, _), (digits, _, tests, _) = household(), real_estate(), breast_cancer(), mnist()
     console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
     console.print(f"real-estate: {len(houses)} houses, digest checked")

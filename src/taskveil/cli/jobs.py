@@ -135,11 +135,23 @@ def _schema(asked: Asked, given: tv.Schema | None, X: Any, names: list[str]) -> 
     elif asked.bounds or needs_schema(X):
         schema = tv.Schema.of(X)
     else:
+        _check_finite(asked.data, X, names)
         return None
     bounds = pairs("--domain", asked.bounds, schema.names)
     schema = schema.replace({name: _bounded(name, schema[name], ends) for name, ends in bounds.items()})
     units = pairs("--unit", asked.units, schema.names)
     return schema.replace({name: _measured(name, schema[name], unit) for name, unit in units.items()})
+
+
+def _check_finite(path: Path, X: Any, names: list[str]) -> None:
+    """A DataError with the place of the first number that is infinite: nothing is missing here."""
+    wrong = np.argwhere(~np.isfinite(as_records(X)))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise DataError(
+            f"{path}: column {names[column]!r} is infinite in row {row + 1}. Mend it, leave the cell empty, or bound "
+            f"the column: --domain {names[column]}=low:high."
+        )
 
 
 def _bounded(name: str, part: Field, ends: str) -> Field:

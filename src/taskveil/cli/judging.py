@@ -107,7 +107,8 @@ def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats)
     silent = []
     for name, place in zip(job.names, places, strict=True):
         told = np.asarray(weighted[place])
-        if told.any() and wrong[place][told].sum() >= (1.0 - NO_SIGNAL) * constant[place][told].sum():
+        spread = float(constant[place][told].sum())  # of a column that is the same for everybody, all is known
+        if spread > 0 and wrong[place][told].sum() >= (1.0 - NO_SIGNAL) * spread:
             silent.append(name)
     return tuple(silent)
 

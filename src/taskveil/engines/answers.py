@@ -17,7 +17,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Category
 from taskveil.decoders import CodewordDecoder
-from taskveil.errors import needs
+from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType
 from taskveil.tasks import LinearTask, ModelTask
@@ -56,7 +56,12 @@ def outputs_of(veil: Veil) -> Answers:
         count = model.outputs
         names = [f"p{i}" for i in range(count)] if known is None else [f"p({label})" for label in known.tolist()]
         return _numbers(names, lambda reports: model.cost.answers(veil.predict(reports)))
-    count = veil.predict(veil.privatize(np.zeros((1, veil.encoder.width)))).shape[1]
+    if veil.answering is not None:
+        count = veil.answering.shape[0]
+    elif veil.task is not None:
+        count = veil.task.outputs
+    else:
+        raise TaskError("this release answers with its model, which it does not hold: pass --model.")
     if holds_log_probabilities(veil):
         return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
     return _numbers([f"y{place}" for place in range(count)], veil.predict)
