@@ -59,15 +59,3 @@ def test_a_slip_in_the_table_spoils_neither_weights_nor_judgement(tmp_path: Path
     assert found.loss.mean < found.nothing
     with pytest.warns(WildRecordWarning, match="row 17, column 'c1'"):
         tv.design(job.X, job.task, epsilon=4.0, method="task_aware")
-
-
-def test_a_category_counts_as_one_column(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    letters, numbers = rng.choice(list("abcdef"), 200), rng.normal(5, 100, 200)
-    (tmp_path / "p.csv").write_text("c,n\n" + "".join(f"{c},{n}\n" for c, n in zip(letters, numbers, strict=True)))
-    job = Job.of(Asked(data=tmp_path / "p.csv"))
-    assert job.schema is not None
-    records = job.schema.expand(job.X)
-    answers = job.task.on(job.schema).predict(records)
-    np.testing.assert_allclose(answers[:, :6].var(axis=0).sum(), 1.0)
-    np.testing.assert_allclose(answers[:, 6].var(), 1.0)

@@ -23,7 +23,7 @@ with needs("a file of records"):
     import pyarrow.parquet as pq
 
 ROWS = 1 << 16
-_BLOCK = 1 << 22  # bytes of a CSV file at a time
+_BLOCK = 1 << 22  # bytes of a CSV file at a time, and the most that a row may take
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 
 
@@ -148,5 +148,7 @@ def _csv_options(broken: list[pa.csv.InvalidRow], *, blank_lines: bool = False) 
 
     return {
         "read_options": pa.csv.ReadOptions(block_size=_BLOCK),
-        "parse_options": pa.csv.ParseOptions(invalid_row_handler=remember, ignore_empty_lines=not blank_lines),
+        "parse_options": pa.csv.ParseOptions(
+            invalid_row_handler=remember, ignore_empty_lines=not blank_lines, newlines_in_values=True
+        ),
     }
