@@ -95,7 +95,7 @@ def design(
     ]
     cost = f", by cross-validation; others cost more: {', '.join(others)}" if others else ""
     console.print(f"Method: {veil.method}{cost}", soft_wrap=True, highlight=False)
-    console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True)
+    console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
 
 
 def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "method": veil.method,
         "columns": list(veil.columns or ()),
         "considered": [dataclasses.asdict(entry) for entry in veil.considered],
-        **({} if judgement is None else judgement.as_json()),
+        **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
 
 
@@ -134,6 +134,7 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
             f"{', '.join(judgement.silent[:LISTED])}{more}. "
             "Raise --epsilon or their --weight, or leave them out: --drop.",
             soft_wrap=True,
+            markup=False,  # columns may be called what they like
         )
 
 

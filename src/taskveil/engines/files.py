@@ -134,7 +134,7 @@ def _naming(path: Path) -> Iterator[list[pa.csv.InvalidRow]]:
             raise
         reason = getattr(error, "strerror", None) or type(error).__name__
         if broken:
-            row = "a row" if broken[0].number is None else f"row {broken[0].number}"
+            row = "a line" if broken[0].number is None else f"line {broken[0].number}"
             reason = f"{row} has {broken[0].actual_columns} cells instead of {broken[0].expected_columns}"
         raise DataError(f"cannot read {str(path)!r} as a table: {reason}.") from None
 
