@@ -149,7 +149,7 @@ def _arrow_type(of: ColumnType) -> ColumnType:
     name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
     if of.holds == "date" and not of.form:
         name = "date32" if name in ("date", "date32[day]", "date64[ms]") else "timestamp[us]"
-    return ColumnType(holds=of.holds, name=name, form=of.form)
+    return replace(of, name=name)
 
 
 def _unit(unit: str) -> dict[bytes, bytes] | None:
