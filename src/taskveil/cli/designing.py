@@ -93,7 +93,7 @@ def design(
         for entry in veil.considered
         if entry.method != veil.method
     ]
-    cost = f", by cross-validation; others cost more: {', '.join(others)}" if others else ""
+    cost = f", by cross-validation; what the others cost more: {', '.join(others)}" if others else ""
     console.print(f"Method: {veil.method}{cost}", soft_wrap=True, highlight=False)
     console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
 
