@@ -47,7 +47,10 @@ def design(
     seed: options.Seed = 0,
     device: options.TorchDevice = "cpu",
     judged: Annotated[
-        bool, typer.Option(" /--unjudged", help="Do not hold volunteers out to say what the design is worth.")
+        bool,
+        typer.Option(
+            " /--unjudged", help="Do not hold volunteers out to say what the design is worth.", show_default=False
+        ),
     ] = True,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
