@@ -10,7 +10,8 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.client.dates import seconds_of
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, text_of
+from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
+from taskveil.client.values import text_of
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
 from taskveil.tables import DATE_FORMATS, ColumnType, read_column, select

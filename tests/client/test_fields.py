@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mixed_records
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand, text_of
+from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand
+from taskveil.client.values import text_of
 from taskveil.errors import DataError
 
 FIELDS: list[Field] = [*mixed_records.ORDINARY.fields, *mixed_records.STRANGE.fields]

@@ -24,17 +24,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskveil.arrays import RAISED, Array, Bools, Floats, Integers, one_float
+from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.dates import CYCLES, DAY, seconds_of, waves
+from taskveil.client.values import NO_VALUE, TRUTHS, Values, numbers_of, text_of
 from taskveil.errors import DataError
 
 MOST_VALUES = 4096
 """Of one category."""
-
-Values = Sequence[Any] | NDArray[Any]
-"""Natural values (N,) of one field, of any quality."""
 
 
 class Natural(NamedTuple):
@@ -69,7 +66,7 @@ class Number:
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
-        numbers = _numbers(values)
+        numbers = numbers_of(values)
         lost = np.isnan(numbers)
         return _with_flag([_filled(np.clip(numbers, self.low, self.high), lost, self.fill)], lost, self.missing)
 
@@ -106,7 +103,7 @@ class Count:
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
-        numbers = _numbers(values)
+        numbers = numbers_of(values)
         lost = np.isnan(numbers)
         whole = np.floor(np.clip(numbers, self.low, self.high))
         return _with_flag([_filled(whole, lost, self.fill)], lost, self.missing)
@@ -142,7 +139,7 @@ class Flag:
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
-        numbers = _numbers(values, words=_TRUTHS)
+        numbers = numbers_of(values, words=TRUTHS)
         lost = (numbers != 0) & (numbers != 1)
         return _with_flag([_filled(numbers, lost, float(self.fill))], lost, self.missing)
 
@@ -152,10 +149,6 @@ class Flag:
         chance = np.clip(value, 0.0, 1.0)
         values = np.where(there < 0.5, np.nan, (chance >= 0.5).astype(np.float64))
         return Natural(values, np.where(there < 0.5, 1.0 - there, there * _surer(chance)))
-
-
-_TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-_LONGEST_TRUTH = 5  # what is longer is not looked at: a text of a million characters takes no longer than another
 
 
 @dataclass(frozen=True)
@@ -174,7 +167,7 @@ class Category:
         texts = tuple(text_of(value) for value in self.values)
         if not 1 <= len(texts) <= MOST_VALUES or len(set(texts)) < len(texts):
             raise DataError(f"a category has 1 to {MOST_VALUES} values, all different as text.")
-        if None in texts or _NO_VALUE in texts or type(self.missing) is not bool:
+        if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
             raise DataError("the values of a category are text, whole numbers or truth values.")
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 
@@ -316,42 +309,6 @@ def expand(field: Field, column: Values | Coded) -> Floats:
         rows[np.ma.getmaskarray(column)] = field.expand([None])
         return rows
     return field.expand(column)
-
-
-def text_of(value: Any, longest: int | None = None) -> str | None:
-    """The text that a value of a category goes by, None for a missing one. What is neither text of at most `longest`
-    characters nor a whole number below 2^53 nor a truth value has one that no category has. Never an error."""
-    try:
-        if isinstance(value, str):
-            return str.__str__(value) if longest is None or str.__len__(value) <= longest else _NO_VALUE
-        if isinstance(value, bool | np.bool_):
-            return "true" if value else "false"
-        number = one_float(value)
-    except RAISED:  # another type, or a class of the caller's own
-        return _NO_VALUE
-    if math.isnan(number):
-        return None
-    return str(int(number)) if abs(number) < 2**53 and number % 1 == 0 else _NO_VALUE
-
-
-_NO_VALUE = "\0"
-
-
-def _numbers(values: Values, words: dict[str, float] | None = None) -> Floats:
-    """Numbers (N,), NaN for whatever is none; `words` are numbers too."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        with np.errstate(all="ignore"):
-            return values.astype(np.float64)
-    return np.array([_number(value, words or {}) for value in values], dtype=np.float64)
-
-
-def _number(value: Any, words: dict[str, float]) -> float:
-    try:
-        if not isinstance(value, str):
-            return one_float(value)
-        return words.get(str.__str__(value), math.nan) if str.__len__(value) <= _LONGEST_TRUTH else math.nan
-    except RAISED:  # another type, or a class of the caller's own
-        return math.nan
 
 
 def _check_bounds(field: Number | Count) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import RAISED, Floats
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, Values, expand
+from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand
+from taskveil.client.values import Values
 from taskveil.errors import DataError
 
 MOST_COLUMNS = 1 << 16

@@ -15,7 +15,8 @@ import numpy as np
 
 from taskveil.arrays import Floats, as_floats
 from taskveil.client.device import Device
-from taskveil.client.fields import Category, Coded, Count, Field, Number, Values
+from taskveil.client.fields import Category, Coded, Count, Field, Number
+from taskveil.client.values import Values
 from taskveil.engines.files import TableFile
 from taskveil.errors import DataError, needs
 from taskveil.records import number_in
