@@ -87,9 +87,26 @@ def own_method(printed: str) -> None:
     assert all(float(loss) > clear for _, loss in rows)
 
 
+def mixed_table(printed: str) -> None:
+    clear, private, constant = numbers(r"(\d+)% right from the records\n(\d+)% .*\n(\d+)% right with one", printed)
+    assert constant + 10 < private < clear
+    assert re.search(r"'power'\s+Number\(.*missing=True", printed)
+    assert re.search(r"since\s+20\d\d-\d\d-\d\d", printed)
+    assert re.search(r"origin\s+(Europe|Japan|USA|NaN)\n", printed)
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     check.__name__: check
-    for check in (linear, classifier, own_model, own_network, own_method, device_and_server, audit_a_release)
+    for check in (
+        linear,
+        classifier,
+        own_model,
+        own_network,
+        own_method,
+        mixed_table,
+        device_and_server,
+        audit_a_release,
+    )
 }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
     from taskveil.designs.frontier import Frontier as Frontier
+    from taskveil.designs.private_reports import PrivateReports as PrivateReports
     from taskveil.designs.sweeps import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.schema import Schema as Schema
@@ -48,6 +49,7 @@ _HOME = {
     "MultiTask": "taskveil.tasks",
     "Number": "taskveil.client.fields",
     "Points": "taskveil.designs.domain",
+    "PrivateReports": "taskveil.designs.private_reports",
     "Schema": "taskveil.schema",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
@@ -69,6 +71,7 @@ __all__ = [
     "MultiTask",
     "Number",
     "Points",
+    "PrivateReports",
     "Schema",
     "TaskveilError",
     "Veil",

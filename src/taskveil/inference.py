@@ -56,7 +56,7 @@ def infer(name: str, of: ColumnType, values: Array | Coded | list[Any]) -> tuple
         if typed.form:
             of, field = typed, _date(name, _spread(values))
         else:
-            field = _category(values)
+            field = _category(name, values)
             of = of if field is None else with_other(of, field, values)
     else:
         raise DataError(
@@ -120,8 +120,13 @@ def _date(name: str, values: Any) -> Date | None:
     return Date(first, last, missing=bool(lost.any()), cycles=tuple(cycles))
 
 
-def _category(values: Coded) -> Category | None:
+def _category(name: str, values: Coded) -> Category | None:
     """The most frequent values that enough volunteers share, in the order of the alphabet."""
+    if any(text_of(value) == text_of(object()) for value in values.values):
+        raise DataError(
+            f"the categories of column {name!r} are neither text, whole numbers nor flags. Write them as text: "
+            f"X[{name!r}].astype(str).astype('category'), or as numbers."
+        )
     counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
     often = [place for place in np.argsort(-counts, kind="stable")[:MOST_CATEGORIES] if counts[place] >= FEWEST_ALIKE]
     chosen = [values.values[place] for place in sorted(often)] if often else []
@@ -133,14 +138,18 @@ def _category(values: Coded) -> Category | None:
 
 def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
     """The type of a category's column with the most frequent of the volunteers' values that the category does not list,
-    which a model has seen and may be asked about; without any, the first that it lists."""
+    which a model has seen and may be asked about (without any, the first that it lists); and with those that it lists
+    though no volunteer had them."""
     if not isinstance(values, Coded):
         distinct, codes = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
         values = Coded(codes, distinct.tolist())
     counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
-    texts = [text_of(value) for value in values.values]
-    unlisted = [(-count, text) for count, text in zip(counts, texts, strict=True) if text and text not in field.values]
-    return replace(of, other=min(unlisted, default=(0, field.values[0]))[1])
+    texts = [text_of(value) or "" for value in values.values]
+    had = {text: int(count) for text, count in zip(texts, counts, strict=True) if count}
+    unlisted = [(-count, text) for text, count in had.items() if text not in (*field.values, "", text_of(object()))]
+    unseen = tuple(value for value in field.values if value not in had)
+    first = next((value for value in field.values if value in had), field.values[0])
+    return replace(of, other=min(unlisted, default=(0, first))[1], unseen=unseen)
 
 
 def dated(of: ColumnType, values: Any) -> ColumnType:

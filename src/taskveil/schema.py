@@ -87,16 +87,17 @@ class Schema:
         return cls(chosen, library=library, types=tuple(of for _, of in found.values()))
 
     def like(self, X: Any) -> Schema:
-        """The same fields, with the column types of another table."""
+        """The same fields, with the column types of another table; DataError where a column holds other things."""
         library = library_of(X)
         if library is None:
             return self
-        of = [read_column(column) for column in select(X, self.names)]
         typed = []
-        for field, (kind, values) in zip(self.fields.fields, of, strict=True):
+        for name, field, column in zip(self, self.fields.fields, select(X, self.names), strict=True):
+            of, values = read_column(column)
+            _check_holds(name, field, of)
             if isinstance(field, Category) and not isinstance(values, list):
-                kind = with_other(kind, field, values)
-            typed.append(dated(kind, values) if isinstance(field, Date) else kind)
+                of = with_other(of, field, values)
+            typed.append(dated(of, values) if isinstance(field, Date) else of)
         return Schema(self.fields, library=library, types=tuple(typed))
 
     @classmethod
@@ -106,6 +107,16 @@ class Schema:
         if given is not None:
             return given.like(X)
         return cls.of(X) if needs_schema(X) else None
+
+    @property
+    def published(self) -> Schema:
+        """The same as the server half of a release has it: of the values that no field lists, only the one that models
+        are told for all of them."""
+        types = tuple(
+            of.of_values(field.values) if isinstance(field, Category) else of
+            for field, of in zip(self.fields.fields, self.types, strict=True)
+        )
+        return Schema(self.fields, library=self.library, types=types)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,7 +229,8 @@ class Schema:
             if isinstance(field, Category):
                 columns.append([field.values[place % len(field.values)] for place in range(count)])
             elif isinstance(field, Date):
-                columns.append((between * DAY).astype("datetime64[s]"))
+                # The bounds are dates of volunteers: some models know no others.
+                columns.append(np.rint(np.resize([low, high], count) * DAY).astype("datetime64[s]"))
             else:
                 columns.append(np.rint(between) if isinstance(field, Flag) else between)
         return self.fields.expand(columns)
@@ -230,7 +242,9 @@ class Schema:
         parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
         for name, of, field, place in parts:
             if known and isinstance(field, Category):
-                values, chance = field.collapse(X[:, place], of.other or field.values[0])
+                other = of.other or field.values[0]
+                values, chance = field.collapse(X[:, place], other)
+                values = np.where(np.isin(values, of.unseen), other, values) if of.unseen else values
             else:
                 values, chance = field.collapse(X[:, place])
             found[name] = (_as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance)
@@ -298,6 +312,32 @@ def _field(name: str, kind: str, entry: Mapping[str, Any]) -> Field:
 
 
 _NUMERIC = ("number", "whole", "flag")
+
+_HOLDING: dict[type, tuple[str, ...]] = {
+    Number: _NUMERIC,
+    Count: _NUMERIC,
+    Flag: _NUMERIC,
+    Category: ("text", "category", "number", "whole"),
+    Date: ("date", "text"),
+}
+"""What columns may hold whose values a field says."""
+
+
+def _check_holds(name: str, field: Field, of: ColumnType) -> None:
+    """DataError unless a column of this type can hold the field's values, so that a model gets its own kind of them."""
+    kind = type(field).__name__
+    if of.holds not in _HOLDING[type(field)]:
+        raise DataError(
+            f"column {name!r} holds {of.holds} ({of.name}), which is no tv.{kind}: convert the column, or describe it "
+            "by another field."
+        )
+    if isinstance(field, Category) and of.holds in _NUMERIC:
+        try:
+            _as_numbers(np.array(field.values, dtype=object))
+        except ValueError:
+            raise DataError(
+                f"column {name!r} holds numbers ({of.name}), but values of its tv.Category are none."
+            ) from None
 
 
 def _as_numbers(texts: Array) -> Floats:

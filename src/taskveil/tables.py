@@ -5,9 +5,10 @@ None of the three packages is imported before somebody hands us one of its table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from taskveil.arrays import RAISED, Array, Integers
-from taskveil.client.fields import Coded
+from taskveil.client.fields import Coded, text_of
 from taskveil.errors import DataError, needs
 from taskveil.records import column_names
 
@@ -24,25 +25,58 @@ Library = Literal["pandas", "polars", "arrow"]
 Kind = Literal["number", "whole", "flag", "text", "category", "date", "other"]
 """What a column holds, whatever the package calls it."""
 
-DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
+DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M:%SZ",
+    "%Y-%m-%dT%H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+)
 """How text may say a date."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnType:
-    """What a column of a table is: what it `holds`, the package's own `name` for its type, and, where dates are written
-    as text, their `form`. `other` is what a model is told for anything else than a category's values."""
+    """What a column of a table is: what it `holds`, and the package's own `name` for its type.
+
+    Where dates are written as text, their `form`. `other` is what a model is told for anything else than a category's
+    values, and for those of them that are `unseen` among the volunteers. Of a type with listed categories, these as
+    text in their order, and whether they are `ordered`. In columns of any objects, how a missing value is written:
+    "None", "NaN" or "NA". Models tell all of these apart.
+    """
 
     holds: str
     name: str
     form: str = ""
-    other: str = ""
+    other: str = field(default="", compare=False)
+    unseen: tuple[str, ...] = field(default=(), compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
+    ordered: bool = False
+    hole: str = "None"
 
     def __post_init__(self) -> None:
         if self.holds not in get_args(Kind) or not isinstance(self.name, str):
             raise DataError(f"a column holds {', '.join(get_args(Kind))}.")
-        if not isinstance(self.other, str) or self.form not in ("", *DATE_FORMATS):
-            raise DataError(f"dates are written as {', '.join(DATE_FORMATS)}.")
+        if (
+            not isinstance(self.other, str)
+            or self.form not in ("", *DATE_FORMATS)
+            or self.hole not in ("None", "NaN", "NA")
+        ):
+            raise DataError(f"dates are written as {', '.join(DATE_FORMATS)}, and missing values as NaN, NA or None.")
+        if (
+            not all(isinstance(value, str) for value in (*self.categories, *self.unseen))
+            or type(self.ordered) is not bool
+        ):
+            raise DataError("the categories of a column are text, in an order that counts or not.")
+
+    def of_values(self, known: Sequence[str]) -> ColumnType:
+        """The same with no other categories than those `known`, and the one that models are told for all others."""
+        return replace(self, categories=tuple(value for value in self.categories if value in (*known, self.other)))
 
 
 def library_of(X: Any) -> Library | None:
@@ -84,25 +118,39 @@ def select(X: Any, names: Sequence[str]) -> list[Any]:
 
 def read_column(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
     """What a column of a table is, and its natural values (N,), missing ones as NaN, NaT or −1."""
-    if hasattr(column, "iloc"):
+    if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
         return _read_pandas(column)
     name = str(column.dtype) if hasattr(column, "dtype") else str(column.type)
-    if name in ("Object", "Int128"):  # polars', of which Arrow has none
+    if name == "Object":  # polars', of which Arrow has none
         return ColumnType(holds="other", name=name), column.to_list()
-    found, values = _read_arrow(column.to_arrow() if hasattr(column, "to_arrow") else column)
-    return ColumnType(holds=found, name=name), values
+    if name in ("Int128", "UInt128"):  # which Arrow has not
+        return ColumnType(holds="whole", name=name), column.cast(float).fill_null(np.nan).to_numpy()
+    column = column.array.__arrow_array__() if hasattr(column, "iloc") else column
+    ordered = bool(getattr(getattr(column, "type", None), "ordered", False))
+    holds, values = _read_arrow(column.to_arrow() if hasattr(column, "to_arrow") else column)
+    listed = _texts(values.values) if holds == "category" and isinstance(values, Coded) else ()
+    name = name.partition("(")[0] if holds == "category" else name  # an Enum's name has its categories in it
+    return ColumnType(holds=holds, name=name, categories=listed, ordered=ordered), values
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    """Categories as text, without those that are no text, whole number or truth value: no schema knows them."""
+    return tuple(text for value in values if (text := text_of(value)) is not None and text != text_of(object()))
 
 
 def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
     kind, name = column.dtype.kind if hasattr(column.dtype, "kind") else "O", str(column.dtype)
     if name == "category":
-        inner = getattr(column.cat.categories.dtype, "name", "object")
-        codes = column.cat.codes.to_numpy().astype(np.int64)
-        return ColumnType(holds="category", name=f"category[{inner}]"), Coded(codes, column.cat.categories.tolist())
+        codes, listed = column.cat.codes.to_numpy().astype(np.int64), column.cat.categories
+        of = ColumnType(
+            holds="category",
+            name=f"category[{getattr(listed.dtype, 'name', 'object')}]",
+            categories=_texts(listed.tolist()),
+            ordered=bool(column.cat.ordered),
+        )
+        return of, Coded(codes, listed.tolist())
     if kind == "M":
-        zoned = "," in name or "tz=" in name  # of numpy's dates, and of Arrow's in pandas
-        local = column.dt.tz_localize(None) if zoned else column
-        local = local.astype("timestamp[s][pyarrow]") if name.startswith("date32") else local
+        local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         whole: dict[str, str] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
@@ -113,11 +161,23 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         holds = _kind_of_objects(values.tolist())
         # What only says that it equals a text must not be taken for its neighbour's.
         honest = name != "object" or {type(value) for value in column.tolist()} <= _texts_and_holes()
+        hole = _hole(column) if name == "object" else "None"
     except RAISED:  # lists and the like cannot be compared, nor can some classes of a caller's own
         return ColumnType(holds="other", name=name), column.tolist()
     if holds == "text" and honest:
-        return ColumnType(holds=holds, name=name), Coded(codes.astype(np.int64), values.tolist())
-    return ColumnType(holds=holds, name=name), column.tolist()
+        return ColumnType(holds=holds, name=name, hole=hole), Coded(codes.astype(np.int64), values.tolist())
+    if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in values):
+        name = _PLAIN_DATES
+    return ColumnType(holds=holds, name=name, hole=hole), column.tolist()
+
+
+_PLAIN_DATES = "object of dates"
+
+
+def _hole(column: Any) -> str:
+    """How the first missing value of a column of objects is written."""
+    first = next(iter(column[column.isna()]), None)
+    return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
 
 
 def _texts_and_holes() -> set[type]:
@@ -199,50 +259,124 @@ def build(library: Library, columns: Mapping[str, tuple[ColumnType, Array]]) -> 
 
 
 def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
+    if of.name.endswith("[pyarrow]"):
+        import pyarrow as pa
+
+        own = _arrow_array(pa, replace(of, name=of.name.removesuffix("[pyarrow]")), values)
+        return pd.Series(own, dtype=pd.ArrowDtype(own.type))
     if of.holds == "category":
-        inner = of.name.removeprefix("category[").removesuffix("]")
-        series = pd.Series(values, dtype="str" if inner in ("object", "str", "string") else object)
-        return series.astype(inner if not series.isna().any() else series.dtype).astype("category")
+        listed = pd.Index(_values_of(of), dtype=of.name.removeprefix("category[").removesuffix("]"))
+        return pd.Series(pd.Categorical.from_codes(_codes(of, values), categories=listed, ordered=of.ordered))
     if of.form:
-        return pd.Series(written(values, of.form), dtype=of.name)
+        values = np.array(written(values, of.form), dtype=object)
+    if of.name in ("object", _PLAIN_DATES):
+        return pd.Series(_objects(pd, of, values), dtype=object)
     series = pd.Series(values)
-    if of.holds == "date" and "," in of.name:  # with a time zone, whose clock was read
-        return series.dt.tz_localize(of.name.partition(", ")[2].removesuffix("]"), ambiguous=True, nonexistent="NaT")
-    if of.holds in ("flag", "whole") and series.isna().any():
-        nullable = of.name if of.name[:1] in "BIU" else "float64" if of.holds == "whole" else "boolean"
-        return series.astype("float64").astype("boolean" if of.name == "boolean" else nullable)
-    if of.holds == "flag":
-        series = series.astype("float64")
+    if of.holds == "date" and of.name.startswith("datetime64") and "," in of.name:
+        zone = of.name.partition(", ")[2].removesuffix("]")  # whose clock was read
+        found = series.dt.tz_localize(zone, ambiguous=np.ones(len(series), bool), nonexistent="shift_forward")
+        return found.astype(of.name)
+    if of.holds in ("flag", "whole") and series.isna().any() and isinstance(pd.Series(dtype=of.name).dtype, np.dtype):
+        return series.astype("boolean" if of.holds == "flag" else "float64")
+    if of.holds == "whole":
+        series = np.rint(series)
+        kind = pd.Series(dtype=of.name).dtype
+        limits = np.iinfo(getattr(kind, "numpy_dtype", kind))
+        if ((series < limits.min) | (series > limits.max)).any():  # bounds wider than the column's type
+            return series
+    if of.holds == "flag" and series.dtype != bool:
+        series = (series >= 0.5).astype("boolean").mask(series.isna())
     return series.astype(of.name)
+
+
+def _objects(pd: Any, of: ColumnType, values: Array) -> list[Any]:
+    """Python's own objects, as a column of them had them."""
+    hole = {"NaN": np.nan, "NA": pd.NA, "None": None}[of.hole]
+    gone = pd.isna(values)
+    if of.holds == "flag":
+        values = np.asarray(values, dtype=np.float64) >= 0.5
+    elif of.holds == "date" and not of.form:
+        values = values.astype("datetime64[s]")
+        values = values.astype("datetime64[D]").astype(object) if of.name == _PLAIN_DATES else pd.Series(values)
+    return [hole if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
 
 
 def _polars_series(pl: Any, name: str, of: ColumnType, values: Array) -> Any:
     if of.form:
         return pl.Series(name, written(values, of.form), dtype=pl.String)
-    if of.holds in ("text", "category", "other"):
-        return pl.Series(name, values.tolist(), dtype=pl.String if of.holds == "text" else pl.Categorical)
+    if of.holds in ("text", "other"):
+        return pl.Series(name, values.tolist(), dtype=pl.String)
+    if of.holds == "category":
+        kind = pl.Enum(list(of.categories)) if of.name == "Enum" else pl.Categorical
+        return pl.Series(name, values.tolist(), dtype=kind)
     if of.holds == "date":
         series = pl.Series(name, values.astype("datetime64[ms]"))
-        return series.cast(pl.Date if of.name == "Date" else pl.Datetime("us"))
+        stated = re.fullmatch(r"Datetime\(time_unit='(\w+)', time_zone=(?:None|'(.+)')\)", of.name)
+        unit, zone = stated.groups() if stated else ("us", None)
+        found = series.cast(pl.Date if of.name == "Date" else pl.Datetime(unit))
+        return found if zone is None else found.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     series = pl.Series(name, values, dtype=pl.Float64).fill_nan(None)
-    return series.cast(pl.Boolean if of.holds == "flag" else getattr(pl, of.name, pl.Float64))
+    if of.holds == "flag":
+        return series >= 0.5
+    series = series.round() if of.holds == "whole" else series
+    stated = re.fullmatch(r"Decimal\(precision=(\d+), scale=(\d+)\)", of.name)
+    kind = pl.Decimal(*map(int, stated.groups())) if stated else getattr(pl, of.name, pl.Float64)
+    found = series.cast(kind, strict=False)
+    return found if found.null_count() == series.null_count() else series  # bounds wider than the column's type
 
 
 def _arrow_array(pa: Any, of: ColumnType, values: Array) -> Any:
+    import pyarrow.compute as pc
+
     if of.form:
-        return pa.array(written(values, of.form), type=pa.string())
-    if of.holds in ("text", "category", "other"):
-        found = pa.array(values.tolist(), type=pa.string())
-        return found.dictionary_encode() if of.holds == "category" else found
+        return pa.array(written(values, of.form), type=_arrow_type(pa, of.name) or pa.string())
+    if of.holds == "category":
+        kinds = re.search(r"values=(\w+), indices=(\w+)", of.name)
+        inner, index = kinds.groups() if kinds else ("string", "int32")
+        codes = pa.array(_codes(of, values), type=pa.type_for_alias(index), mask=_codes(of, values) < 0)
+        listed = pa.array(_values_of(of), type=pa.type_for_alias(inner))
+        return pa.DictionaryArray.from_arrays(codes, listed, ordered=of.ordered)
+    if of.holds in ("text", "other"):
+        return pa.array(values.tolist(), type=_arrow_type(pa, of.name) or pa.string())
     found = pa.array(values, from_pandas=True)
     if of.holds == "date":
-        return found.cast(pa.date32()) if of.name.startswith("date") else found.cast(pa.timestamp("us"))
+        zone = re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", of.name)
+        if zone:
+            naive = found.cast(pa.timestamp(zone[1]))
+            return pc.assume_timezone(naive, zone[2], ambiguous="earliest", nonexistent="latest")
+        return found.cast(_arrow_type(pa, of.name) or pa.timestamp("us"))
     if of.holds == "flag":
-        return found.cast(pa.int8()).cast(pa.bool_())
+        return pc.greater_equal(found, 0.5)
+    found = pc.round(found) if of.holds == "whole" else found
+    decimal = re.fullmatch(r"decimal128\((\d+), (\d+)\)", of.name)
+    kind = pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _arrow_type(pa, of.name)
     try:
-        return found.cast(pa.type_for_alias(of.name), safe=False)
-    except (ValueError, pa.ArrowException):
+        return found if kind is None else found.cast(kind, safe=of.holds == "whole")
+    except pa.ArrowException:  # bounds wider than the column's type
         return found
+
+
+def _arrow_type(pa: Any, name: str) -> Any:
+    try:
+        return pa.type_for_alias(name)
+    except ValueError:
+        return None
+
+
+def _codes(of: ColumnType, values: Array) -> Integers:
+    """The numbers (N,) of categories, −1 for what is none."""
+    places: dict[Any, int] = {text: place for place, text in enumerate(of.categories)}
+    return np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
+
+
+def _values_of(of: ColumnType) -> list[Any]:
+    """The categories themselves: what their texts write in a column that has other things than text."""
+    inner = of.name.lower()
+    if "bool" in inner:
+        return [text == "true" for text in of.categories]
+    if "int" in re.sub(r"indices=\w+", "", inner) or "float" in inner or "double" in inner:
+        return [float(text) if "float" in inner or "double" in inner else int(text) for text in of.categories]
+    return list(of.categories)
 
 
 def written(values: Array, form: str) -> list[str | None]:

@@ -12,7 +12,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.named import Function, bring
+from taskveil.client.named import Function, NamedEncoder, bring
 from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 from taskveil.decoders import Decoder
@@ -24,7 +24,7 @@ from taskveil.records import as_records, as_reports
 from taskveil.release import folder as release
 from taskveil.schema import Schema
 from taskveil.size import Size
-from taskveil.tasks import Task
+from taskveil.tasks import ModelTask, Task
 from taskveil.wire import Received, receive
 
 
@@ -244,13 +244,16 @@ class Veil:
             task: needed to predict when the task is a model; releases hold no models.
             verify_key: a PEM file or its bytes (Ed25519); with it, the release must be signed by that key.
             encoder: the model of a release that names one and does not contain it; only `encode`, `privatize` and
-                `loss` need it.
+                `loss` need it. By default the task's own model, where it is the one that is named.
         """
         parts, stored_id = release.load(Path(folder), read_key(verify_key))
-        if encoder is not None:
-            parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
         if task is not None and parts["schema"] is not None:
             task = task.on(parts["schema"])
+        named = parts["encoder"].name if isinstance(parts["encoder"], NamedEncoder) else None
+        if encoder is None and isinstance(task, ModelTask) and task.encoder_name == named:
+            encoder = task.answers
+        if encoder is not None:
+            parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
         veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
         object.__setattr__(veil, "_stored_id", stored_id)
         return veil

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_of
-from taskveil.designs.domain import Domain, fit_domain
+from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
-from taskveil.errors import DataError, TaskError
+from taskveil.errors import DataError, DomainError, TaskError
 from taskveil.records import as_volunteers, column_names
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
@@ -89,6 +89,11 @@ class Problem:
         """
         check_task(task)
         schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+        if schema is not None and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
+            raise DomainError(
+                "records with text, dates or holes are bounded by a schema: domain=tv.Schema.of(X), whose fields you "
+                f"may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has {domain.dim}.)"
+            )
         records = as_volunteers(X if schema is None else schema.expand(X), fewest=FEWEST)
         if schema is None:
             task.check_width(records.shape[1])

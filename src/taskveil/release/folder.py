@@ -127,7 +127,7 @@ def _write(veil: Designed, folder: Path) -> None:
         "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
     if veil.schema is not None:
-        types = pack(veil.schema.types, "types", arrays, SERVER_KINDS)
+        types = pack(veil.schema.published.types, "types", arrays, SERVER_KINDS)
         server["table"] = {"library": veil.schema.library, "types": types}
     if veil.answering is not None:
         server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)

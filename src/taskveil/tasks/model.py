@@ -82,7 +82,12 @@ class ModelTask:
     def check_columns(self, names: tuple[str, ...] | None) -> None:
         """Raise TaskError unless a table with these column `names` is what the model was fitted to, as far as known."""
         expected = self.frozen.columns
-        if names is not None and expected is not None and names != expected:
+        # LightGBM knows its columns without the blanks in their names.
+        if (
+            names is not None
+            and expected is not None
+            and ([name.replace(" ", "_") for name in names] != [name.replace(" ", "_") for name in expected])
+        ):
             raise TaskError(
                 f"the model was fitted to the columns {', '.join(expected)}, in this order; the table has "
                 f"{', '.join(names)}. Select them: X[list(model.feature_names_in_)]."
@@ -105,9 +110,19 @@ class ModelTask:
         return same
 
     @property
+    def encoder_name(self) -> str:
+        """What a release calls the model as its encoder, where it names it and does not contain it."""
+        return f"{type(self.model).__name__}: {'class probabilities' if self.cost.logits else 'predictions'}"
+
+    @property
     def takes_numbers(self) -> bool:
         """Whether the model itself takes the records' numbers, and no table of natural values."""
-        return self.schema is None or self._matches(self.schema)
+        return self.frozen.takes_numbers
+
+    @property
+    def takes_tables(self) -> bool:
+        """Whether the model takes no numbers as they are, but may take a table of natural values: its schema tells."""
+        return self.frozen.width is None and self.frozen.bind is not None
 
     def _matches(self, schema: Schema) -> bool:
         """Whether the numbers that records become are the very columns that the model was fitted to."""

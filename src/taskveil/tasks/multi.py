@@ -41,7 +41,7 @@ class MultiTask:
         if len(widths) > 1:
             raise TaskError(f"all tasks of a MultiTask must take the same records, got widths {sorted(widths)}.")
         for task, _ in pairs:
-            if widths:
+            if widths and not (isinstance(task, ModelTask) and task.takes_tables):
                 task.check_width(max(widths))
         object.__setattr__(self, "parts", pairs)
 

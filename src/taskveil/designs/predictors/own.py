@@ -64,7 +64,8 @@ def out_of_fold(task: ModelTask, X: Floats, y: Any, fold: Integers) -> Floats:
         outputs = frozen(X[held])
         if frozen.classes is not None and task.frozen.classes is not None:
             # A copy knows only the classes it has seen: of the others it says that they are next to impossible.
-            places = np.searchsorted(task.frozen.classes, frozen.classes)
+            order = np.argsort(task.frozen.classes)
+            places = order[np.searchsorted(task.frozen.classes, frozen.classes, sorter=order)]
             every = np.full((len(outputs), task.outputs), np.log(1e-12))
             every[:, places] = outputs
             outputs = every
@@ -146,9 +147,7 @@ def _form(task: ModelTask, evidence: Evidence) -> _Form:
         )
 
     def named(slope: float, offset: Floats) -> Encoder:  # noqa: ARG001 - whoever brings the model knows neither
-        says = "class probabilities" if logits else "predictions"
-        name = f"{type(task.model).__name__}: {says}"
-        return NamedEncoder.of(task.answers, name=name, low=low, high=high, latents=task.outputs)
+        return NamedEncoder.of(task.answers, name=task.encoder_name, low=low, high=high, latents=task.outputs)
 
     return _Form(logits=logits, encoder=named, as_it_is=True)
 

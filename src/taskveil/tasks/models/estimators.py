@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import ndtri
 from torch import Tensor, nn
 
 from taskveil.arrays import Floats
@@ -51,20 +52,22 @@ def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> Froz
         raise TaskError(f"{type(model).__name__} gives several labels per record: make one task of each.")
     own = copy.deepcopy(model)
     classes = np.asarray(own.classes_) if classifier else None
-    named = _names(own)
-    frame = _framed(named, schema)
-    width = _features(model) if schema is None else None
+    named, features = _names(own), _features(model)
+    by_numbers = schema is None or (
+        named is None and features == schema.width and (schema.plain or features != len(schema))
+    )
+    frame = _frame(named) if schema is None or by_numbers else _tables(own, named, features, schema)
+    width = features if schema is None else None
 
     def function(X: Floats) -> Floats:
         with warnings.catch_warnings():
-            # Trained on a named table, asked with an array: the columns are the same, in the same order.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.simplefilter("ignore")  # on devices, what depends on a record must not be said aloud
             records = frame(np.array(X))  # scalers with copy=False would write into the caller's
             if not classifier:
                 return np.asarray(own.predict(records), dtype=np.float64)
             chances = np.asarray(own.predict_proba(records))
             if not np.allclose(chances.sum(axis=1), 1.0):
-                raise ValueError("its probabilities do not add up to one: several labels per record are not supported")
+                raise TaskError("its probabilities do not add up to one: several labels per record are not supported")
             return np.asarray(np.log(np.maximum(chances, TINY_PROBABILITY)))
 
     module = None if width is None else _as_module(own, classifier)
@@ -73,33 +76,28 @@ def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> Froz
         frozen.classes = classes
     else:
         frozen = FrozenModel(function, classes=classes, frame=frame)
-        with contextlib.suppress(TaskError) if named else contextlib.nullcontext():
-            # A model of named columns may take other things than numbers, which only a schema can tell.
+        try:
             frozen.check_width(width) if width is not None else None
+        except TaskError as error:
+            # It may take other things than numbers, which only a schema can tell; then the model itself refused them.
+            if named is None and isinstance(error.__cause__, TaskError | None):
+                raise
     frozen.columns = named
+    frozen.takes_numbers = by_numbers or (schema is not None and schema.plain and named in (None, schema.names))
     frozen.bind = lambda schema: from_estimator(own, cost, schema)
     return frozen
 
 
 def _names(model: Any) -> tuple[str, ...] | None:
-    """The columns that a model was fitted to; None if to an array (of which LightGBM says Column_0, Column_1, …)."""
+    """The columns that a model was fitted to, of which LightGBM knows "a b" as "a_b"; None if to an array, of which it
+    says Column_0, Column_1, …"""
     named = getattr(model, "feature_names_in_", None)
     names = None if named is None else tuple(map(str, named))
     return None if names == tuple(f"Column_{place}" for place in range(len(names or ()))) else names
 
 
-def _framed(named: tuple[str, ...] | None, schema: Schema | None) -> Callable[[Floats], Any]:
+def _frame(named: tuple[str, ...] | None) -> Callable[[Floats], Any]:
     """From numbers (N, n) to what the estimator takes: a table by its names, if it knows some."""
-    if schema is not None:
-        table = schema
-        if named is None:
-            return table.for_model
-        if set(named) != set(schema.names):
-            raise TaskError(
-                f"the model was fitted to the columns {', '.join(named)}; the records have {', '.join(schema.names)}. "
-                "Select them: X[list(model.feature_names_in_)]."
-            )
-        return lambda X: table.for_model(X)[list(named)]
     if named is None:
         return lambda X: X
     try:
@@ -107,6 +105,41 @@ def _framed(named: tuple[str, ...] | None, schema: Schema | None) -> Callable[[F
     except ImportError:
         return lambda X: X
     return lambda X: pd.DataFrame(X, columns=list(named))
+
+
+def _tables(own: Any, named: tuple[str, ...] | None, features: int | None, schema: Schema) -> Callable[[Floats], Any]:
+    """From the numbers (N, width) of records to tables like the volunteers', with the columns that the estimator knows,
+    in its order; TaskError where the records have others. An estimator that was fitted to an array gets arrays."""
+    if named is not None:
+        known = {name.replace(" ", "_"): name for name in schema.names}
+        named = tuple(name if name in schema.names else known.get(name, name) for name in named)
+    extra = sorted(set(schema.names) - set(named or schema.names))
+    if extra:
+        raise TaskError(
+            f"the model was fitted to the columns {', '.join(named or ())}, and not to {', '.join(extra)}. "
+            "Select them: X[list(model.feature_names_in_)]."
+        )
+    if named is None and features is not None and features != len(schema):
+        raise TaskError(
+            f"the model takes {features} attributes; the records have {len(schema)} fields, which become "
+            f"{schema.width} numbers (schema.columns)."
+        )
+    # A column that the schema left out may be one that the model's first step drops.
+    names = [name for name in named or schema.names if name in schema.names]
+
+    def as_they_were(X: Floats) -> Any:
+        return schema.for_model(X)[names]
+
+    def in_pandas(X: Floats) -> Any:  # estimators are not fitted to Arrow's tables
+        return schema.for_model(X).to_pandas()[names]
+
+    tables = as_they_were if schema.library == "pandas" else in_pandas
+    if schema.library == "polars":
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # whatever one fitted to pandas raises
+            warnings.simplefilter("ignore")
+            own.predict(as_they_were(schema.typical(1)))
+            tables = as_they_were
+    return tables if named is not None else lambda X: np.asarray(tables(X))
 
 
 def _features(model: Any) -> int | None:
@@ -118,8 +151,10 @@ def _features(model: Any) -> int | None:
 def _agrees(model: Any, module: nn.Module, function: Callable[[Floats], Floats], classifier: bool) -> bool:
     """The converted model gives the original's predictions on records like those it was trained on: of several sizes
     behind its scalers, and for classifiers small enough that no probability is 0 or 1."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(256, _features(model) or 0)) * rng.choice([0.1, 1.0, 10.0], size=(256, 1))
+    # Spread like normal numbers, but by a formula: the audit wants no generator within a device's reach.
+    width = _features(model) or 0
+    share = np.sin(np.arange(1, 256 * width + 1)) * 43758.5453 % 1.0
+    X = ndtri(np.clip(share, 1e-6, 1 - 1e-6)).reshape(256, width) * np.resize([0.1, 1.0, 10.0], (256, 1))
     if classifier:
         last = list(module.children())[_scalers(model) :]
         with torch.no_grad():

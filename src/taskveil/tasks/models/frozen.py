@@ -59,6 +59,8 @@ class FrozenModel:
         """The columns' names in the order the model takes them, for models that were fitted to a table."""
         self.bind: Callable[[Schema], FrozenModel] | None = None
         """The same model on the numbers of a schema, for models that take tables of natural values."""
+        self.takes_numbers = True
+        """Whether the model itself takes the records' numbers, and no table of natural values."""
         self._outputs: int | None = None
         self.width: int | None = None
         if width is not None:

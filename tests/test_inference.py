@@ -1,0 +1,77 @@
+"""What is inferred of a column that nobody has described, and what is not."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskveil as tv
+from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning
+from taskveil.inference import FEWEST_ALIKE, MOST_CATEGORIES
+
+
+def field(values: object, dtype: object = None) -> tv.Number | tv.Count | tv.Category | tv.Flag | tv.Date:
+    return tv.Schema.of(pd.DataFrame({"x": pd.Series(values, dtype=dtype)}))["x"]  # type: ignore[call-overload]
+
+
+def test_kinds() -> None:
+    assert field([0.5, 1.5, 4.0]) == tv.Number(0.5, 4.0, fill=1.5)
+    assert field([3, 1, 2]) == tv.Count(1, 3, fill=2)
+    assert field([-3, 1, 2]) == tv.Number(-3, 2, fill=1)
+    assert field([True, False, True]) == tv.Flag(fill=True)
+    assert field([True, None, False, False], object) == tv.Flag(missing=True)
+    assert field([dt.date(2021, 3, 4), dt.date(2020, 1, 2)], object) == tv.Date("2020-01-02", "2021-03-04", cycles=())
+    assert field(["2021/03/04", "2020/01/02"]) == tv.Date("2020-01-02", "2021-03-04", cycles=())
+
+
+@pytest.mark.parametrize("count", [FEWEST_ALIKE - 1, FEWEST_ALIKE])
+def test_a_value_is_listed_once_enough_volunteers_share_it(count: int) -> None:
+    found = field(["common"] * 20 + ["rare"] * count + [None])
+    assert isinstance(found, tv.Category)
+    assert ("rare" in found.values) == (count >= FEWEST_ALIKE)
+    assert found.missing
+
+
+def test_only_the_most_frequent_values_are_listed() -> None:
+    values = [f"v{place:03}" for place in range(60) for _ in range(FEWEST_ALIKE + (place < 7))]
+    found = field(values)
+    assert isinstance(found, tv.Category)
+    assert len(found.values) == MOST_CATEGORIES
+    assert {f"v{place:03}" for place in range(7)} <= set(found.values)
+
+
+@pytest.mark.parametrize("values", [[f"name {place}" for place in range(30)], [None] * 30])
+def test_a_column_that_says_nothing_is_left_out(values: list[str | None]) -> None:
+    with pytest.warns(UnusedColumnWarning, match="'x' is left out"):
+        schema = tv.Schema.of(pd.DataFrame({"x": values, "n": np.arange(30.0)}))
+    assert list(schema) == ["n"]
+    with pytest.warns(UnusedColumnWarning), pytest.raises(DataError, match="no column"):
+        tv.Schema.of(pd.DataFrame({"x": values}))
+
+
+def test_one_wild_value_does_not_set_the_bounds() -> None:
+    values = np.random.default_rng(0).normal(100.0, 10.0, 300)
+    values[7] = 1e9
+    with pytest.warns(WildRecordWarning, match="'x', 1 out of line") as said:
+        found = field(values)
+    assert isinstance(found, tv.Number)
+    assert found.high < 1000.0
+    assert "1000000000" not in str(said[0].message)
+
+
+@pytest.mark.parametrize("values", [pd.cut(pd.Series(np.arange(30.0)), 3), pd.Series([0.5, 1.5] * 9, dtype="category")])
+def test_categories_that_are_no_text_are_refused_with_a_way_on(values: pd.Series) -> None:
+    table = pd.DataFrame({"x": values})
+    with pytest.raises(DataError, match="'x' are neither text"):
+        tv.Schema.of(table)
+    said = tv.Schema.of(table.assign(x=table["x"].astype(str).astype("category")))  # as the message says
+    assert isinstance(said["x"], tv.Category)
+
+
+def test_other_things_are_refused_by_name() -> None:
+    for values in ([[1], [2]], ["text", 3.5, None]):
+        with pytest.raises(DataError, match="'x'"):
+            field(values, object)

@@ -1,0 +1,152 @@
+"""What a record consists of: records in every form, corrections, what is published, and JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import taskveil as tv
+from taskveil.errors import DataError
+
+ROWS = 40
+TABLE = pd.DataFrame(
+    {
+        "power": [np.nan if place % 9 == 0 else 50.0 + place for place in range(ROWS)],
+        "doors": [2 + place % 4 for place in range(ROWS)],
+        "origin": pd.Series(
+            ["Europe", "Japan", "USA", "USA"] * 9 + ["Mars"] * 2 + ["Venus"] + ["USA"], dtype="category"
+        ),
+        "new": [place % 3 == 0 for place in range(ROWS)],
+        "since": [f"2021-03-{1 + place % 28:02}" for place in range(ROWS)],
+    }
+)
+SCHEMA = tv.Schema.of(TABLE)
+NUMBERS = SCHEMA.expand(TABLE)
+
+
+def test_it_is_read_off_the_table_and_can_be_read() -> None:
+    kinds = [type(SCHEMA[name]).__name__ for name in SCHEMA]
+    assert kinds == ["Number", "Count", "Category", "Flag", "Date"]
+    assert [SCHEMA[name].missing for name in SCHEMA] == [True, False, False, False, False]
+    assert SCHEMA["origin"].values == ("Europe", "Japan", "USA")  # type: ignore[union-attr] - two share Mars
+    assert all(repr(name) in repr(SCHEMA) for name in TABLE)
+    assert len(SCHEMA.columns) == SCHEMA.width == NUMBERS.shape[1]
+    with pytest.raises(DataError, match="has no field 'colour'"):
+        SCHEMA["colour"]
+
+
+FORMS: dict[str, Any] = {
+    "polars": pl.from_pandas(TABLE),
+    "arrow": pa.Table.from_pandas(TABLE),
+    "another order": TABLE[TABLE.columns[::-1]],
+    "one more column": TABLE.assign(more=1),
+    "dictionaries": TABLE.to_dict("records"),
+    "rows": TABLE.to_numpy(dtype=object),
+    "lists": TABLE.to_numpy(dtype=object).tolist(),
+    "series": [row for _, row in TABLE.iterrows()],
+    "numbers": NUMBERS,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_in_every_form(form: str) -> None:
+    assert np.array_equal(SCHEMA.expand(FORMS[form]), NUMBERS)
+
+
+@pytest.mark.parametrize("one", [lambda row: row, dict, list, tuple, lambda row: row.to_numpy()])
+def test_one_record_in_every_form(one: Any) -> None:
+    assert np.array_equal(SCHEMA.expand(one(TABLE.iloc[7])), NUMBERS[[7]])
+    alone = tv.Schema({"doors": tv.Count(0, 9)})
+    assert alone.expand([{"doors": 4}]).tolist() == alone.expand({"doors": 4}).tolist() == [[4.0]]
+
+
+@pytest.mark.parametrize("wrong", [None, "USA", [1, 2], {"power": 3.0}, [[1, 2], [3, 4]], TABLE.drop(columns="new")])
+def test_other_names_or_numbers_of_values_are_refused(wrong: Any) -> None:
+    with pytest.raises(DataError, match=r"power|new"):
+        SCHEMA.expand(wrong)
+
+
+def test_a_column_must_hold_what_its_field_says() -> None:
+    for field in (tv.Number(0, 1), tv.Count(0, 1), tv.Flag()):
+        with pytest.raises(DataError, match=f"'origin' holds category .* no tv.{type(field).__name__}: convert"):
+            SCHEMA.replace(origin=field).like(TABLE)
+    with pytest.raises(DataError, match=r"'doors' holds whole \(int64\), which is no tv.Date"):
+        SCHEMA.replace(doors=tv.Date("2020-01-01", "2021-01-01")).like(TABLE)
+    with pytest.raises(DataError, match=r"'new' holds flag \(bool\), which is no tv.Category"):
+        SCHEMA.replace(new=tv.Category([True, False])).like(TABLE)
+    with pytest.raises(DataError, match=r"values of its tv\.Category are none"):
+        SCHEMA.replace(doors=tv.Category(["two", "four"])).like(TABLE)
+    for name, field in (
+        ("doors", tv.Category([2, 3, 4, 5])),
+        ("new", tv.Number(0, 1)),
+        ("since", tv.Category(["2021-03-01"])),
+    ):
+        schema = SCHEMA.replace({name: field}).like(TABLE)
+        assert schema.collapse(schema.expand(TABLE))[name].dtype == TABLE[name].dtype
+        assert schema.collapse(schema.expand(TABLE))[name].iloc[0] == TABLE[name].iloc[0]
+
+
+def test_what_few_volunteers_share_is_not_listed_and_one_of_it_stands_for_all() -> None:
+    told = SCHEMA.for_model(NUMBERS)["origin"]
+    assert told.tolist() == TABLE["origin"].replace("Venus", "Mars").tolist()
+    assert told.cat.categories.tolist() == TABLE["origin"].cat.categories.tolist()
+    shown = SCHEMA.collapse(NUMBERS)["origin"]
+    assert shown.isna().tolist() == TABLE["origin"].isin(["Mars", "Venus"]).tolist()
+    published = SCHEMA.published
+    assert published == SCHEMA
+    assert "Venus" in repr(SCHEMA.types)
+    assert "Venus" not in repr(published.types)
+    assert published.for_model(NUMBERS)["origin"].astype(str).tolist() == told.astype(str).tolist()
+
+
+def test_typical_records_are_records() -> None:
+    typical = SCHEMA.typical(5)
+    assert np.allclose(SCHEMA.expand(SCHEMA.collapse(typical)), typical)
+    assert not any(SCHEMA.collapse(typical).isna().any())
+
+
+def test_fields_can_be_replaced_and_dropped() -> None:
+    schema = SCHEMA.replace({"power": tv.Number(0, 250, "hp", missing=True)}, doors=tv.Count(0, 9)).drop("since", "new")
+    assert list(schema) == ["power", "doors", "origin"]
+    assert schema["power"].unit == "hp"
+    assert list(schema.collapse(schema.expand(TABLE)).dtypes) == list(TABLE[list(schema)].dtypes)
+    for call in (lambda: SCHEMA.drop("colour"), lambda: SCHEMA.replace(colour=tv.Flag())):
+        with pytest.raises(DataError, match="no field 'colour'"):
+            call()
+
+
+def test_it_is_written_and_read_as_json(tmp_path: Path) -> None:
+    text = SCHEMA.to_json(tmp_path / "schema.json")
+    again = tv.Schema.from_json(tmp_path / "schema.json")
+    assert again.fields == SCHEMA.fields
+    assert again.to_json() == tv.Schema.from_json(text).to_json() == text
+    assert again.like(TABLE) == SCHEMA
+    assert "Mars" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{}", "a schema is"),
+        ('{"fields": [{"name": "a", "kind": "money"}]}', "'a': a field is"),
+        ('{"fields": [{"name": "a", "kind": "number", "low": 0}]}', "'a': a number has"),
+        ('{"fields": [{"name": "a", "kind": "number", "low": 2, "high": 1}]}', "'a': a number lies"),
+        ('{"fields": [{"name": "a", "kind": "flag"}, {"name": "a", "kind": "flag"}]}', "two fields named 'a'"),
+    ],
+)
+def test_json_that_is_no_schema(text: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        tv.Schema.from_json(text)
+
+
+def test_only_tables_have_one() -> None:
+    with pytest.raises(DataError, match="named columns"):
+        tv.Schema.of(np.ones((9, 2)))
+    assert tv.Schema.for_volunteers(TABLE[["doors", "new"]]) is None  # numbers as they are
+    assert tv.Schema.for_volunteers(TABLE) == SCHEMA
