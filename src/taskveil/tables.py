@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from taskveil.arrays import RAISED, Array, Integers
-from taskveil.client.fields import Coded, text_of
+from taskveil.client.fields import Coded
+from taskveil.client.values import text_of
 from taskveil.errors import DataError, needs
 from taskveil.records import column_names
 
