@@ -75,3 +75,16 @@ def test_other_things_are_refused_by_name() -> None:
     for values in ([[1], [2]], ["text", 3.5, None]):
         with pytest.raises(DataError, match="'x'"):
             field(values, object)
+
+
+def test_bounds_are_round_and_hold_everybody() -> None:
+    rng = np.random.default_rng(8)
+    for scale in (1e-6, 1.0, 3e4, 1e12):
+        values = scale * rng.normal(7.0, 2.0, 500)
+        field = tv.Schema.of(pd.DataFrame({"a": values}))["a"]
+        assert isinstance(field, tv.Number)
+        assert field.low <= values.min() < values.max() <= field.high
+        assert field.high - field.low < 1.3 * np.ptp(values)
+        assert not np.isin([field.low, field.high], values).any()
+        assert max(len(f"{bound:e}".split("e")[0].rstrip("0")) for bound in (field.low, field.high)) <= 4  # 9.87e+05
+    assert tv.Schema.of(pd.DataFrame({"a": np.full(30, 4.25)}))["a"] == tv.Number(4.25, 4.25)

@@ -150,3 +150,11 @@ def test_only_tables_have_one() -> None:
         tv.Schema.of(np.ones((9, 2)))
     assert tv.Schema.for_volunteers(TABLE[["doors", "new"]]) is None  # numbers as they are
     assert tv.Schema.for_volunteers(TABLE) == SCHEMA
+
+
+def test_it_reads_as_one_would_write_it() -> None:
+    schema = tv.Schema({"a": tv.Number(0, 2.5, "kW", missing=True), "b": tv.Category(["x", "y"]), "c": tv.Flag()})
+    assert repr(schema) == (
+        "Schema(\n    'a'  Number(0, 2.5, unit='kW', missing=True, fill=1.25)\n"
+        "    'b'  Category(['x', 'y'])\n    'c'  Flag()\n)"
+    )

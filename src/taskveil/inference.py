@@ -77,7 +77,7 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
     there = values[np.isfinite(values)]
     if len(there) == 0:
         return None
-    low, high = _range(name, there)
+    low, high = _rounded(*_range(name, there))
     if of.holds == "whole" and low >= 0 and high <= 2**53:
         low, high = float(np.floor(low)), float(np.ceil(high))
         middle = float(np.floor(np.clip(np.median(there), low, high)))
@@ -98,6 +98,16 @@ def _range(name: str, there: Floats) -> tuple[float, float]:
             stacklevel=callers_line(),
         )
     return low, high
+
+
+def _rounded(low: float, high: float) -> tuple[float, float]:
+    """A range at least as wide, in round numbers: the release is public, and nobody's own value need be its bound."""
+    span = high - low
+    if not 0 < span < np.inf:
+        return low, high
+    step = 10.0 ** np.floor(np.log10(span) - 1)
+    down, up = float(f"{np.floor(low / step) * step:.12g}"), float(f"{np.ceil(high / step) * step:.12g}")
+    return (down, up) if down <= low and up >= high and np.isfinite([down, up]).all() else (low, high)
 
 
 def _date(name: str, values: Any) -> Date | None:

@@ -151,7 +151,9 @@ class Schema:
 
     def __repr__(self) -> str:
         longest = max(len(repr(name)) for name in self.names)
-        lines = [f"    {name!r:<{longest}}  {field!r}" for name, field in zip(self, self.fields.fields, strict=True)]
+        lines = [
+            f"    {name!r:<{longest}}  {_shown(field)}" for name, field in zip(self, self.fields.fields, strict=True)
+        ]
         return "\n".join(["Schema(", *lines, ")"])
 
     def replace(self, changes: Mapping[str, Field] | None = None, /, **named: Field) -> Schema:
@@ -277,6 +279,22 @@ class Schema:
         if twice is not None:
             raise DataError(f"the schema has two fields named {twice!r}.")
         return cls({name: _field(name, kind, entry) for entry, name, kind in entries})
+
+
+def _shown(field: Field) -> str:
+    """A field as a person would write it: what is as usual is not said, and 3.0 is 3."""
+    said = []
+    for part in fields(field):
+        value = getattr(field, part.name)
+        if part.default is MISSING:
+            said.append(repr(list(value)) if isinstance(value, tuple) else _short(value))
+        elif value != part.default:
+            said.append(f"{part.name}={_short(value)}")
+    return f"{type(field).__name__}({', '.join(said)})"
+
+
+def _short(value: Any) -> str:
+    return repr(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
 def _natural_type(field: Field, library: Library) -> ColumnType:
