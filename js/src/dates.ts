@@ -35,6 +35,15 @@ export function moment(value: unknown): Moment | null {
   return { seconds: days(year, month, day) * DAY + hour * 3600 + minute * 60 + second, newYear: days(year, 1, 1) * DAY };
 }
 
+/** Whether it is a `Date` that holds none: nothing was given. Never an error. */
+export function isNoDate(value: unknown): boolean {
+  try {
+    return Number.isNaN(Date.prototype.getTime.call(value));
+  } catch {
+    return false; // no Date at all
+  }
+}
+
 type Six = [number, number, number, number, number, number];
 
 /** Days since the beginning of 1970, in the calendar that begins its years in March: leap days come last. */

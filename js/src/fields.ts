@@ -5,7 +5,7 @@
  * never an error, which would tell of it.
  */
 import type { Json } from "./canonical.js";
-import { CYCLES, DAY, moment, waves } from "./dates.js";
+import { CYCLES, DAY, isNoDate, moment, waves } from "./dates.js";
 import { need } from "./files.js";
 import { fields as only, real } from "./parts.js";
 
@@ -64,7 +64,7 @@ export function readFields(packed: Json): Field[] {
   need(packed.kind === "fields", "fields");
   only(packed, "names fields");
   const { names, fields } = packed;
-  need(texts(names) && names.length && names.length === fields.length, "names of fields");
+  need(texts(names) && names.length && Array.isArray(fields) && names.length === fields.length, "names of fields");
   const read: Field[] = names.map((name, i) => readField(fields[i], name));
   need(widthOf(read) <= MOST_COLUMNS, "a record of too many numbers");
   return read;
@@ -141,7 +141,7 @@ const numberOf = (value: unknown): number => (["number", "bigint", "boolean"].in
 /** The text that a value of a category goes by, null for a missing one. */
 function textOf(value: unknown): string | null {
   if (typeof value === "string" || typeof value === "boolean") return String(value);
-  if (value === null || value === undefined || Number.isNaN(value)) return null;
+  if (value === null || value === undefined || Number.isNaN(value) || isNoDate(value)) return null;
   const number = numberOf(value);
   return Number.isSafeInteger(number) ? String(number) : NO_VALUE;
 }

@@ -151,7 +151,8 @@ def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
     which a model has seen and may be asked about (without any, the first that it lists); and with those that it lists
     though no volunteer had them."""
     if not isinstance(values, Coded):
-        distinct, codes = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+        numbers = values if values.dtype.kind == "b" else np.asarray(values, dtype=np.float64)
+        distinct, codes = np.unique(numbers, return_inverse=True)
         values = Coded(codes, distinct.tolist())
     counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
     texts = [text_of(value) or "" for value in values.values]

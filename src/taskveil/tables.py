@@ -128,7 +128,11 @@ def read_column(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         return ColumnType(holds="whole", name=name), column.cast(float).fill_null(np.nan).to_numpy()
     column = column.array.__arrow_array__() if hasattr(column, "iloc") else column
     ordered = bool(getattr(getattr(column, "type", None), "ordered", False))
-    holds, values = _read_arrow(column.to_arrow() if hasattr(column, "to_arrow") else column)
+    try:
+        array = column.to_arrow() if hasattr(column, "to_arrow") else column
+    except RAISED:  # lists and the like of what Arrow has not
+        return ColumnType(holds="other", name=name), column.to_list()
+    holds, values = _read_arrow(array)
     listed = _texts(values.values) if holds == "category" and isinstance(values, Coded) else ()
     name = name.partition("(")[0] if holds == "category" else name  # an Enum's name has its categories in it
     return ColumnType(holds=holds, name=name, categories=listed, ordered=ordered), values
@@ -155,21 +159,28 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         whole: dict[str, str] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
-        values = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(float, na_value=np.nan)
-        return ColumnType(holds=whole[kind], name=name), values
+        if isinstance(column.dtype, np.dtype):
+            return ColumnType(holds=whole[kind], name=name), column.to_numpy()
+        if kind == "b":  # truth values stay what they are: a category may list them
+            return ColumnType(holds="flag", name=name), column.tolist() if column.hasnans else column.to_numpy(bool)
+        return ColumnType(holds=whole[kind], name=name), column.to_numpy(float, na_value=np.nan)
+    listed = column.tolist()
     try:
-        codes, values = column.factorize()
-        holds = _kind_of_objects(values.tolist())
-        # What only says that it equals a text must not be taken for its neighbour's.
-        honest = name != "object" or {type(value) for value in column.tolist()} <= _texts_and_holes()
+        lost = column.isna().tolist()
+        there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
+        holds = _kind_of_objects(there)
+        repeats = holds == "text" and set(map(type, listed)) <= _texts_and_holes()
         hole = _hole(column) if name == "object" else "None"
-    except RAISED:  # lists and the like cannot be compared, nor can some classes of a caller's own
-        return ColumnType(holds="other", name=name), column.tolist()
-    if holds == "text" and honest:
-        return ColumnType(holds=holds, name=name, hole=hole), Coded(codes.astype(np.int64), values.tolist())
-    if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in values):
+    except RAISED:  # some classes of a caller's own cannot even be asked what they are
+        return ColumnType(holds="other", name=name), listed
+    if repeats:
+        # By Python's own idea of equal texts: pandas takes half a character for the text that would write it.
+        places: dict[str, int] = {}
+        codes = [-1 if gone else places.setdefault(text, len(places)) for text, gone in zip(listed, lost, strict=True)]
+        return ColumnType(holds=holds, name=name, hole=hole), Coded(np.array(codes, dtype=np.int64), list(places))
+    if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in there):
         name = _PLAIN_DATES
-    return ColumnType(holds=holds, name=name, hole=hole), column.tolist()
+    return ColumnType(holds=holds, name=name, hole=hole), listed
 
 
 _PLAIN_DATES = "object of dates"
@@ -212,9 +223,9 @@ def _read_arrow(column: Any) -> tuple[str, Array | Coded | list[Any]]:
         return "category" if listed else "text", Coded(codes, _listed(coded.dictionary))
     if types.is_date(kind) or types.is_timestamp(kind):
         local = pc.local_timestamp(column) if getattr(kind, "tz", None) else column
-        return "date", local.cast(pa.timestamp("s"), safe=False).to_numpy(zero_copy_only=False)
+        return "date", local.to_numpy(zero_copy_only=False)  # Arrow itself would round up what lies before 1970
     if types.is_boolean(kind):
-        return "flag", column.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return "flag", column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
         whole = types.is_integer(kind)
         return "whole" if whole else "number", column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

@@ -34,6 +34,8 @@ def text_of(value: Any, longest: int | None = None) -> str | None:
             return str.__str__(value) if longest is None or str.__len__(value) <= longest else NO_VALUE
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
+        if isinstance(value, np.datetime64 | np.timedelta64):  # numpy's own hole among them
+            return None if np.isnat(value) else NO_VALUE
         number = one_float(value)
     except RAISED:  # another type, or a class of the caller's own
         return NO_VALUE
