@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -89,3 +90,22 @@ def test_a_hole_that_makes_an_array_of_objects_changes_no_neighbour() -> None:
     assert np.array_equal(schema.expand(np.ma.masked_invalid(rows)), alone)
     assert np.array_equal(schema.expand(np.array([rows[0], [None, 1.0, 0.0]])), alone)
     assert np.array_equal(schema.expand(alone), alone)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "UTC"])
+def test_a_date_beyond_a_zones_clock_costs_nobody_theirs(zone: str) -> None:
+    """pandas would raise for the whole column, and quote the date."""
+    times = pd.Series(np.array([0, 10**15, 2**63 - 1, -(2**63) + 1], dtype="datetime64[us]"))
+    table = pd.DataFrame({"x": times.dt.tz_localize("UTC").dt.tz_convert(zone)})
+    schema = tv.Schema({"x": tv.Date("1960-01-01", "2030-01-01", missing=True)})
+    found = schema.expand(table)
+    assert np.array_equal(found[:2], schema.expand(table[:2]))
+    assert np.array_equal(found[2:, -1], [1.0, 1.0])
+
+
+def test_decimals_become_the_nearest_doubles() -> None:
+    """As the same decimals do one by one; Arrow's own way is at times the next one."""
+    values = [Decimal(digits).scaleb(-10) for digits in range(10**25 + 7, 10**26, 10**24 + 12_345_678_901)]
+    table = pa.table({"x": pa.array([*values, None], pa.decimal128(38, 10))})
+    for columns in (table, pl.from_arrow(table)):
+        assert_read_singly(columns, [*values, None], tv.Number(-1e30, 1e30, missing=True))

@@ -186,7 +186,7 @@ class Schema:
         if column_names(X) is not None:
             return self.fields.expand([read_column(column)[1] for column in select(X, self.names)])
         if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2 and X.shape[1] == self.width:
-            # Where both have this shape, values are natural: a None, which makes an array of objects, changes no neighbour.
+            # Natural, where both have this shape: a None, which makes an array of objects, must change no neighbour.
             return self.fields.expand(list(X.T)) if self.plain else as_floats(X)
         if hasattr(X, "keys"):
             return self.fields.expand_rows([X], others=True)

@@ -6,7 +6,7 @@ None of the three packages is imported before somebody hands us one of its table
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ import numpy as np
 
 from taskveil.arrays import RAISED, Array, Integers
 from taskveil.client.fields import Coded
-from taskveil.client.values import text_of
+from taskveil.client.values import numbers_of, text_of
 from taskveil.errors import DataError, needs
 from taskveil.records import column_names
 
@@ -155,7 +155,10 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         )
         return of, Coded(codes, listed.tolist())
     if kind == "M":
-        local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
+        try:
+            local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
+        except RAISED:  # by one that is farther away than pandas knows the zone's clock
+            return ColumnType(holds="date", name=name), [_told(column.iloc.__getitem__, i) for i in range(len(column))]
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         whole: dict[str, str] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
@@ -169,7 +172,7 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
         lost = column.isna().tolist()
         there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
         holds = _kind_of_objects(there)
-        repeats = holds == "text" and set(map(type, listed)) <= _texts_and_holes()
+        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_AND_HOLES
         hole = _hole(column) if name == "object" else "None"
     except RAISED:  # some classes of a caller's own cannot even be asked what they are
         return ColumnType(holds="other", name=name), listed
@@ -184,19 +187,13 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
 
 
 _PLAIN_DATES = "object of dates"
+_TEXTS_AND_HOLES = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
 
 
 def _hole(column: Any) -> str:
     """How the first missing value of a column of objects is written."""
     first = next(iter(column[column.isna()]), None)
     return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
-
-
-def _texts_and_holes() -> set[type]:
-    """What a pandas column of text may hold."""
-    import pandas as pd
-
-    return {str, np.str_, float, type(None), type(pd.NA), type(pd.NaT)}
 
 
 def _kind_of_objects(values: Sequence[Any]) -> str:
@@ -226,7 +223,9 @@ def _read_arrow(column: Any) -> tuple[str, Array | Coded | list[Any]]:
         return "date", local.to_numpy(zero_copy_only=False)  # Arrow itself would round up what lies before 1970
     if types.is_boolean(kind):
         return "flag", column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+    if types.is_decimal(kind):
+        return "number", numbers_of(column.to_pylist())  # Arrow's own doubles are not always the nearest
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind):
         whole = types.is_integer(kind)
         return "whole" if whole else "number", column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return "other", _listed(column)
@@ -237,12 +236,12 @@ def _listed(array: Any) -> list[Any]:
     try:
         return list(array.to_pylist())
     except RAISED:
-        return [_python(value) for value in array]
+        return [_told(value.as_py) for value in array]
 
 
-def _python(value: Any) -> Any:
+def _told(ask: Callable[..., Any], *of: Any) -> Any:
     try:
-        return value.as_py()
+        return ask(*of)
     except RAISED:
         return None
 
