@@ -33,6 +33,7 @@ TABLE = pd.DataFrame(
 VALUE = (
     TABLE["income"].fillna(40.0) / 10 + 3 * TABLE["owner"] - TABLE["children"] + 2 * (TABLE["country"] == "Peru")
 ).to_numpy() + RNG.normal(size=COUNT)
+VOLUNTEERS = tv.Schema.of(TABLE).expand(TABLE)
 NUMBERS = ["income", "children", "owner"]
 
 
@@ -57,10 +58,10 @@ def bound(model: Any) -> tv.ModelTask:
 )
 def test_trees_decide_as_the_pipeline(model: Any, scaled: bool) -> None:
     task = bound(pipeline(model, scaled=scaled))
-    trees = table_trees(task)
+    trees = table_trees(task, VOLUNTEERS)
     assert trees is not None
     assert task.schema is not None
-    X = np.concatenate([task.schema.expand(TABLE), records_of(task.schema, 2000, np.random.default_rng(9))])
+    X = np.concatenate([VOLUNTEERS, records_of(task.schema, 2000, np.random.default_rng(9))])
     assert np.abs(trees(X) - task.answers(X)).max() < 1e-9
 
 
@@ -68,10 +69,9 @@ def test_trees_decide_as_the_pipeline(model: Any, scaled: bool) -> None:
 @pytest.mark.parametrize("model", [Ridge(), LogisticRegression()])
 def test_affine_pipelines_are_affine_in_the_numbers(model: Any, fill: str) -> None:
     task = bound(pipeline(model, fill=fill, scaled=True))
-    lines = table_lines(task)
+    lines = table_lines(task, VOLUNTEERS)
     assert lines is not None
-    assert task.schema is not None
-    X = task.schema.expand(TABLE)
+    X = VOLUNTEERS
     said = task.cost.answers(X @ lines[0].T + lines[1])
     assert np.abs(said - task.answers(X)).max() < 1e-6 * np.ptp(task.answers(X))
 
@@ -93,16 +93,30 @@ def test_affine_pipelines_are_affine_in_the_numbers(model: Any, fill: str) -> No
 )
 def test_what_no_tree_on_the_numbers_says_is_refused(refused: Any) -> None:
     task = bound(refused)
-    assert table_trees(task) is None
-    assert table_lines(task) is None
+    assert table_trees(task, VOLUNTEERS) is None
+    assert table_lines(task, VOLUNTEERS) is None
+
+
+@pytest.mark.parametrize("model", [GradientBoostingRegressor(n_estimators=5), Ridge()])
+def test_what_differs_only_where_the_volunteers_are_is_refused(model: Any) -> None:
+    """Long tails make bounds of which all volunteers are in a corner, which records anywhere in them never see."""
+    income = np.exp(np.random.default_rng(0).normal(0.0, 3.0, COUNT))
+    table = pd.DataFrame({"income": income, "owner": TABLE["owner"]})
+    rises_and_falls = FunctionTransformer(lambda X: np.column_stack([np.abs(X["income"] - 1.0) < 0.5, X["owner"]]))
+    value = (np.abs(income - 1.0) < 0.5) + 1.0 * TABLE["owner"]
+    task = tv.ModelTask(make_pipeline(rises_and_falls, model).fit(table, value), loss="mse").on(tv.Schema.of(table))
+    assert task.schema is not None
+    volunteers = task.schema.expand(table)
+    assert table_trees(task, volunteers) is None
+    assert table_lines(task, volunteers) is None
 
 
 def test_values_that_only_some_volunteers_have_are_refused_by_trees() -> None:
     rare = TABLE.assign(country=np.where(np.arange(COUNT) < 3, "Chad", TABLE["country"]))
     columns = make_column_transformer((OneHotEncoder(), ["country"]), remainder="drop")
     model = make_pipeline(columns, RandomForestClassifier(50, random_state=0)).fit(rare, VALUE > 3)
-    task = tv.ModelTask(model, loss="cross_entropy").on(tv.Schema.of(rare))
-    assert table_trees(task) is None
+    schema = tv.Schema.of(rare)
+    assert table_trees(tv.ModelTask(model, loss="cross_entropy").on(schema), schema.expand(rare)) is None
 
 
 def test_a_shared_pipeline_is_part_of_the_release(tmp_path: Path) -> None:

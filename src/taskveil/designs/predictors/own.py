@@ -125,11 +125,11 @@ class _Form:
 def _form(task: ModelTask, evidence: Evidence) -> _Form:
     """The smallest form that says what the model says; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
-    if (trees := as_trees(task.model) if task.takes_numbers else table_trees(task)) is not None:
+    if (trees := as_trees(task.model) if task.takes_numbers else table_trees(task, evidence.X)) is not None:
         return _Form(
             logits=trees.logits, encoder=lambda slope, offset: trees.encoder(low, high, slope=slope, offset=offset)
         )
-    if (lines := _lines(task, len(low)) if task.takes_numbers else table_lines(task)) is not None:
+    if (lines := _lines(task, len(low)) if task.takes_numbers else table_lines(task, evidence.X)) is not None:
         weights, start = lines
         return _Form(
             logits=logits,

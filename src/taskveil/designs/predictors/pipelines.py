@@ -3,7 +3,8 @@
 A pipeline turns columns into features and has a model behind them. Where every feature comes from one number and never
 falls in it (an encoder's ones and zeros, a scaled or imputed number), a split of a tree on a feature is a split on that
 number; and where the whole pipeline is affine, so is what devices run. Nobody looks into the pipeline for that: it is
-asked, and a conversion is believed after it gave the pipeline's own predictions on records of every kind.
+asked, and a conversion is believed after it gave the pipeline's own predictions on records of every kind: anywhere in
+the bounds, and where the volunteers are, who may all be in a corner of them.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ _COMPARED = 1024  # on which a conversion must agree
 _CLOSE = 1e-6  # of the outputs' spread
 
 
-def table_trees(task: ModelTask) -> Trees | None:
+def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
     """The task's pipeline as trees on the numbers that records become, or None: a feature of several numbers, or one
-    that falls where its number rises, or a model behind them that is none of the known trees."""
+    that falls where its number rises, or a model behind them that is none of the known trees. It is compared with the
+    pipeline also where the `volunteers` (N, n) are."""
     schema, frame = task.schema, task.frozen.frame
     if schema is None or frame is None or len(getattr(task.model, "steps", ())) < 2:
         return None
@@ -57,12 +59,13 @@ def table_trees(task: ModelTask) -> Trees | None:
             )
         except (TypeError, ValueError, AttributeError, IndexError):  # whatever a transformer of one's own gives
             return None
-    return moved if _agrees(task, schema, lambda X: _answers(moved, X, task)) else None
+    return moved if _agrees(task, schema, volunteers, lambda X: _answers(moved, X, task)) else None
 
 
-def table_lines(task: ModelTask) -> tuple[Floats, Floats] | None:
+def table_lines(task: ModelTask, volunteers: Floats) -> tuple[Floats, Floats] | None:
     """Weights (S, n) and offset (S,) of a pipeline whose outputs are affine in the numbers that records become, those
-    of a classifier up to what all its logits share; None for any other."""
+    of a classifier up to what all its logits share; None for any other. Compared also where the `volunteers` (N, n)
+    are."""
     if task.schema is None:
         return None
     X = records_of(task.schema, 8 * task.schema.width + _ASKED, np.random.default_rng(1))
@@ -72,7 +75,7 @@ def table_lines(task: ModelTask) -> tuple[Floats, Floats] | None:
     found = np.linalg.lstsq(scaled, _relative(task, task.predict(X)), rcond=1e-12)[0].T
     weights = found[:, :-1] / spread
     start = found[:, -1] - weights @ center
-    return (weights, start) if _agrees(task, task.schema, lambda X: X @ weights.T + start) else None
+    return (weights, start) if _agrees(task, task.schema, volunteers, lambda X: X @ weights.T + start) else None
 
 
 def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
@@ -90,6 +93,26 @@ def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
             lost = rng.random(count) < 0.2
             part[:, -1] = 0.0
             part[lost] = field.expand([None])[0]
+        parts.append(part)
+    return np.hstack(parts)
+
+
+def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Random records as numbers (count, width) as dense as the `volunteers` (N, width): every field is one of theirs, a
+    number anywhere between two neighbours."""
+    parts = []
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        part = volunteers[rng.integers(0, len(volunteers), size=count), place]
+        if not isinstance(field, Category | Flag):
+            there = part[:, -1] == 0 if field.missing else np.ones(count, dtype=bool)
+            known = (
+                volunteers[volunteers[:, place.stop - 1] == 0, place.start]
+                if field.missing
+                else volunteers[:, place.start]
+            )
+            if there.any():
+                drawn = np.quantile(known, rng.random(int(there.sum())))
+                part[there, 0] = np.floor(drawn) if isinstance(field, Count) else drawn
         parts.append(part)
     return np.hstack(parts)
 
@@ -164,9 +187,11 @@ def _answers(trees: Trees, X: Floats, task: ModelTask) -> Floats:
     return raw if trees.logits or task.cost.logits is not True else np.log(np.maximum(raw, 1e-12))
 
 
-def _agrees(task: ModelTask, schema: Schema, mine: Callable[[Floats], Floats]) -> bool:
-    """The pipeline's own answers on records of every kind."""
-    X = records_of(schema, _COMPARED, np.random.default_rng(2))
+def _agrees(task: ModelTask, schema: Schema, volunteers: Floats, mine: Callable[[Floats], Floats]) -> bool:
+    """The pipeline's own answers on records of every kind, also of those that are like the volunteers'."""
+    rng = np.random.default_rng(2)
+    near = records_near(schema, volunteers, _COMPARED, rng)
+    X = np.vstack([records_of(schema, _COMPARED, rng), near, volunteers[:_COMPARED]])
     theirs = task.predict(X)
     found = mine(X)
     if found.shape != theirs.shape:
