@@ -67,20 +67,21 @@ def _reach(distance: Floats, spread: float) -> float:
     sums = np.concatenate([[0.0], np.cumsum(logs)])
     slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
     gap = beyond * (logs[beyond - 1] - logs[beyond])
-    # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m.
-    threshold = (
-        _quantile(SUSPICION / np.exp2(beyond), others) * slope
-    )  # halved for each, all places together err as often
-    wild = np.flatnonzero(gap > np.maximum(threshold, 1e-9))
+    # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m. The chance is halved for each
+    # place: all of them together err as often.
+    threshold = _quantile(np.log(SUSPICION) - beyond * np.log(2.0), others) * slope
+    # Where most values are equal, all others may lie beyond: a rare event, and no tail to be out of line with.
+    wild = np.flatnonzero((others > 0) & (gap > np.maximum(threshold, 1e-9)))
     if len(wild) == 0:
         return np.inf
     place = wild[-1]
-    reach = logs[beyond[place]] + _quantile(PLAUSIBLE, others)[place] * slope[place]
+    reach = logs[beyond[place]] + _quantile(np.log(PLAUSIBLE), others)[place] * slope[place]
     # Through logarithms and back, the last of the others must not land outside: it may have many ties.
     return max(float(np.exp(reach) - spread), float(ordered[beyond[place]]))
 
 
-def _quantile(chance: float | Floats, others: Integers) -> Floats:
-    """c with (1 + c/m)^−m = chance for every m; without others to compare with, any gap will do."""
+def _quantile(log_chance: float | Floats, others: Integers) -> Floats:
+    """c with (1 + c/m)^−m = chance for every number m of others, at least 1; in logarithms, since a chance that is
+    halved a thousand times is none in doubles."""
     m = np.maximum(others, 1)
-    return np.where(others > 0, m * (chance ** (-1.0 / m) - 1.0), 0.0)
+    return np.asarray(m * np.expm1(np.minimum(-log_chance / m, 700.0)))
