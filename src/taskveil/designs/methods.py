@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 from taskveil.designs.auto import Best, SelfJudged
-from taskveil.designs.codebooks.linear import codebook
+from taskveil.designs.codebooks.linear import codebook, telling_means
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
@@ -88,10 +89,10 @@ class CodebookDesigner:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
         if (linear := problem.linear) is not None:
-            most = problem.on_device.client_bytes
-            yield from (
-                (epsilon, seed, codebook(linear, epsilon, seed, most)) for seed in seeds for epsilon in epsilons
-            )
+            for seed, epsilon in product(seeds, epsilons):
+                veil = codebook(linear, epsilon, seed, problem.on_device.client_bytes)
+                # Of tables with categories and holes, chances are told.
+                yield epsilon, seed, veil if problem.schema is None else telling_means(veil, problem.X)
         else:
             for seed in seeds:
                 yield from ((one.epsilon, seed, one.veil) for one in self.judged(problem, epsilons, seed))

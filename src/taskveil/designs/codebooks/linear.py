@@ -8,12 +8,15 @@ data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook
+from taskveil.decoders import CodewordDecoder
+from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
@@ -37,6 +40,7 @@ JUDGED = 2000  # records that choose between candidates
 PARTS = 3  # of them, each held out once
 BEHIND = 2.0  # standard errors behind the leader at which a candidate is given up
 REACH = 1.5  # times the largest latent seen is as far as a device goes
+SMOOTH = 10.0  # volunteers that the estimate of a smooth density counts as, beside those whom a codeword is for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +158,23 @@ def codebook(problem: LinearProblem, epsilon: float, seed: int = 0, most_bytes: 
     box = problem.domain.bounding_box
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ moments.mean)
     return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method="codebook")
+
+
+def telling_means(veil: Veil, X: Floats) -> Veil:
+    """The same reports, each estimated by the mean of the volunteers' records X (N, n) given it.
+
+    A codebook's own estimates are linear in the directions that it tells: good means, but neither the chance of a
+    category nor that of a hole is linear in anything. Lattices and sums stay as they are: volunteers are too few there.
+    """
+    match veil.mechanism, veil.decoder:
+        case Codebook(stages=(stage,)), CodewordDecoder(codewords=own, sizes=sizes):
+            counted = np.column_stack([X, np.ones(len(X))])
+            favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
+            sums = given_reports(counted, favoured, stage.response)
+            means = (sums[:, :-1] + SMOOTH * own) / (sums[:, -1:] + SMOOTH)
+            return replace(veil, decoder=CodewordDecoder(codewords=means, sizes=sizes))
+        case _:
+            return veil
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int = LISTED) -> list[Choice]:
