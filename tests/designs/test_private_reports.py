@@ -105,3 +105,19 @@ def test_a_constant_column_counts_nothing() -> None:
     step = tv.PrivateReports(**QUICK).fit(X.assign(b=3.0))
     assert step.veil_.task.K[1].tolist() == [0.0, 0.0, 0.0]  # type: ignore[union-attr]
     assert np.allclose(step.transform(X.assign(b=3.0))[:, 1], 3.0)
+
+
+def test_every_column_counts_alike_whatever_it_holds() -> None:
+    """Of a constant answer each costs 1; a rare category counted a tenth of the flag that says the same."""
+    rng = np.random.default_rng(0)
+    rare = rng.random(400) < 0.05
+    X = pd.DataFrame({"number": rng.normal(size=400), "flag": rare, "kind": np.where(rare, "b", "a"), "same": "a"})
+    X["many"] = pd.Series(rng.choice(["p", "q", "r", None], 400), dtype=object)
+    veil = tv.PrivateReports(epsilon=4.0, **QUICK).fit(X).veil_
+    assert veil.schema is not None
+    assert isinstance(veil.task, tv.LinearTask)
+    records = veil.schema.expand(X)
+    squares = (veil.task.predict(records - records.mean(axis=0)) ** 2).mean(axis=0)
+    counted = {name: squares[np.abs(veil.task.K[:, place]).any(axis=1)].sum() for name, place in
+               zip(veil.schema.names, veil.schema.fields.places, strict=True)}  # fmt: skip
+    assert counted == pytest.approx({"number": 1.0, "flag": 1.0, "kind": 1.0, "same": 0.0, "many": 1.0})

@@ -142,21 +142,22 @@ def _reports(veil: Veil, records: Floats) -> Integers:
 
 
 def _every_column(X: Any, given: Schema | None) -> LinearTask:
-    """The task of estimating every column of X in units of its spread; categories count by the chances of their
-    values."""
+    """The task of estimating every column of X in units of its spread; a category counts by the chances of its values,
+    in units of the spread of all of them together."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to warn of is said by the design
         schema = Schema.for_volunteers(X, given)
-    if schema is None:
-        return LinearTask(np.diag(_weights(as_records(X))))
-    weights = _weights(schema.expand(X))
-    firsts = [place.start for place in schema.fields.places]
-    counted = [isinstance(field, Category) for field in schema.fields.fields]
-    return LinearTask(np.diag(np.where(counted, 1.0, weights[firsts])))
+    records = as_records(X) if schema is None else schema.expand(X)
+    spreads = _spreads(records)
+    if schema is not None:
+        parts = zip(schema.fields.fields, schema.fields.places, strict=True)
+        spreads = np.array(
+            [np.linalg.norm(spreads[p]) if isinstance(f, Category) else spreads[p.start] for f, p in parts]
+        )
+    return LinearTask(np.diag(np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)))
 
 
-def _weights(X: Floats) -> Floats:
-    """1 / spread of every column of X (N, n), 0 for one that is constant."""
+def _spreads(X: Floats) -> Floats:
+    """The standard deviation of every column of X (N, n), 0 for one that is constant but for rounding."""
     spread = X.std(axis=0)
-    constant = spread <= 1e-12 * np.abs(X).max(axis=0, initial=0.0)
-    return np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
+    return np.where(spread <= 1e-12 * np.abs(X).max(axis=0, initial=0.0), 0.0, spread)
