@@ -26,6 +26,7 @@ BETWEEN = [
         "records",
         "tails",
         "tables",
+        "doubts",
         "inference",
         "schema",
         "guarantee",

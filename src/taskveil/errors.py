@@ -101,6 +101,10 @@ class UnusedColumnWarning(UserWarning):
     """A column of the volunteers' table that says nothing a release could hold; the message says what to do."""
 
 
+class DoubtfulColumnWarning(UserWarning):
+    """A column that was probably meant to be something else than what it was taken for; the message says what to do."""
+
+
 class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
 

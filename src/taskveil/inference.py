@@ -12,6 +12,7 @@ from taskveil.arrays import Array, Floats
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
 from taskveil.client.values import text_of
+from taskveil.doubts import doubt_category, doubt_count, resembles
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
 from taskveil.tables import DATE_FORMATS, ColumnType, read_column, select
@@ -57,15 +58,18 @@ def infer(name: str, of: ColumnType, values: Array | Coded | list[Any]) -> tuple
             of, field = typed, _date(name, _spread(values))
         else:
             field = _category(name, values)
-            of = of if field is None else with_other(of, field, values)
+            if field is not None:
+                doubt_category(name, field, values)
+                of = with_other(of, field, values)
     else:
         raise DataError(
             f"column {name!r} holds {of.name} that are neither numbers, text, flags nor dates: drop it first."
         )
     if field is None:
+        hint = resembles(values) if isinstance(values, Coded) else ""
         warnings.warn(
             f"column {name!r} is left out: it holds nothing, or texts of which no {FEWEST_ALIKE} volunteers share one. "
-            "List its values with tv.Category, or drop it.",
+            f"{hint or 'List its values with tv.Category, or drop it.'}",
             UnusedColumnWarning,
             stacklevel=callers_line(),
         )
@@ -79,6 +83,7 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
         return None
     low, high = _rounded(*_range(name, there))
     if of.holds == "whole" and low >= 0 and high <= 2**53:
+        doubt_count(name, there)
         low, high = float(np.floor(low)), float(np.ceil(high))
         middle = float(np.floor(np.clip(np.median(there), low, high)))
         return Count(low, high, missing=len(there) < len(values), fill=middle)

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from taskveil import inference
+from taskveil import doubts, inference
 from taskveil.cli.wording import reworded
 from taskveil.designs import bounds
 
@@ -18,6 +18,8 @@ from taskveil.designs import bounds
         ("give the bounds: schema.replace({'n': tv.Number(low, high)}).", "give the bounds: --domain n=low:high."),
         ('a classifier: use loss="cross_entropy"', "a classifier: use --loss cross_entropy"),
         ("raise client_bytes=600000", "raise --client-bytes 600000"),
+        ("Group them, or list them with tv.Category.", "Group them, or list them in a --schema."),
+        ("or of the person, leave the column out.", "or of the person, leave the column out: --drop."),
         ("say share_model=True.", "say --share-model."),
         ("column 'client_bytes' holds text, row 7 of the day", "column 'client_bytes' holds text, row 7 of the day"),
     ],
@@ -28,6 +30,9 @@ def test_arguments_become_options_and_rows_are_counted_from_one(python: str, typ
 
 def test_the_packages_own_words_are_still_these() -> None:
     """What is replaced is what the package says today."""
-    said = inspect.getsource(bounds) + inspect.getsource(inference)
-    for words in ("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"):
+    said = "".join(map(inspect.getsource, (bounds, inference, doubts)))
+    for words in (
+        *("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"),
+        *("matter with tv.Category", "leave the column out."),
+    ):
         assert words in said

@@ -8,6 +8,8 @@ _OPTIONS = (
     (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
     (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
     (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
+    (r"\bwith tv\.Category\b", "in a --schema"),
+    (r"\bleave the column out\.", "leave the column out: --drop."),
     (r"\bshare_model=True\b", "--share-model"),
     (r"(?<!['-])\bclient_bytes=", "--client-bytes "),
     (r"(?<!['-])\bclient_bytes\b(?!')", "--client-bytes"),

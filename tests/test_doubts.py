@@ -1,0 +1,73 @@
+"""Columns that look like something else than what they were taken for are named; what is as it should be is not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskveil as tv
+from taskveil.errors import DoubtfulColumnWarning, UnusedColumnWarning
+
+RNG = np.random.default_rng(0)
+DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1000, 900), unit="D")
+INCOMES = RNG.gamma(4.0, 800.0, 900).round(1)
+
+
+def infer(values: Sequence[object]) -> tv.Schema:
+    return tv.Schema.of(pd.DataFrame({"x": values, "other": 0.5}))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (DAYS.strftime("%d.%m.%Y"), "look like dates"),
+        (DAYS.strftime("%m/%d/%y 00:00"), "look like dates"),
+        ([f"{place}/{place // 2}" for place in RNG.normal(130, 18, 900).astype(int)], "several numbers"),
+        ([f"{value}".replace(".", ",") for value in INCOMES.round(-2)], "look like numbers"),
+        (["-"] * 30 + [f"€ {value:,.1f}" for value in INCOMES], "look like numbers"),
+        (["-"] * 30 + RNG.integers(18, 60, 900).astype(str).tolist(), "look like numbers"),
+        ([f"A{place}" for place in RNG.integers(0, 300, 900)], r"became a category, and \d+ of 900 .* Group rare"),
+        (1_609_459_200 + 3600 * np.arange(900), "time since 1970.*unit='s'"),
+        (1000 * (1_609_459_200 + RNG.integers(0, 10**7, 900)), "time since 1970.*unit='ms'"),
+        (RNG.permutation(100_000 + np.arange(900))[:600], "number of the row"),
+    ],
+)
+def test_a_doubtful_column_is_named(values: Sequence[object], said: str) -> None:
+    with pytest.warns(DoubtfulColumnWarning, match=f"(?s)column 'x' .*{said}"):
+        infer(values)
+
+
+def test_a_column_that_is_left_out_may_be_mended_too() -> None:
+    with pytest.warns(UnusedColumnWarning, match="'x' is left out.*look like dates"):
+        infer([f"04.03.2021 10:{place:02}" for place in range(60)])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        RNG.choice(["France", "Italy", "Spain"], 900).tolist() + [f"typo {place}" for place in range(90)],
+        RNG.choice(["1", "2", "7"], 900).tolist(),  # names of things, if few
+        [f"{place:05}" for place in RNG.integers(0, 40, 900)],  # a leading zero says that it is no number
+        [f"model {place}" for place in RNG.integers(0, 40, 900)],
+        RNG.integers(18, 95, 900),
+        np.round(INCOMES),
+        RNG.integers(20_000, 90_000, 900),
+        np.arange(40),
+        DAYS.strftime("%Y-%m-%d"),
+    ],
+)
+def test_what_is_as_it_should_be_is_not_doubted(values: Sequence[object]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtfulColumnWarning)
+        infer(values)
+
+
+def test_whoever_writes_the_fields_is_not_asked_again() -> None:
+    table = pd.DataFrame({"x": DAYS.strftime("%d.%m.%Y"), "other": 0.5})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tv.Schema({"x": tv.Category(["04.03.2021"]), "other": tv.Number(0, 1)}).like(table)
