@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import taskveil as tv
-from cli.running import one_line
+from cli.running import one_line, run
 from taskveil.cli.volunteers import read_volunteers, with_labels
 from taskveil.errors import DataError
 
@@ -41,6 +41,15 @@ def test_a_schema_says_what_cells_are(tmp_path: Path, capsys: pytest.CaptureFixt
     table = read_volunteers(path, {"code": tv.Category(["1", "2", "A"]), "power": tv.Number(0, 9)})
     assert table.to_pydict() == {"code": ["1", "2", "A", "3"], "power": [5, None, 6, 7]}
     assert "column 'power': 1 cells are no numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--drop", "code"), ("--columns", "power,weight")])
+def test_a_column_that_is_left_out_may_hold_anything(tmp_path: Path, option: tuple[str, str]) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("code,power,weight\n1,5,7\n2,8,9\n-,6,8\n3,7,7\n")
+    assert "(--drop code)" in one_line("schema", path, "--json")
+    assert tv.Schema.from_json(run("schema", path, "--json", *option)).names == ("power", "weight")
+    assert "at least 5 volunteers" in one_line("design", path, tmp_path / "release", "--epsilon", "1", *option)
 
 
 def test_rows_without_a_label_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

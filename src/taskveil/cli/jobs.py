@@ -13,7 +13,7 @@ import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli.console import numbers, pairs
 from taskveil.cli.models import as_task, is_estimator, load_model, settled
-from taskveil.cli.volunteers import named_columns, read_volunteers, with_labels
+from taskveil.cli.volunteers import left_out, named_columns, read_volunteers, with_labels
 from taskveil.client.fields import Category, Count, Date, Field, Number
 from taskveil.errors import DataError
 from taskveil.inference import needs_schema
@@ -61,7 +61,8 @@ class Job:
         if asked.model is None and asked.loss is not None:
             raise DataError("--loss judges a model: pass --model too.")
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
-        table = read_volunteers(asked.data, {} if given is None else dict(zip(given, given.fields.fields, strict=True)))
+        fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
+        table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target))
         found = tuple(table.column_names)
         if asked.target is not None and asked.target not in found:
             raise DataError(f"{asked.data} has no column {asked.target!r}, only {', '.join(found)}.")

@@ -14,7 +14,7 @@ import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, print_whole, refuse_existing
 from taskveil.cli.jobs import chosen_columns
-from taskveil.cli.volunteers import read_volunteers
+from taskveil.cli.volunteers import left_out, read_volunteers
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
 from taskveil.tables import read_column, select
@@ -33,7 +33,7 @@ def schema(
     if not as_json:
         refuse_existing(output, overwrite)
     with busy("reading…", quiet=as_json):
-        table = read_volunteers(data)
+        table = read_volunteers(data, unused=left_out(columns, drop, target))
         found = tuple(table.column_names)
         names = chosen_columns(columns, drop, found, tuple(name for name in found if name != target))
         inferred = tv.Schema.of(table.select(names))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +26,33 @@ PARQUET = (".parquet", ".pq")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_volunteers(path: Path, fields: Mapping[str, Field] | None = None) -> pa.Table:
-    """The table in a CSV or Parquet file; what its columns are is seen, unless `fields` say it."""
+def read_volunteers(
+    path: Path, fields: Mapping[str, Field] | None = None, unused: Callable[[str], bool] = lambda _: False
+) -> pa.Table:
+    """The table in a CSV or Parquet file; what its columns are is seen, unless `fields` say it. In columns that are
+    `unused` anything may stand."""
     if path.suffix.lower() in PARQUET:
         table = _read_parquet(path)
         _check_names(path, table.column_names)
         return table
     text, names = _read_text(path)
-    return _as_numbers(path, _read_csv(path, text, names), fields or {})
+    return _as_numbers(path, _read_csv(path, text, names), fields or {}, unused)
+
+
+def left_out(columns: str | None, drop: str | None, target: str | None) -> Callable[[str], bool]:
+    """Whether a column is one that --drop lists, or is none that --columns lists where that is given."""
+    listed, dropped = (None if option is None else split_names(option) for option in (columns, drop))
+    return lambda name: name != target and (name in (dropped or ()) or (listed is not None and name not in listed))
+
+
+def split_names(listed: str) -> list[str]:
+    """The names of columns that an option lists with commas between."""
+    return [name.strip() for name in listed.split(",")]
 
 
 def named_columns(option: str, listed: str | None, names: Sequence[str]) -> list[str]:
     """The columns that an option lists with commas between, each of `names`."""
-    found = [name.strip() for name in listed.split(",")] if listed else []
+    found = split_names(listed) if listed else []
     for name in found:
         if name not in names:
             raise DataError(f"{option}: there is no column {name!r}, only {', '.join(names)}.")
@@ -74,10 +88,11 @@ def _read_text(path: Path) -> tuple[str, list[str]]:
     if not names:
         raise DataError(f"{path} needs a header and at least one record.")
     if len(names) == 1:
-        between = next((name for sign, name in _SEPARATORS.items() if sign in names[0]), None)
+        sign, between = next((pair for pair in _SEPARATORS.items() if pair[0] in names[0]), ("", ""))
         if between:
             raise DataError(
-                f"{path} has {between} between its columns: save it with commas there, and with points in numbers."
+                f"{path} has {between} between its columns: save it with commas there, and with points in numbers (in "
+                f"pandas pd.read_csv(..., sep={sign!r}, decimal=',').to_csv(..., index=False))."
             )
     if all(number_in(name) is not None for name in names):
         raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")
@@ -130,12 +145,12 @@ def _read_csv(path: Path, text: str, names: list[str]) -> pa.Table:
     return table
 
 
-def _as_numbers(path: Path, table: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
+def _as_numbers(path: Path, table: pa.Table, fields: Mapping[str, Field], unused: Callable[[str], bool]) -> pa.Table:
     """The same with numbers in the columns of text that are numbers but for how some are written."""
     import pyarrow as pa
 
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if not pa.types.is_string(column.type) or isinstance(fields.get(name), Category | Date):
+        if not pa.types.is_string(column.type) or isinstance(fields.get(name), Category | Date) or unused(name):
             continue
         coded = column.combine_chunks().dictionary_encode()
         found = [number_in(cell) for cell in coded.dictionary.to_pylist()]
@@ -150,7 +165,8 @@ def _as_numbers(path: Path, table: pa.Table, fields: Mapping[str, Field]) -> pa.
             line = int(np.flatnonzero(texts)[0]) + 2
             raise DataError(
                 f"{path}, line {line}: column {name!r} holds numbers, but here something else. Mend it, leave the "
-                f"column out (--drop {name}), or say in a --schema that it is a category."
+                f"column out (--drop {name}), or say in a --schema what it is: a category, or a number (then such "
+                "cells count as missing)."
             )
         table = table.set_column(place, name, pa.array(numbers, from_pandas=True))
     return table
