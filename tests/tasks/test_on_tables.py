@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -315,3 +316,21 @@ def test_the_audit_clears_a_design_with_a_pipeline_on_the_device() -> None:
     parts = [(SimpleImputer(), NUMBERS), (OneHotEncoder(), ["origin"]), (days_of(), ["since"])]
     task = tv.ModelTask(make_pipeline(make_column_transformer(*parts), forest()).fit(own, y), "cross_entropy")
     assert foreign_randomness(task.on(tv.Schema.of(own)).answers) == []
+
+
+def test_holes_make_more_numbers_than_columns_and_the_message_says_so() -> None:
+    task = tv.ModelTask(torch.nn.Linear(2, 1))
+    task.frozen.check_width(2)
+    schema = tv.Schema.of(pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [0.5, 1.5, 2.5]}))
+    with pytest.raises(TaskError, match="takes 2 attributes; the records have 2 fields, which become 3 numbers"):
+        task.on(schema)
+
+
+def test_a_column_that_the_model_needs_and_the_schema_left_out_is_named() -> None:
+    volunteers = pd.DataFrame({"a": np.arange(6.0), "empty": np.nan})
+    filled = SimpleImputer(strategy="constant", keep_empty_features=True)
+    model = make_pipeline(filled, RandomForestRegressor(2)).fit(volunteers, volunteers["a"])
+    with pytest.warns(UnusedColumnWarning):
+        schema = tv.Schema.of(volunteers)
+    with pytest.raises(TaskError, match="columns that records do not have: empty"):
+        tv.ModelTask(model).on(schema)

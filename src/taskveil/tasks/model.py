@@ -103,7 +103,22 @@ class ModelTask:
         frozen = self.frozen
         if frozen.bind is not None and not (frozen.module is not None and self._matches(schema)):
             frozen = frozen.bind(schema)
-        frozen.check_width(schema.width, schema.typical(frozen.probes))
+        if frozen.width not in (None, schema.width):
+            raise TaskError(
+                f"the model takes {frozen.width} attributes; the records have {len(schema)} fields, which become "
+                f"{schema.width} numbers (schema.columns): one more where values are missing, several for a category "
+                "or a date. Fill and convert them first, or pass a pipeline that was fitted to the table."
+            )
+        try:
+            frozen.check_width(schema.width, schema.typical(frozen.probes))
+        except TaskError as error:
+            absent = ", ".join(sorted({*(frozen.columns or ())} - {known for name in schema for known in _spelt(name)}))
+            if not absent:
+                raise
+            raise TaskError(
+                f"the model needs columns that records do not have: {absent}. Fit it without them, or say in a schema "
+                f"what they are if they were left out of the table's. {error}"
+            ) from error
         same = copy.copy(self)
         object.__setattr__(same, "frozen", frozen)
         object.__setattr__(same, "schema", schema)
@@ -208,3 +223,8 @@ class ModelTask:
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
         """The mean of `constant_losses` on X_test and y_test for the design records X and y."""
         return float(self.constant_losses(X, y, X_test, y_test).mean())
+
+
+def _spelt(name: str) -> tuple[str, str]:
+    """A column's name, and how LightGBM writes it."""
+    return name, name.replace(" ", "_")
