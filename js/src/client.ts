@@ -167,7 +167,8 @@ export function record({ columns, encoder, fields }: Device, values: Values<obje
     const missing = columns.filter((name) => !Object.hasOwn(values, name));
     const extra = given.filter((name) => !columns.includes(name));
     if (missing.length || extra.length) {
-      fail("data", `the record must have exactly the release's columns: missing [${missing}], extra [${extra}].`);
+      const wrong = `missing [${missing}], extra [${extra}]. Pass null for a value that is not there`;
+      fail("data", `the record must have exactly the release's columns: ${wrong}, and leave the others out.`);
     }
     list = columns.map((name) => valueAt(values, name));
   }

@@ -174,7 +174,10 @@ class Client:
                     sorted(self._places.keys() - x.keys()),
                     sorted(map(str, x.keys() - self._places.keys())),
                 )
-                raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
+                raise DataError(
+                    f"the record must have exactly the release's columns: {missing=}, {extra=}. Pass None for a value "
+                    "that is not there, and leave the others out."
+                )
             x = [x[name] for name in self._places]
         try:
             values = as_floats(x)

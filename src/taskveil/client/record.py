@@ -118,7 +118,10 @@ class Fields:
             few = ", ".join(self.names[:_FEW]) + (", …" if len(self.names) > _FEW else "")
             raise DataError(f"a record of this release is {len(self.names)} values, by name or in its order: {few}.")
         if missing or extra:
-            raise DataError(f"the record must have exactly the release's columns: {missing=}, {extra=}.")
+            raise DataError(
+                f"the record must have exactly the release's columns: {missing=}, {extra=}. Pass None for a value "
+                "that is not there, and leave the others out."
+            )
         return [_value(x, name if named else place) for place, name in enumerate(self.names)]
 
 
