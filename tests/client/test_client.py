@@ -97,7 +97,7 @@ def test_names_not_order_decide(client: Client) -> None:
     expected = client._record(list(RECORD.values()))
     assert np.array_equal(client._record(backwards), expected)
     assert np.array_equal(client._record(pd.Series(backwards)), expected)
-    with pytest.raises(DataError, match="exactly the release's columns.*Pass None for a value that is not there"):
+    with pytest.raises(DataError, match=r"exactly the release's columns.*Pass None for a value that is not there"):
         client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
 
 
