@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,20 +76,24 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
+def column_places(X: Any, names: Sequence[str]) -> list[int]:
+    """Where the columns with these names stand in a table, or a DataError that says which is not there, or twice."""
+    found = column_names(X) or ()
+    wrong = [name for name in names if found.count(name) != 1]
+    if wrong:
+        twice = [name for name in wrong if name in found]
+        many = "two columns" if twice else "no column"
+        raise DataError(f"the table has {many} named {(twice or wrong)[0]!r}; this design takes {', '.join(names)}.")
+    return [found.index(name) for name in names]
+
+
 def _select(X: Any, columns: tuple[str, ...]) -> Any:
-    """The named columns of a table, in this order."""
-    names = column_names(X) or ()
-    missing = [name for name in columns if names.count(name) != 1]
-    if missing:
-        twice = [name for name in missing if name in names]
-        found = "two columns" if twice else "no column"
-        raise DataError(
-            f"the table has {found} named {(twice or missing)[0]!r}; this design takes {', '.join(columns)}."
-        )
+    """The named columns of a table, in this order, as a table."""
+    places = column_places(X, columns)
     if hasattr(X, "column_names"):
         return X.select(list(columns))
     if hasattr(X, "iloc"):  # pandas, whose names may be other things than text
-        return X.iloc[:, [names.index(name) for name in columns]]
+        return X.iloc[:, places]
     return X[list(columns)]
 
 

@@ -19,7 +19,7 @@ from taskveil.arrays import RAISED, Array, Integers
 from taskveil.client.fields import Coded
 from taskveil.client.values import numbers_of, text_of
 from taskveil.errors import DataError, needs
-from taskveil.records import column_names
+from taskveil.records import column_names, column_places
 
 Library = Literal["pandas", "polars", "arrow"]
 
@@ -105,15 +105,11 @@ def take_rows(X: Any, rows: Integers) -> Any:
 
 def select(X: Any, names: Sequence[str]) -> list[Any]:
     """The columns of a table with these names, in this order, or a DataError that says which is not there, or twice."""
-    found = column_names(X) or ()
-    for name in names:
-        if found.count(name) != 1:
-            many = "two columns" if name in found else "no column"
-            raise DataError(f"the table has {many} named {name!r}; this design takes {', '.join(names)}.")
+    places = column_places(X, names)
     if hasattr(X, "column_names"):
-        return [X.column(found.index(name)) for name in names]
+        return [X.column(place) for place in places]
     if hasattr(X, "iloc"):  # pandas, whose names may be other things than text
-        return [X.iloc[:, found.index(name)] for name in names]
+        return [X.iloc[:, place] for place in places]
     return [X[name] for name in names]
 
 
