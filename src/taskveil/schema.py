@@ -135,6 +135,14 @@ class Schema:
         return self.fields.width
 
     @property
+    def weighed(self) -> tuple[slice, ...]:
+        """Which of the numbers a weight on each field is about: the chances of a category's values, else the value."""
+        return tuple(
+            place if isinstance(field, Category) else slice(place.start, place.start + 1)
+            for field, place in zip(self.fields.fields, self.fields.places, strict=True)
+        )
+
+    @property
     def plain(self) -> bool:
         """Whether every field is one number that is never missing, so that a record is its numbers."""
         return all(not isinstance(field, Category | Date) and not field.missing for field in self.fields.fields)

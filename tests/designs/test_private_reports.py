@@ -121,3 +121,12 @@ def test_every_column_counts_alike_whatever_it_holds() -> None:
     counted = {name: squares[np.abs(veil.task.K[:, place]).any(axis=1)].sum() for name, place in
                zip(veil.schema.names, veil.schema.fields.places, strict=True)}  # fmt: skip
     assert counted == pytest.approx({"number": 1.0, "flag": 1.0, "kind": 1.0, "same": 0.0, "many": 1.0})
+
+
+def test_a_category_counts_as_much_as_a_number() -> None:
+    """By all its values together, whatever their number: as on the command line."""
+    X = mixed(200)
+    veil = tv.PrivateReports(**QUICK).fit(X).veil_
+    variances = veil.schema.expand(X).var(axis=0)  # type: ignore[union-attr]
+    for place in veil.schema.weighed:  # type: ignore[union-attr]
+        assert veil.task.K[:, place].max() ** 2 * variances[place].sum() == pytest.approx(1.0)  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ import torch
 
 import taskveil as tv
 from taskveil.errors import TaskError
+from taskveil.tasks.linear import spreads
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 5))
@@ -86,3 +87,16 @@ def test_pairwise_losses_keep_their_digits_far_from_zero(offset: float) -> None:
     records, candidates = rng.normal(size=(20, 3)) + offset, rng.normal(size=(4, 3)) + offset
     direct = ((records[:, None] - candidates) ** 2).sum(axis=2)
     assert tv.LinearTask(np.eye(3)).pairwise_losses(candidates, records) == pytest.approx(direct, rel=1e-6)
+
+
+def test_spreads_are_those_of_columns_or_of_fields() -> None:
+    numbers = np.array([[1.0, 7.1, 0.0], [3.0, 7.1, 1.0], [5.0, 7.1, 0.0]])
+    assert spreads(numbers) == pytest.approx([np.sqrt(8 / 3), 0.0, np.sqrt(2 / 9)])
+    assert spreads(numbers)[1] == 0.0  # whatever the last digits of its mean are
+    schema = tv.Schema(
+        {"origin": tv.Category(["Europe", "Japan"], missing=True), "power": tv.Number(0, 9, missing=True)}
+    )
+    rows = schema.expand([{"origin": "Europe", "power": 4.0}, {"origin": "Mars", "power": 8.0}])
+    assert spreads(rows, schema) == pytest.approx([0.5, 2.0])
+    rows = schema.expand([{"origin": "Europe", "power": None}, {"origin": "Japan", "power": None}])
+    assert spreads(rows, schema) == pytest.approx([np.sqrt(0.5), 0.0])

@@ -12,7 +12,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, refuse_existing
-from taskveil.cli.jobs import Asked, Job
+from taskveil.cli.jobs import WEIGHTED_MEANS, Asked, Job
 from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
 from taskveil.release.folder import sign as sign_release
@@ -88,8 +88,8 @@ def design(
         typer.echo(json.dumps(_result(folder, veil, judgement)))
         return
     console.print(f"{veil.guarantee.statement}\n")
-    if job.spreads is not None:
-        console.print("Task: the mean of every column, each weighed by 1/spread and by its --weight.")
+    if isinstance(job.task, tv.LinearTask):
+        console.print(WEIGHTED_MEANS)
     _print_judgement(judgement, judged)
     others = [
         f"{entry.method} {entry.held_out_loss - veil.considered[0].held_out_loss:+.2g} ± {entry.standard_error:.2g}"

@@ -14,11 +14,15 @@ from taskveil.arrays import Floats
 from taskveil.cli.console import numbers, pairs
 from taskveil.cli.models import as_task, is_estimator, load_model, settled
 from taskveil.cli.volunteers import left_out, named_columns, read_volunteers, with_labels
-from taskveil.client.fields import Category, Count, Date, Field, Number
+from taskveil.client.fields import Count, Date, Field, Number
 from taskveil.errors import DataError
 from taskveil.inference import needs_schema
 from taskveil.records import as_records
 from taskveil.tails import harmless_range
+from taskveil.tasks.linear import spreads
+
+WEIGHTED_MEANS = "Task: the mean of every column, each weighed by 1/spread and by its --weight."
+"""What is said where no model is the task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +45,7 @@ class Asked:
 class Job:
     """Volunteers' records X and labels y for a task.
 
-    `schema` says what a record consists of, where it is more than numbers or where bounds were given; `spreads` are
-    those of the columns whose weighted means are the task, None for a model.
+    `schema` says what a record consists of, where it is more than numbers or where bounds were given.
     """
 
     X: Any
@@ -51,7 +54,6 @@ class Job:
     names: tuple[str, ...]
     schema: tv.Schema | None
     units: dict[str, str] = field(default_factory=dict)
-    spreads: Floats | None = None
 
     @classmethod
     def of(cls, asked: Asked) -> Job:
@@ -85,11 +87,12 @@ class Job:
         if task is not None:
             width = len(names) if schema is None else schema.width
             return cls(task=settled(task, asked.loss, width, schema), **about)
-        spreads = _spreads(X, schema)
-        weights = 1.0 / np.where(spreads > 0, spreads, 1.0)
+        spread = spreads(_numbers(X, schema), schema)
+        # A column that is the same for everybody keeps a weight: its answer is that value, not 0.
+        weights = 1.0 / np.where(spread > 0, spread, 1.0)
         for name, weight in pairs("--weight", asked.weights, tuple(names)).items():
             weights[names.index(name)] *= numbers("--weight", [weight])[0]
-        return cls(task=tv.LinearTask(np.diag(weights)), spreads=spreads, **about)
+        return cls(task=tv.LinearTask(np.diag(weights)), **about)
 
     def numbers(self) -> Floats:
         """The records as numbers (N, n), single cells that are out of line with all others brought back."""
@@ -179,14 +182,3 @@ def _numbers(X: Any, schema: tv.Schema | None) -> Floats:
     records = as_records(X)
     ranges = [harmless_range(column[np.isfinite(column)]) for column in records.T]
     return np.column_stack([np.clip(column, *ends) for column, ends in zip(records.T, ranges, strict=True)])
-
-
-def _spreads(X: Any, schema: tv.Schema | None) -> Floats:
-    """The standard deviation of every column; of a category, the root of its values' variances added up."""
-    records = _numbers(X, schema)
-    variances = records.var(axis=0)
-    if schema is None:
-        return np.asarray(np.sqrt(variances))
-    parts = zip(schema.fields.fields, schema.fields.places, strict=True)
-    added = [variances[place].sum() if isinstance(part, Category) else variances[place.start] for part, place in parts]
-    return np.asarray(np.sqrt(added))

@@ -10,7 +10,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, numbers
-from taskveil.cli.jobs import Asked, Job
+from taskveil.cli.jobs import WEIGHTED_MEANS, Asked, Job
 from taskveil.errors import ResumeError
 
 
@@ -83,7 +83,7 @@ def sweep(
     if as_json:
         typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
         return
-    if job.spreads is not None:
-        console.print("Task: the mean of every column, each weighed by 1/spread and by its --weight.")
+    if isinstance(job.task, tv.LinearTask):
+        console.print(WEIGHTED_MEANS)
     typer.echo("\n".join([frontier.table(), *frontier.advice()]))
     console.print(f"table, JSON, picture and page: {folder}")

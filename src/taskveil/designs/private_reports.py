@@ -17,13 +17,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import Category
 from taskveil.designs import design
 from taskveil.designs.on_device import CLIENT_BYTES
 from taskveil.inference import needs_schema
 from taskveil.records import as_records
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask
+from taskveil.tasks.linear import spreads
 from taskveil.veil import Veil
 
 
@@ -142,22 +142,9 @@ def _reports(veil: Veil, records: Floats) -> Integers:
 
 
 def _every_column(X: Any, given: Schema | None) -> LinearTask:
-    """The task of estimating every column of X in units of its spread; a category counts by the chances of its values,
-    in units of the spread of all of them together."""
+    """The task of estimating every column of X in units of its spread; a constant one counts nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to warn of is said by the design
         schema = Schema.for_volunteers(X, given)
-    records = as_records(X) if schema is None else schema.expand(X)
-    spreads = _spreads(records)
-    if schema is not None:
-        parts = zip(schema.fields.fields, schema.fields.places, strict=True)
-        spreads = np.array(
-            [np.linalg.norm(spreads[p]) if isinstance(f, Category) else spreads[p.start] for f, p in parts]
-        )
-    return LinearTask(np.diag(np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)))
-
-
-def _spreads(X: Floats) -> Floats:
-    """The standard deviation of every column of X (N, n), 0 for one that is constant but for rounding."""
-    spread = X.std(axis=0)
-    return np.where(spread <= 1e-12 * np.abs(X).max(axis=0, initial=0.0), 0.0, spread)
+    spread = spreads(as_records(X) if schema is None else schema.expand(X), schema)
+    return LinearTask(np.diag(np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)))

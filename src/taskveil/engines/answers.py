@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import Category
 from taskveil.decoders import CodewordDecoder
 from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
@@ -89,22 +88,16 @@ def weighted_columns(veil: Veil) -> Weighted | None:
     mixes columns, or the task is another one."""
     if not isinstance(veil.task, LinearTask):
         return None
-    K, fields = veil.task.K, None if veil.schema is None else veil.schema.fields
-    if fields is None:
+    K, schema = veil.task.K, veil.schema
+    if schema is None:
         labels = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-        units, firsts = veil.units or ("",) * len(labels), list(range(len(labels)))
+        units, weighed = list(veil.units or ("",) * len(labels)), list(range(len(labels)))
     else:
-        # Of a category the chance of every value, of the others the value itself: what `LinearTask.on` asks for.
-        parts = list(zip(fields.fields, fields.places, strict=True))
-        labels, firsts = fields.labels, []
-        for field, place in parts:
-            firsts += range(place.start, place.stop) if isinstance(field, Category) else [place.start]
-        units = tuple(
-            field.unit if column == place.start else ""
-            for field, place in parts
-            for column in range(place.start, place.stop)
-        )
-    places = list(range(len(labels))) if len(K) == len(labels) else firsts
+        labels, units = schema.columns, [""] * schema.width
+        for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
+            units[place.start] = unit
+        weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
+    places = list(range(len(labels))) if len(K) == len(labels) else weighed
     if len(K) != len(places):
         return None
     weights = K[np.arange(len(places)), places]

@@ -94,13 +94,11 @@ class LinearTask:
         diagonal = self.outputs == self.width and bool((np.diag(np.diag(self.K)) == self.K).all())
         wide = np.zeros((self.outputs, schema.width))
         rows = []
-        for place, (name, columns) in enumerate(zip(schema, schema.fields.places, strict=True)):
-            category = isinstance(schema[name], Category)
-            if category and not diagonal and self.K[:, place].any():
+        for place, (name, columns) in enumerate(zip(schema, schema.weighed, strict=True)):
+            if isinstance(schema[name], Category) and not diagonal and self.K[:, place].any():
                 raise TaskError(f"{name!r} is a category: K can weigh it on its diagonal, but not mix it with others.")
             wide[:, columns.start] = self.K[:, place]
-            counted = range(columns.start, columns.stop) if category else [columns.start]
-            rows += [np.eye(schema.width)[column] * self.K[place, place] for column in counted] if diagonal else []
+            rows += list(np.eye(schema.width)[columns] * self.K[place, place]) if diagonal else []
         return LinearTask(np.array(rows) if diagonal else wide)
 
     def check_columns(self, names: tuple[str, ...] | None) -> None:  # noqa: ARG002 - K has no names
@@ -152,3 +150,16 @@ class LinearTask:
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
         """The mean of `constant_losses` on X_test for the design records X; labels y and y_test do not matter."""
         return float(self.constant_losses(X, y, X_test, y_test).mean())
+
+
+def spreads(X: Floats, schema: Schema | None = None) -> Floats:
+    """The standard deviation of every column of X (N, n), 0 for one that is constant but for its last digits: what
+    weights are divided by, so that metres and millimetres are the same task.
+
+    Args:
+        X: records as numbers.
+        schema: with one, there is a spread for every field; that of a category is of all its values together.
+    """
+    each = X.std(axis=0)
+    each = np.where(each <= 1e-12 * np.abs(X).max(axis=0, initial=0.0), 0.0, each)
+    return each if schema is None else np.array([np.linalg.norm(each[place]) for place in schema.weighed])
