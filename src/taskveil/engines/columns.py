@@ -86,7 +86,7 @@ def words_of(device: Device) -> frozenset[str]:
     return frozenset(value for field in fields if isinstance(field, Category) for value in field.values)
 
 
-def numbers_of(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
+def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
     """What the device's encoder takes (N, n) of the named columns of a batch; `before` rows of the file came
     earlier."""
     if device.fields is None:

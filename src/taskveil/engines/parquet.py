@@ -17,7 +17,7 @@ import numpy as np
 from taskveil.client.device import Device
 from taskveil.client.rounding import rounded_up
 from taskveil.engines.answers import Answers, estimates_of, outputs_of
-from taskveil.engines.columns import check_units, match_columns, numbers_of, words_of
+from taskveil.engines.columns import check_units, encoder_input, match_columns, words_of
 from taskveil.engines.files import TableFile, parquet_writer
 from taskveil.errors import DataError, needs
 from taskveil.veil import Veil
@@ -64,7 +64,7 @@ def privatize_table(
     with parquet_writer(target, schema) as writer:
         total = 0
         for batch in table.batches(names, words=words_of(device)):
-            reports = device.privatize(numbers_of(device, batch, names, table, total))
+            reports = device.privatize(encoder_input(device, batch, names, table, total))
             writer.write_batch(pa.record_batch([pa.array(column) for column in reports.T], schema=schema))
             total += len(reports)
             progress(len(reports))
