@@ -25,7 +25,7 @@ from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
-from taskveil.tables import ColumnType, Library, build, library_of, read_column, select, written
+from taskveil.tables import ColumnType, Kind, Library, build, library_of, read_column, select, written
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -309,7 +309,7 @@ def _short(value: Any) -> str:
 
 def _natural_type(field: Field, library: Library) -> ColumnType:
     """The type of a column that nobody has seen."""
-    names = {
+    names: dict[type, tuple[Kind, str, str, str]] = {
         Number: ("number", "float64", "Float64", "double"),
         Count: ("whole", "int64", "Int64", "int64"),
         Flag: ("flag", "bool", "Boolean", "bool"),
@@ -339,9 +339,9 @@ def _field(name: str, kind: str, entry: Mapping[str, Any]) -> Field:
         raise DataError(f"field {name!r}: {error}") from None
 
 
-_NUMERIC = ("number", "whole", "flag")
+_NUMERIC: tuple[Kind, ...] = ("number", "whole", "flag")
 
-_HOLDING: dict[type, tuple[str, ...]] = {
+_HOLDING: dict[type, tuple[Kind, ...]] = {
     Number: _NUMERIC,
     Count: _NUMERIC,
     Flag: _NUMERIC,

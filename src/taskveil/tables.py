@@ -51,7 +51,7 @@ class ColumnType:
     "None", "NaN" or "NA". Models tell all of these apart.
     """
 
-    holds: str
+    holds: str  # a `Kind`; files are checked against the types declared here, and know text
     name: str
     form: str = ""
     other: str = field(default="", compare=False)
@@ -157,12 +157,12 @@ def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
             return ColumnType(holds="date", name=name), [_told(column.iloc.__getitem__, i) for i in range(len(column))]
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
-        whole: dict[str, str] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
+        kinds: dict[str, Kind] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
         if isinstance(column.dtype, np.dtype):
-            return ColumnType(holds=whole[kind], name=name), column.to_numpy()
+            return ColumnType(holds=kinds[kind], name=name), column.to_numpy()
         if kind == "b":  # truth values stay what they are: a category may list them
             return ColumnType(holds="flag", name=name), column.tolist() if column.hasnans else column.to_numpy(bool)
-        return ColumnType(holds=whole[kind], name=name), column.to_numpy(float, na_value=np.nan)
+        return ColumnType(holds=kinds[kind], name=name), column.to_numpy(float, na_value=np.nan)
     if getattr(column.dtype, "storage", "") == "pyarrow":  # text, all of it sound, which Arrow tells apart much faster
         codes, texts = column.factorize()
         return ColumnType(holds="text", name=name), Coded(codes.astype(np.int64), texts.tolist())
@@ -195,7 +195,7 @@ def _hole(column: Any) -> str:
     return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
 
 
-def _kind_of_objects(values: Sequence[Any]) -> str:
+def _kind_of_objects(values: Sequence[Any]) -> Kind:
     """What Python's own objects are, those that are not missing."""
     if all(type(value) in (str, np.str_) for value in values):
         return "text"
@@ -206,7 +206,7 @@ def _kind_of_objects(values: Sequence[Any]) -> str:
     return "date" if all(isinstance(value, date) for value in values) else "other"
 
 
-def _read_arrow(column: Any) -> tuple[str, Array | Coded | list[Any]]:
+def _read_arrow(column: Any) -> tuple[Kind, Array | Coded | list[Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
