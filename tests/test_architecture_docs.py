@@ -10,11 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
-    ROOT / name
-    for name in ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/guarantee.md", "docs/models.md",
-                 "docs/corrections.md")
-    if (ROOT / name).exists()
-]  # fmt: skip
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 HOMES = (ROOT, ROOT / "src/taskveil")
 """Paths in documents start at one of these."""
 
@@ -56,6 +54,15 @@ def test_every_file_that_is_named_exists(document: Path) -> None:
     missing = [path for path in files_named(text) + folders_named(text) if found(path) is None]
     # A release has two folders of its own, which are no folders of the repository.
     assert [path for path in missing if path != "server/"] == []
+
+
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "js/README.md"], ids=lambda d: str(d.relative_to(ROOT))
+)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8"))
+    missing = [link for link in targets if "://" not in link and not (document.parent / link).exists()]
+    assert missing == []
 
 
 def test_the_check_sees_names() -> None:

@@ -10,6 +10,7 @@ The JavaScript block runs in Node with the built bundle, a simulated IndexedDB a
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -193,6 +194,8 @@ def test_the_javascript_block_runs(tmp_path: Path, collector: Collector) -> None
     veil.save(tmp_path / "renewal")
     make_keys(tmp_path)
     sign(tmp_path / "renewal", (tmp_path / "key.pem").read_bytes())
+    key = json.dumps((tmp_path / "public.pem").read_text(encoding="utf-8"))
+    (tmp_path / "key.mjs").write_text(f"export const verifyKey = {key};\n", encoding="utf-8")
     (block,) = blocks("js")
     block = block.replace("./taskveil.js", BUNDLE.as_uri()).replace('"/', f'"{collector.address}/')
     block = block.replace("https://collector.example", collector.address)

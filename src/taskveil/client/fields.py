@@ -9,7 +9,8 @@ becomes some number, and never an error. Bounds, categories and what stands in f
     flag            1 for true, 0 for false, and 1 where it is missing
     date            days since 1970 within its bounds, two numbers for each cycle, and 1 where it is missing
 
-The last column of each is only there for a field that may be `missing`; otherwise a missing value counts as `fill`.
+The last column of each is only there for a field that may be `missing`; otherwise a missing value counts as `fill`, as
+the middle of the dates, or as anything else than a category's values.
 The other way, a server finds the most probable value of columns that hold means.
 
 This module ships to devices: numpy and the standard library only.
