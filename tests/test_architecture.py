@@ -27,6 +27,7 @@ BETWEEN = [
         "tails",
         "tables",
         "doubts",
+        "table_building",
         "inference",
         "schema",
         "guarantee",

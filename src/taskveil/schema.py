@@ -25,7 +25,8 @@ from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
-from taskveil.tables import ColumnType, Kind, Library, build, library_of, read_column, select, written
+from taskveil.table_building import build, written
+from taskveil.tables import ColumnType, Kind, Library, library_of, read_column, select
 
 
 @dataclass(frozen=True, init=False, repr=False)
