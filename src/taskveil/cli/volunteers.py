@@ -130,6 +130,7 @@ def _read_csv(path: Path, text: str, names: list[str]) -> pa.Table:
         types = {
             field.name: field.type if any(test(field.type) for test in plain) else pa.string() for field in seen.schema
         }
+        # Arrow reads dates and times of day as its own; here they stay the text that they are.
         table = pc.read_csv(
             content, convert_options=pc.ConvertOptions(strings_can_be_null=True, column_types=types), **options
         )

@@ -41,7 +41,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     After `fit`, `veil_` is the design.
 
     Args:
-        task: what the data is for; by default every column counts alike, in units of its own spread.
+        task: what the data is for; by default every column counts alike, in units of its own spread, a category as one.
         epsilon: the budget of one report.
         method, encoder, answers, share_model, volunteers_unseen, client_bytes, latent_dim, domain, seed, device: as in
             `taskveil.design`.

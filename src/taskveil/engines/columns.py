@@ -91,12 +91,14 @@ def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile
     earlier."""
     if device.fields is None:
         return _matrix(batch, names, table, before)
-    read = _from_text if table.is_text else _from_values
-    fields = device.fields.fields
-    return device.fields.expand([read(field, batch.column(name)) for field, name in zip(fields, names, strict=True)])
+    columns = [batch.column(name) for name in names]
+    if not table.is_text:
+        return device.fields.expand([_from_values(column) for column in columns])
+    fields = zip(device.fields.fields, columns, strict=True)
+    return device.fields.expand([_from_text(field, column) for field, column in fields])
 
 
-def _from_values(field: Field, column: Any) -> Values | Coded:  # noqa: ARG001 - values are what they are
+def _from_values(column: Any) -> Values | Coded:
     """Natural values of an Arrow array of any type; those of types that no field reads are unlike all others."""
     kind = column.type
     if any(test(kind) for test in (*_NUMERIC, *_DATED)):
