@@ -11,7 +11,7 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
-from taskveil.client.values import text_of
+from taskveil.client.values import NO_VALUE, text_of
 from taskveil.doubts import doubt_category, doubt_count, resembles
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
@@ -137,7 +137,7 @@ def _date(name: str, values: Any) -> Date | None:
 
 def _category(name: str, values: Coded) -> Category | None:
     """The most frequent values that enough volunteers share, in the order of the alphabet."""
-    if any(text_of(value) == text_of(object()) for value in values.values):
+    if any(text_of(value) == NO_VALUE for value in values.values):
         raise DataError(
             f"the categories of column {name!r} are neither text, whole numbers nor flags. Write them as text: "
             f"X[{name!r}].astype(str).astype('category'), or as numbers."
@@ -162,14 +162,15 @@ def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
     counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
     texts = [text_of(value) or "" for value in values.values]
     had = {text: int(count) for text, count in zip(texts, counts, strict=True) if count}
-    unlisted = [(-count, text) for text, count in had.items() if text not in (*field.values, "", text_of(object()))]
+    unlisted = [(-count, text) for text, count in had.items() if text not in (*field.values, "", NO_VALUE)]
     unseen = tuple(value for value in field.values if value not in had)
     first = next((value for value in field.values if value in had), field.values[0])
     return replace(of, other=min(unlisted, default=(0, first))[1], unseen=unseen)
 
 
 def dated(of: ColumnType, values: Any) -> ColumnType:
-    """The type of a text column with the form of the dates in it, if all its texts are dates of one form."""
+    """The type of a text column with the form of the dates in it, if all its texts are dates: the one that all
+    have, or the first of `DATE_FORMATS` where there is no such one."""
     texts = [text for text in values.values if text] if isinstance(values, Coded) else []
     if of.holds != "text" or not texts or seconds_of(texts)[1].any():
         return of

@@ -213,8 +213,8 @@ class Schema:
         """
         table: dict[str, tuple[ColumnType, Array]] = {}
         double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
-        for name, (values, chance) in self._natural(X, known=False).items():
-            table[name] = (self.types[self.names.index(name)], values)
+        for name, of, values, chance in self._natural(X, known=False):
+            table[name] = (of, values)
             if probabilities:
                 table[f"{name} probability"] = (double, chance)
         return build(self.library, table)
@@ -222,15 +222,12 @@ class Schema:
     def for_model(self, X: Floats) -> Any:
         """Numbers (N, width), or means of them, as a table that a model fitted to the volunteers' takes: for anything
         else than a category's values it is told one of those that volunteers had."""
-        found = self._natural(X, known=True).items()
-        return build(
-            self.library, {name: (of, values) for of, (name, (values, _)) in zip(self.types, found, strict=True)}
-        )
+        return build(self.library, {name: (of, values) for name, of, values, _ in self._natural(X, known=True)})
 
     def natural(self, X: Floats) -> dict[str, Array]:
         """The same as natural values (N,) by name: NaN, NaT and None where missing."""
-        found = zip(self.types, self._natural(X, known=True).items(), strict=True)
-        return {name: np.array(written(values, of.form)) if of.form else values for of, (name, (values, _)) in found}
+        found = self._natural(X, known=True)
+        return {name: np.array(written(values, of.form)) if of.form else values for name, of, values, _ in found}
 
     def typical(self, count: int) -> Floats:
         """Some records inside the bounds as numbers (count, width), with every kind of value that is not missing."""
@@ -248,10 +245,9 @@ class Schema:
                 columns.append(np.rint(between) if isinstance(field, Flag) else between)
         return self.fields.expand(columns)
 
-    def _natural(self, X: Floats, *, known: bool) -> dict[str, tuple[Array, Floats]]:
-        """Values and their chances by name; those of a category whose column held numbers are numbers. With `known`,
-        anything else than a category's values is one that volunteers had."""
-        found = {}
+    def _natural(self, X: Floats, *, known: bool) -> Iterator[tuple[str, ColumnType, Array, Floats]]:
+        """Name and type of every column, its values and their chances; those of a category whose column held numbers
+        are numbers. With `known`, anything else than a category's values is one that volunteers had."""
         parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
         for name, of, field, place in parts:
             if known and isinstance(field, Category):
@@ -260,8 +256,7 @@ class Schema:
                 values = np.where(np.isin(values, of.unseen), other, values) if of.unseen else values
             else:
                 values, chance = field.collapse(X[:, place])
-            found[name] = (_as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance)
-        return found
+            yield name, of, _as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The fields as JSON that a person can read and correct; written to `path`, if there is one."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from taskveil.arrays import RAISED, Array, Integers
 from taskveil.client.fields import Coded
-from taskveil.client.values import numbers_of, text_of
+from taskveil.client.values import NO_VALUE, numbers_of, text_of
 from taskveil.errors import DataError
 from taskveil.records import column_names, column_places
 
@@ -138,7 +138,7 @@ def read_column(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
     """Categories as text, without those that are no text, whole number or truth value: no schema knows them."""
-    return tuple(text for value in values if (text := text_of(value)) is not None and text != text_of(object()))
+    return tuple(text for value in values if (text := text_of(value)) is not None and text != NO_VALUE)
 
 
 def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
