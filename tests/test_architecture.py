@@ -29,6 +29,7 @@ BETWEEN = [
         "doubts",
         "table_building",
         "inference",
+        "schema_text",
         "schema",
         "guarantee",
         "tasks",

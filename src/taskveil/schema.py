@@ -9,9 +9,8 @@ Devices get its `fields` alone (`client.record`); that a column was a pandas int
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ import numpy as np
 from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
-from taskveil.client.reading import FIELDS
 from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
+from taskveil.schema_text import as_json, from_json, shown
 from taskveil.table_building import build, written
 from taskveil.tables import ColumnType, Kind, Library, library_of, read_column, select
 
@@ -162,7 +161,7 @@ class Schema:
     def __repr__(self) -> str:
         longest = max(len(repr(name)) for name in self.names)
         lines = [
-            f"    {name!r:<{longest}}  {_shown(field)}" for name, field in zip(self, self.fields.fields, strict=True)
+            f"    {name!r:<{longest}}  {shown(field)}" for name, field in zip(self, self.fields.fields, strict=True)
         ]
         return "\n".join(["Schema(", *lines, ")"])
 
@@ -260,13 +259,7 @@ class Schema:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The fields as JSON that a person can read and correct; written to `path`, if there is one."""
-        kinds = {part: kind for kind, part in FIELDS.items()}
-        described = [
-            {"name": name, "kind": kinds[type(field)]}
-            | {part.name: _plain(getattr(field, part.name)) for part in fields(field)}
-            for name, field in zip(self, self.fields.fields, strict=True)
-        ]
-        text = json.dumps({"fields": described}, indent=1, ensure_ascii=False) + "\n"
+        text = as_json(self.fields)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -274,33 +267,7 @@ class Schema:
     @classmethod
     def from_json(cls, source: str | Path) -> Schema:
         """The schema of a JSON file, or of its text; whatever is wrong with it is said with the field's name."""
-        text = source if isinstance(source, str) and source.lstrip().startswith("{") else _read(Path(source))
-        try:
-            described = json.loads(text)["fields"]
-            entries = [(dict(entry), str(entry["name"]), str(entry["kind"])) for entry in described]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f'a schema is {{"fields": [{{"name": …, "kind": …}}, …]}} ({error!r}).') from None
-        names = [name for _, name, _ in entries]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise DataError(f"the schema has two fields named {twice!r}.")
-        return cls({name: _field(name, kind, entry) for entry, name, kind in entries})
-
-
-def _shown(field: Field) -> str:
-    """A field as a person would write it: what is as usual is not said, and 3.0 is 3."""
-    said = []
-    for part in fields(field):
-        value = getattr(field, part.name)
-        if part.default is MISSING:
-            said.append(repr(list(value)) if isinstance(value, tuple) else _short(value))
-        elif value != part.default:
-            said.append(f"{part.name}={_short(value)}")
-    return f"{type(field).__name__}({', '.join(said)})"
-
-
-def _short(value: Any) -> str:
-    return repr(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
+        return cls(from_json(source))
 
 
 def _natural_type(field: Field, library: Library) -> ColumnType:
@@ -314,25 +281,6 @@ def _natural_type(field: Field, library: Library) -> ColumnType:
     }
     kind, *named = names[type(field)]
     return ColumnType(holds=kind, name=named[("pandas", "polars", "arrow").index(library)])
-
-
-def _field(name: str, kind: str, entry: Mapping[str, Any]) -> Field:
-    part = FIELDS.get(kind)
-    if part is None or part is Fields:
-        kinds = ", ".join(kind for kind, known in FIELDS.items() if known is not Fields)
-        raise DataError(f"field {name!r}: a field is a {kinds}, not a {kind!r}.")
-    known = {option.name: option.default is MISSING for option in fields(part)}
-    given = {key: value for key, value in entry.items() if key not in ("name", "kind")}
-    unknown, lost = (
-        sorted(given.keys() - known.keys()),
-        sorted(n for n, needed in known.items() if needed and n not in given),
-    )
-    if unknown or lost:
-        raise DataError(f"field {name!r}: a {kind} has {', '.join(known)}; {unknown=}, missing={lost}.")
-    try:
-        return part(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})  # type: ignore[no-any-return]
-    except DataError as error:
-        raise DataError(f"field {name!r}: {error}") from None
 
 
 _NUMERIC: tuple[Kind, ...] = ("number", "whole", "flag")
@@ -367,14 +315,3 @@ def _check_holds(name: str, field: Field, of: ColumnType) -> None:
 def _as_numbers(texts: Array) -> Floats:
     """The numbers (N,) that the values of a category write, where its column held numbers or flags."""
     return np.array([np.nan if t is None else float({"true": "1", "false": "0"}.get(t, t)) for t in texts])
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}.") from None
