@@ -34,7 +34,8 @@ def test_the_code_runs_from_top_to_bottom(
 
 
 def test_numbers_in_words() -> None:
+    said = " ".join(TEXT.split())  # wherever lines end
     assert FEWEST_ALIKE == 5
-    assert "at least five volunteers share it" in TEXT
+    assert "at least five volunteers share it" in said
     assert MOST_CATEGORIES == 50
-    assert "the fifty most frequent ones" in TEXT
+    assert "the fifty most frequent ones" in said

@@ -67,11 +67,11 @@ class Schema:
     def of(cls, X: Any) -> Schema:
         """The schema of a table: volunteers' records, pandas, polars or Arrow.
 
-        Bounds are the volunteers' own, pulled in where a few values are out of line with all others (a
-        WildRecordWarning names the column). Categories are values that at least five volunteers share, the fifty most
-        frequent ones. A column that says nothing so (all different texts, nothing at all) is left out with an
-        UnusedColumnWarning; one that looks like something else (dates or numbers in texts, a number of the row) is
-        named by a DoubtfulColumnWarning.
+        Bounds are the volunteers' own, those of numbers rounded outwards, and pulled in where a few values are out of
+        line with all others (a WildRecordWarning names the column). Categories are values that at least five
+        volunteers share, the fifty most frequent ones. A column that says nothing so (all different texts, nothing at
+        all) is left out with an UnusedColumnWarning; one that looks like something else (dates or numbers in texts, a
+        number of the row) is named by a DoubtfulColumnWarning.
         """
         names, library = column_names(X), library_of(X)
         if names is None or library is None:
