@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 import taskveil as tv
@@ -38,7 +39,7 @@ def of_the_year(dates: pd.DataFrame) -> NDArray[np.float64]:
     return np.column_stack([stamps.dt.year, np.cos(angle), np.sin(angle)])
 
 
-def cars(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, object]:
+def cars(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, Pipeline]:
     """Table, labels, the same by hand, and a pipeline for the table."""
     table = pd.read_csv(folder / "field" / "cars.csv").dropna(subset=["Miles_per_Gallon"]).drop(columns="Name")
     y = table.pop("Miles_per_Gallon")
@@ -53,7 +54,7 @@ def cars(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, object]:
     return table, y, by_hand, make_pipeline(columns, RandomForestRegressor(TREES, random_state=0))
 
 
-def weather(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, object]:
+def weather(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, Pipeline]:
     """Table, labels, the same by hand, and a pipeline for the table."""
     table = pd.read_csv(folder / "field" / "seattle_weather.csv")
     y = table.pop("weather")
@@ -64,10 +65,10 @@ def weather(folder: Path) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame, object
     return table, y, by_hand, make_pipeline(columns, forest)
 
 
-def losses(records: pd.DataFrame, y: pd.Series, model: object, train: NDArray[np.intp]) -> NDArray[np.float64]:
+def losses(records: pd.DataFrame, y: pd.Series, model: BaseEstimator, train: NDArray[np.intp]) -> NDArray[np.float64]:
     """The expected test loss at every budget, of the design that the method chooses by itself."""
     held = np.setdiff1d(np.arange(len(y)), train)
-    fitted = model.fit(records.iloc[train], y.iloc[train])  # type: ignore[attr-defined]
+    fitted = model.fit(records.iloc[train], y.iloc[train])
     task = tv.ModelTask(fitted, loss="mse" if y.dtype.kind == "f" else "cross_entropy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -89,7 +90,7 @@ def main(splits: int) -> None:
     folder = Path(os.environ["TASKVEIL_DATA"])
     for name, read in (("cars", cars), ("seattle_weather", weather)):
         table, y, by_hand, model = read(folder)
-        forest = model.steps[-1][1]  # type: ignore[attr-defined]
+        forest = model.steps[-1][1]
         found = []
         for split in range(splits):
             train = np.random.default_rng(split).permutation(len(y))[: int(0.7 * len(y))]

@@ -15,7 +15,7 @@ from taskveil.client.values import NO_VALUE, text_of
 from taskveil.doubts import doubt_category, doubt_count, resembles
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
-from taskveil.tables import DATE_FORMATS, ColumnType, read_column, select
+from taskveil.tables import DATE_FORMATS, ColumnType, ColumnValues, read_column, select
 from taskveil.tails import harmless_range
 
 MOST_CATEGORIES = 50
@@ -41,7 +41,7 @@ def needs_schema(X: Any) -> bool:
     return False
 
 
-def infer(name: str, of: ColumnType, values: Array | Coded | list[Any]) -> tuple[Field, ColumnType] | None:
+def infer(name: str, of: ColumnType, values: ColumnValues) -> tuple[Field, ColumnType] | None:
     """The field of a column, and its type with the form of dates in it; None, with a warning, if it says nothing."""
     field: Field | None
     if of.holds in ("number", "whole"):
@@ -151,7 +151,7 @@ def _category(name: str, values: Coded) -> Category | None:
     return Category(tuple(ordered), missing=bool((values.codes < 0).any()))
 
 
-def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
+def with_other(of: ColumnType, field: Category, values: ColumnValues) -> ColumnType:
     """The type of a category's column with the most frequent of the volunteers' values that the category does not list,
     which a model has seen and may be asked about (without any, the first that it lists); and with those that it lists
     though no volunteer had them."""
@@ -168,7 +168,7 @@ def with_other(of: ColumnType, field: Category, values: Any) -> ColumnType:
     return replace(of, other=min(unlisted, default=(0, first))[1], unseen=unseen)
 
 
-def dated(of: ColumnType, values: Any) -> ColumnType:
+def dated(of: ColumnType, values: ColumnValues) -> ColumnType:
     """The type of a text column with the form of the dates in it, if all its texts are dates: the one that all
     have, or the first of `DATE_FORMATS` where there is no such one."""
     texts = [text for text in values.values if text] if isinstance(values, Coded) else []

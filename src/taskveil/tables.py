@@ -42,6 +42,9 @@ DATE_FORMATS = (
 PLAIN_DATES = "object of dates"
 """What we call a pandas column of Python's own dates, which pandas calls an object like any other."""
 
+ColumnValues = Array | Coded | list[Any]
+"""Natural values (N,) of a column: an array, numbers of values that repeat themselves, or Python's own objects."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnType:
@@ -115,7 +118,7 @@ def select(X: Any, names: Sequence[str]) -> list[Any]:
     return [X[name] for name in names]
 
 
-def read_column(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
+def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
     """What a column of a table is, and its natural values (N,), missing ones as NaN, NaT or −1."""
     if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
         return _read_pandas(column)
@@ -141,7 +144,7 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(text for value in values if (text := text_of(value)) is not None and text != NO_VALUE)
 
 
-def _read_pandas(column: Any) -> tuple[ColumnType, Array | Coded | list[Any]]:
+def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
     kind, name = column.dtype.kind if hasattr(column.dtype, "kind") else "O", str(column.dtype)
     if name == "category":
         codes, listed = column.cat.codes.to_numpy().astype(np.int64), column.cat.categories
@@ -207,7 +210,7 @@ def _kind_of_objects(values: Sequence[Any]) -> Kind:
     return "date" if all(isinstance(value, date) for value in values) else "other"
 
 
-def _read_arrow(column: Any) -> tuple[Kind, Array | Coded | list[Any]]:
+def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

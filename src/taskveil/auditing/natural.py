@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.client.fields import Category, Date, Field, Flag
+from taskveil.client.fields import Category, Coded, Date, Field, Flag
 from taskveil.errors import AuditError
 from taskveil.inference import needs_schema
 from taskveil.records import column_names
 from taskveil.schema import Schema
-from taskveil.tables import read_column, select
+from taskveil.tables import ColumnValues, read_column, select
 
 _SAID = (
     ("None", None),
@@ -173,8 +173,8 @@ def _rows(records: Any, names: tuple[str, ...]) -> tuple[Array, ...]:
     return tuple(_row([row[name] for name in names]) for row in records)
 
 
-def _listed(column: Any) -> list[Any]:
-    if hasattr(column, "codes"):
+def _listed(column: ColumnValues) -> list[Any]:
+    if isinstance(column, Coded):
         return [[*column.values, None][code] for code in column.codes.tolist()]
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 

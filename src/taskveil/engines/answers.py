@@ -120,7 +120,7 @@ def _numbers(names: list[str], function: Callable[[Integers], Floats], units: Se
 
 def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilities: bool) -> Answers:
     """A table like the volunteers', as Arrow writes it."""
-    types = tuple(_arrow_type(of) for of in schema.types)
+    types = tuple(_nearest_of_arrow(of) for of in schema.types)
     as_arrow = Schema(schema.fields, library="arrow", types=types)
     decoding = replace(veil, schema=as_arrow)
     found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
@@ -137,7 +137,7 @@ def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilitie
     return Answers(schema=pa.schema(fields), arrays=arrays)
 
 
-def _arrow_type(of: ColumnType) -> ColumnType:
+def _nearest_of_arrow(of: ColumnType) -> ColumnType:
     """The type of Arrow's that is nearest to one of pandas' or polars'."""
     name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
     if of.holds == "date" and not of.form:
