@@ -88,3 +88,20 @@ def test_bounds_are_round_and_hold_everybody() -> None:
         assert not np.isin([field.low, field.high], values).any()
         assert max(len(f"{bound:e}".split("e")[0].rstrip("0")) for bound in (field.low, field.high)) <= 4  # 9.87e+05
     assert tv.Schema.of(pd.DataFrame({"a": np.full(30, 4.25)}))["a"] == tv.Number(4.25, 4.25)
+
+
+@pytest.mark.parametrize(
+    "form", ["2021-03-{:02d}", "2021/03/{:02d} 12:05", "2021.03.{:02d} 12:05:06", "2021-03-{:02d}T12:05:06Z"]
+)
+def test_dates_in_text_come_back_as_they_were_written(form: str) -> None:
+    table = pd.DataFrame({"day": [form.format(1 + place % 28) for place in range(60)]})
+    schema = tv.Schema.of(table)
+    assert isinstance(schema["day"], tv.Date)
+    assert schema.for_model(schema.expand(table))["day"].tolist() == table["day"].tolist()
+
+
+def test_times_of_no_form_keep_their_seconds() -> None:
+    table = pd.DataFrame({"day": [f"2021-03-04T{place % 24:02d}:30:00+01:00" for place in range(60)]})
+    schema = tv.Schema.of(table)
+    assert schema["day"] == tv.Date("2021-03-04", "2021-03-04T23:59:59", cycles=("day",))  # whole days are public
+    assert schema.for_model(schema.expand(table))["day"][5] == "2021-03-04 05:30:00"

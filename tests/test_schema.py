@@ -158,3 +158,14 @@ def test_it_reads_as_one_would_write_it() -> None:
         "Schema(\n    'a'  Number(0, 2.5, unit='kW', missing=True, fill=1.25)\n"
         "    'b'  Category(['x', 'y'])\n    'c'  Flag()\n)"
     )
+
+
+def test_numbers_that_a_package_read_as_text_are_numbers() -> None:
+    """One text in a CSV file makes all of its column text: nobody else's number may change by that."""
+    schema = tv.Schema({"power": tv.Number(0, 250, missing=True), "doors": tv.Count(0, 9)})
+    numbers = pd.DataFrame({"power": [120.5, 80.0, 99.0], "doors": [4, 2, 3]})
+    texts = pd.DataFrame({"power": ["120.5", "80", "99 kW"], "doors": ["4", "2", "three"]})
+    for table in (texts, texts.astype(object), pl.from_pandas(texts), pa.Table.from_pandas(texts)):
+        found, meant = schema.expand(table), schema.expand(numbers)
+        assert np.array_equal(found[:2], meant[:2])
+        assert np.array_equal(found[2:], schema.expand([{"power": None, "doors": None}]))

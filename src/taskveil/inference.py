@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -130,8 +131,8 @@ def _date(name: str, values: Any) -> Date | None:
     of_day = np.unique(stamps - stamps.astype("datetime64[D]"))
     cycles += ["day"] if len(of_day) > 4 else []
     first, last = (str(np.int64(end).astype("datetime64[s]")) for end in (np.floor(low), np.ceil(high)))
-    if len(of_day) == 1 and first.endswith("T00:00:00") and last.endswith("T00:00:00"):
-        first, last = first[:10], last[:10]
+    whole = len(of_day) == 1 and last.endswith("T00:00:00")
+    first, last = first[:10], last[:10] if whole else f"{last[:10]}T23:59:59"  # nobody's own second
     return Date(first, last, missing=bool(lost.any()), cycles=tuple(cycles))
 
 
@@ -155,13 +156,14 @@ def with_other(of: ColumnType, field: Category, values: ColumnValues) -> ColumnT
     """The type of a category's column with the most frequent of the volunteers' values that the category does not list,
     which a model has seen and may be asked about (without any, the first that it lists); and with those that it lists
     though no volunteer had them."""
-    if not isinstance(values, Coded):
-        numbers = values if values.dtype.kind == "b" else np.asarray(values, dtype=np.float64)
-        distinct, codes = np.unique(numbers, return_inverse=True)
-        values = Coded(codes, distinct.tolist())
-    counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
-    texts = [text_of(value) or "" for value in values.values]
-    had = {text: int(count) for text, count in zip(texts, counts, strict=True) if count}
+    had: Counter[str] = Counter()
+    if isinstance(values, Coded):
+        counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values)).tolist()
+        for value, count in zip(values.values, counts, strict=True):
+            had[text_of(value) or ""] += count
+    else:
+        had.update(text_of(value) or "" for value in np.asarray(values, dtype=object).tolist())
+    had = +had  # without those that nobody had
     unlisted = [(-count, text) for text, count in had.items() if text not in (*field.values, "", NO_VALUE)]
     unseen = tuple(value for value in field.values if value not in had)
     first = next((value for value in field.values if value in had), field.values[0])
@@ -170,13 +172,14 @@ def with_other(of: ColumnType, field: Category, values: ColumnValues) -> ColumnT
 
 def dated(of: ColumnType, values: ColumnValues) -> ColumnType:
     """The type of a text column with the form of the dates in it, if all its texts are dates: the one that all
-    have, or the first of `DATE_FORMATS` where there is no such one."""
+    have, or, where there is no such one, that of a day or of a second."""
     texts = [text for text in values.values if text] if isinstance(values, Coded) else []
     if of.holds != "text" or not texts or seconds_of(texts)[1].any():
         return of
     stamps = seconds_of(texts)[0].astype("datetime64[s]").tolist()
     forms = (form for form in DATE_FORMATS if all(t.strftime(form) == s for t, s in zip(stamps, texts, strict=True)))
-    return replace(of, form=next(forms, DATE_FORMATS[0]))
+    days = all(stamp.hour == stamp.minute == stamp.second == 0 for stamp in stamps)
+    return replace(of, form=next(forms, "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S"))
 
 
 def _spread(column: Coded) -> Array:

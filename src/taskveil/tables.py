@@ -25,17 +25,10 @@ Library = Literal["pandas", "polars", "arrow"]
 Kind = Literal["number", "whole", "flag", "text", "category", "date", "other"]
 """What a column holds, whatever the package calls it."""
 
-DATE_FORMATS = (
-    "%Y-%m-%d",
-    "%Y/%m/%d",
-    "%Y.%m.%d",
-    "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%S",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%dT%H:%M:%SZ",
-    "%Y-%m-%dT%H:%M",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M",
+DATE_FORMATS = tuple(
+    f"%Y{between}%m{between}%d{time}"
+    for time in ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", "T%H:%M:%SZ")
+    for between in "-/."
 )
 """How text may say a date."""
 
