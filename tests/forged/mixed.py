@@ -73,6 +73,7 @@ MIXED: list[tuple[str, str, Change]] = [
     ("fields in another order", "mixed", listed(lambda them: them[::-1])),
     ("fields in lists", "mixed", listed(lambda them: [[field] for field in them])),
     ("fields by name", "mixed", listed(lambda them: dict(zip(ORDINARY.names, them, strict=True)))),
+    ("fields by place", "mixed", listed(lambda them: {str(i): one for i, one in enumerate(them)} | {"length": 10.0})),
     ("a field that is null", "mixed", listed(lambda them: [None, *them[1:]])),
     ("a field that is text", "mixed", listed(lambda them: ["number", *them[1:]])),
     ("a field that is an encoder", "mixed", lambda m, _: m["fields"]["fields"].__setitem__(0, m["encoder"])),
