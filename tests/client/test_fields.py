@@ -213,3 +213,12 @@ def test_bounds_of_any_type_are_kept_as_plain_ones() -> None:
     assert Count(0, 5).fill == 2.0
     assert Category([4, True, "a"]).values == ("4", "true", "a")
     assert Date(date(2020, 1, 1), datetime(2021, 1, 1, 12)).high == "2021-01-01T12:00:00"  # type: ignore[arg-type]
+
+
+def test_halves_of_a_character_side_by_side_are_that_character() -> None:
+    """As JSON writes them and browsers have them: a release that was written and read knows no other."""
+    halves, whole = "\ud83d\ude00", "\U0001f600"
+    assert Category([halves]).values == Category([whole]).values == (whole,)
+    assert Category([whole]).expand([halves, whole, "\ude00\ud83d", "\ud83d"]).tolist() == [[1.0], [1.0], [0.0], [0.0]]
+    with pytest.raises(DataError, match="all different"):
+        Category([halves, whole])

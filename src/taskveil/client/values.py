@@ -28,10 +28,11 @@ _LONGEST_TRUTH = 5  # what is longer is not looked at: a text of a million chara
 
 def text_of(value: Any, longest: int | None = None) -> str | None:
     """The text that a value of a category goes by, None for a missing one. What is neither text of at most `longest`
-    characters nor a whole number below 2^53 nor a truth value has one that no category has. Never an error."""
+    characters (whole ones or halves) nor a whole number below 2^53 nor a truth value has one that no category has.
+    Never an error."""
     try:
         if isinstance(value, str):
-            return str.__str__(value) if longest is None or str.__len__(value) <= longest else NO_VALUE
+            return _joined(str.__str__(value)) if longest is None or str.__len__(value) <= 2 * longest else NO_VALUE
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
         if isinstance(value, np.datetime64 | np.timedelta64):  # numpy's own hole among them
@@ -42,6 +43,11 @@ def text_of(value: Any, longest: int | None = None) -> str | None:
     if math.isnan(number):
         return None
     return str(int(number)) if abs(number) < 2**53 and number % 1 == 0 else NO_VALUE
+
+
+def _joined(text: str) -> str:
+    """The same with halves of a character that stand side by side joined, as JSON and browsers read them."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
