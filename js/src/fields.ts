@@ -133,10 +133,14 @@ function expandOne(field: Field, value: unknown): number[] {
 const TRUTHS = ["false", "False", "FALSE", "true", "True", "TRUE"];
 
 /** 1 or 0 for the words that say so, else NaN. */
-const truth = (word: string): number => (TRUTHS.includes(word) ? Number(TRUTHS.indexOf(word) > 2) : NaN);
+const truth = (word: string): number => (TRUTHS.includes(word) ? Number(TRUTHS.indexOf(word) > 2) : numberOf(word));
 
-/** Of numbers and truth values; NaN for everything else. */
-const numberOf = (value: unknown): number => (["number", "bigint", "boolean"].includes(typeof value) ? Number(value) : NaN);
+/** How a text of at most 40 characters writes a number. */
+const DIGITS = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+
+/** Of numbers, truth values and texts in digits; NaN for everything else. */
+const numberOf = (value: unknown): number =>
+  (typeof value === "string" ? value.length <= 40 && DIGITS.test(value) : ["number", "bigint", "boolean"].includes(typeof value)) ? Number(value) : NaN;
 
 /** The text that a value of a category goes by, null for a missing one. */
 function textOf(value: unknown): string | null {

@@ -18,14 +18,14 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.dates import DAY
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
+from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError
 from taskveil.inference import dated, infer, needs_schema, with_other
-from taskveil.records import column_names, number_in
+from taskveil.records import column_names
 from taskveil.schema_text import as_json, from_json, shown
 from taskveil.table_building import build, written
-from taskveil.tables import ColumnType, ColumnValues, Kind, Library, library_of, read_column, select
+from taskveil.tables import ColumnType, Kind, Library, library_of, read_column, select
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -193,8 +193,7 @@ class Schema:
         A bare list of values is one record, unless every one of them is itself a list, a tuple, an array or a mapping.
         """
         if column_names(X) is not None:
-            columns = zip(self.fields.fields, select(X, self.names), strict=True)
-            return self.fields.expand([_as_meant(field, read_column(column)[1]) for field, column in columns])
+            return self.fields.expand([read_column(column)[1] for column in select(X, self.names)])
         if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2 and X.shape[1] == self.width:
             # Natural, where both have this shape: a None, which makes an array of objects, must change no neighbour.
             return self.fields.expand(list(X.T)) if self.plain else as_floats(X)
@@ -269,16 +268,6 @@ class Schema:
     def from_json(cls, source: str | Path) -> Schema:
         """The schema of a JSON file, or of its text; whatever is wrong with it is said with the field's name."""
         return cls(from_json(source))
-
-
-def _as_meant(field: Field, values: ColumnValues) -> ColumnValues:
-    """A column (N,) in which texts that write a number are that number, if numbers were meant: packages make text of a
-    whole column in which one person wrote something else, and nobody else's number may change by that."""
-    if not isinstance(field, Number | Count) or isinstance(values, np.ndarray):
-        return values
-    if isinstance(values, Coded):
-        return Coded(values.codes, _as_meant(field, list(values.values)))  # type: ignore[arg-type]
-    return [number_in(str.__str__(value)) if issubclass(type(value), str) else value for value in values]
 
 
 def _natural_type(field: Field, library: Library) -> ColumnType:

@@ -166,7 +166,7 @@ def test_what_a_category_goes_by(value: object, text: str | None) -> None:
 
 
 def test_what_lies_outside_is_brought_to_the_nearest_bound_and_keeps_its_season() -> None:
-    assert Number(0, 10).expand([-5, 99, math.inf, "7", None]).ravel().tolist() == [0, 10, 10, 5, 5]
+    assert Number(0, 10).expand([-5, 99, math.inf, "7", "7 kW", None]).ravel().tolist() == [0, 10, 10, 7, 5, 5]
     assert Count(0, 10).expand([3.99, -0.5, 99]).ravel().tolist() == [3, 0, 10]
     inside, outside = Date("2020-01-01", "2022-12-31").expand(["2021-07-09", "2027-07-09"])
     assert outside[0] == Date("2020-01-01", "2022-12-31").box[1][0]

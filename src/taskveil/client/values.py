@@ -6,6 +6,7 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ NO_VALUE = "\0"
 TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 """Words that are flags."""
 
-_LONGEST_TRUTH = 5  # what is longer is not looked at: a text of a million characters takes no longer than another
+_DIGITS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_LONGEST = 40  # what is longer is not looked at: a text of a million characters takes no longer than another
 
 
 def text_of(value: Any, longest: int | None = None) -> str | None:
@@ -51,7 +53,8 @@ def _joined(text: str) -> str:
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
-    """Numbers (N,), NaN for whatever is none; `words` are numbers too."""
+    """Numbers (N,), NaN for whatever is none. Texts that write one in digits count too, as forms and files give them,
+    and so do `words`."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return values.astype(np.float64)
@@ -62,6 +65,7 @@ def _number(value: Any, words: dict[str, float]) -> float:
     try:
         if not isinstance(value, str):
             return one_float(value)
-        return words.get(str.__str__(value), math.nan) if str.__len__(value) <= _LONGEST_TRUTH else math.nan
+        text = str.__str__(value) if str.__len__(value) <= _LONGEST else ""
+        return float(text) if _DIGITS.fullmatch(text) else words.get(text, math.nan)
     except RAISED:  # another type, or a class of the caller's own
         return math.nan
