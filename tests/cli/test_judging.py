@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 import taskveil as tv
 from taskveil.cli.jobs import Asked, Job
@@ -59,3 +61,17 @@ def test_a_slip_in_the_table_spoils_neither_weights_nor_judgement(tmp_path: Path
     assert found.loss.mean < found.nothing
     with pytest.warns(WildRecordWarning, match="row 17, column 'c1'"):
         tv.design(job.X, job.task, epsilon=4.0, method="task_aware")
+
+
+def test_a_model_that_knows_the_volunteers_by_heart_is_judged_as_one_that_does_not(tmp_path: Path) -> None:
+    """Labels are noise: a tree that was fitted to all volunteers knows them, with and without privacy."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    asked = written(tmp_path / "p.csv", np.column_stack([X, y]))
+    tree = DecisionTreeRegressor(random_state=0).fit(X, y)
+    job = dataclasses.replace(Job.of(dataclasses.replace(asked, drop="c3")), y=y, task=tv.ModelTask(tree))
+    found = judge(job, seed=0, epsilon=8.0, method="codebook", encoder="own", share_model=True)
+    assert found is not None
+    assert found.unseen
+    assert found.clear > found.nothing
+    assert found.loss.mean > 0.9 * found.nothing

@@ -130,6 +130,12 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
         soft_wrap=True,
         highlight=False,
     )
+    if not judgement.unseen:
+        console.print(
+            "If the model was fitted to these volunteers, it knows those held out by heart: what it says without "
+            "privacy, and on devices, is then too good. Judge it on others: taskveil sweep, or veil.loss.",
+            soft_wrap=True,
+        )
     if judgement.silent:
         more = f" and {len(judgement.silent) - LISTED} more" if len(judgement.silent) > LISTED else ""
         console.print(

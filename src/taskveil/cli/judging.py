@@ -31,7 +31,10 @@ _REPORTS = 2**14  # drawn to see what they tell of each column
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """The expected loss of the twin's reports, of one answer for everybody (`nothing`) and of answers to the records
-    themselves (`clear`), all on the same held-out volunteers; `silent` names columns that reports tell nothing of."""
+    themselves (`clear`), all on the same held-out volunteers; `silent` names columns that reports tell nothing of.
+
+    `unseen` says that no model in it was fitted to them, as far as is known: without it, what a model says of them is
+    what it has learned by heart."""
 
     twin: tv.Veil
     held_out: int
@@ -39,6 +42,7 @@ class Judgement:
     nothing: float
     clear: float
     silent: tuple[str, ...]
+    unseen: bool
 
     @property
     def kept(self) -> float | None:
@@ -58,12 +62,14 @@ class Judgement:
             "no_privacy": self.clear,
             "kept": self.kept,
             "no_signal": list(self.silent),
+            "unseen_by_model": self.unseen,
         }
 
 
 def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
     """Design a twin with three quarters of the volunteers, and judge it by the others; None where these would be too
-    few. Copies of a record stay together.
+    few. Copies of a record stay together. A scikit-learn model is fitted again without those held out: it may have seen
+    them all.
 
     Args:
         job: records and task.
@@ -81,7 +87,8 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
     with warnings.catch_warnings():  # what there is to say of the volunteers is said when all of them are taken
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("always", NothingToReportWarning)
-        twin = tv.design(take_rows(job.X, train), job.task, y=y, domain=job.schema, seed=seed, **options)
+        copy = _fitted_again(job, records[train], y)
+        twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, domain=job.schema, seed=seed, **options)
         X, labels = records[test], take_labels(job.task, job.y, test)
         loss = twin.loss(X, labels)
     task = twin.task or job.task
@@ -92,7 +99,25 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
         nothing=task.constant_loss(records[train], y, X, labels),
         clear=float(task.losses(X, X, labels).mean()),
         silent=_silent(twin, task, job, records[train], X) if isinstance(task, LinearTask) else (),
+        unseen=copy is not None or job.y is None,
     )
+
+
+def _fitted_again(job: Job, X: Floats, y: Any) -> tv.ModelTask | None:
+    """The task with a copy of its scikit-learn model that was fitted to nobody but X (N, n) with labels y; None for
+    other models, without labels, and where the copy would not know all classes."""
+    if y is None or not isinstance(job.task, tv.ModelTask) or not hasattr(job.task.model, "get_params"):
+        return None
+    from sklearn.base import clone
+
+    task = job.task if job.schema is None else job.task.on(job.schema)
+    try:
+        model = clone(task.model).fit(X if task.frozen.frame is None else task.frozen.frame(X), y)
+        copy = tv.ModelTask(model, loss=task.loss)
+        known = (copy if job.schema is None else copy.on(job.schema)).outputs
+    except Exception:  # whatever someone else's estimator raises: it is judged as it is
+        return None
+    return copy if known == task.outputs else None
 
 
 def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats) -> tuple[str, ...]:
