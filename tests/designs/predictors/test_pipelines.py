@@ -65,6 +65,23 @@ def test_trees_decide_as_the_pipeline(model: Any, scaled: bool) -> None:
     assert np.abs(trees(X) - task.answers(X)).max() < 1e-9
 
 
+def test_a_threshold_is_found_to_the_last_digit_wherever_it_lies() -> None:
+    """Halving the bounds of a column with a long tail never comes to numbers as small as its least ones."""
+    small = np.sort(np.exp(np.random.default_rng(3).uniform(-80.0, 20.0, 60)))
+    table = pd.DataFrame({"dose": small, "owner": TABLE["owner"][:60]})
+    columns = make_column_transformer((FunctionTransformer(np.log), ["dose"]), ("passthrough", ["owner"]))
+    model = make_pipeline(columns, GradientBoostingRegressor(n_estimators=20)).fit(table, np.sin(np.log(small)))
+    task = tv.ModelTask(model).on(tv.Schema.of(table))
+    assert task.schema is not None
+    volunteers = task.schema.expand(table)
+    trees = table_trees(task, volunteers)
+    assert trees is not None
+    knots = trees.threshold[trees.attribute[trees.attribute >= 0] == 0]
+    X = np.repeat(volunteers[:1], 2 * len(knots), axis=0)
+    X[:, 0] = np.clip(np.concatenate([knots, np.nextafter(knots, np.inf)]), small[0], small[-1])
+    assert np.abs(trees(X) - task.predict(X)).max() < 1e-9
+
+
 @pytest.mark.parametrize("fill", ["median", "mean"])
 @pytest.mark.parametrize("model", [Ridge(), LogisticRegression()])
 def test_affine_pipelines_are_affine_in_the_numbers(model: Any, fill: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Category, Count, Flag
-from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.tree_models import as_place, as_trees, between, from_place
 from taskveil.designs.predictors.trees import Trees
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType
@@ -159,7 +159,6 @@ def _moved(
         whole[place] = isinstance(field, Category)
     low, high = schema.fields.box
     at = source[feature]
-    below, above = low[at].copy(), high[at].copy()
     base = schema.typical(1)[0]
 
     def passes(values: Floats) -> Any:
@@ -168,12 +167,13 @@ def _moved(
         records[np.arange(len(values)), at] = values
         return features(records)[np.arange(len(values)), feature] > threshold
 
-    never, always = ~passes(above), passes(below)
+    never, always = ~passes(high[at]), passes(low[at])
+    below, above = as_place(low[at]), as_place(high[at])
     for _ in range(64):
-        middle = below + (above - below) / 2
-        right = passes(middle)
+        middle = between(below, above)
+        right = passes(from_place(middle))
         below, above = np.where(right, below, middle), np.where(right, middle, above)
-    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), below))
+    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), from_place(below)))
     return np.where(whole[at], threshold, moved)
 
 

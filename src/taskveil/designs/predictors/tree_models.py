@@ -124,22 +124,29 @@ def _bounds(attribute: Integers, threshold: Floats, seen: Callable[[Floats], Flo
     row = np.empty(len(order), dtype=np.int64)
     row[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     # Doubles are ordered as their bits are, those of negative ones turned around.
-    low, high = (np.full(len(order), _as_place(np.array(end))) for end in (-_FARTHEST, _FARTHEST))
+    low, high = (np.full(len(order), as_place(np.array(end))) for end in (-_FARTHEST, _FARTHEST))
     table = np.zeros((int(counts.max(initial=1)), width))
     for _ in range(64):
-        middle = (low >> 1) + (high >> 1) + (low & high & 1)
-        table[row, attribute] = _from_place(middle)
+        middle = between(low, high)
+        table[row, attribute] = from_place(middle)
         right = seen(table)[row, attribute] > threshold
         low, high = np.where(right, low, middle), np.where(right, middle, high)
-    return _from_place(low)
+    return from_place(low)
 
 
-def _as_place(value: Floats) -> Integers:
+def between(low: Integers, high: Integers) -> Integers:
+    """Halfway, rounded down, without overflow."""
+    return (low >> 1) + (high >> 1) + (low & high & 1)
+
+
+def as_place(value: Floats) -> Integers:
+    """Where doubles (N,) stand among all doubles: neighbours differ by 1."""
     bits = value.view(np.int64)
     return np.asarray(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits))
 
 
-def _from_place(place: Integers) -> Floats:
+def from_place(place: Integers) -> Floats:
+    """The doubles (N,) that stand there."""
     return np.asarray(np.where(place < 0, place ^ np.int64(2**63 - 1), place)).view(np.float64)
 
 
