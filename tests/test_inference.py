@@ -105,3 +105,12 @@ def test_times_of_no_form_keep_their_seconds() -> None:
     schema = tv.Schema.of(table)
     assert schema["day"] == tv.Date("2021-03-04", "2021-03-04T23:59:59", cycles=("day",))  # whole days are public
     assert schema.for_model(schema.expand(table))["day"][5] == "2021-03-04 05:30:00"
+
+
+def test_the_only_one_among_zeros_is_no_slip() -> None:
+    """Pulled in, the column would be the same for everybody, and users' ones would be zeros."""
+    rare = np.zeros(100, dtype=np.int64)
+    rare[7] = 1
+    found = tv.Schema.of(pd.DataFrame({"rare": rare, "kind": ["a", "b"] * 50}))["rare"]
+    assert isinstance(found, tv.Count)
+    assert (found.low, found.high) == (0.0, 1.0)

@@ -92,7 +92,10 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
 
 
 def _range(name: str, there: Floats) -> tuple[float, float]:
-    """The plausible range of finite values (N,), with a warning if some lie outside."""
+    """The plausible range of finite values (N,), with a warning if some lie outside. Zeros and ones are flags: the
+    only 1 is rare, and no slip."""
+    if np.isin(there, (0.0, 1.0)).all():
+        return float(there.min()), float(there.max())
     low, high = harmless_range(there)
     outside = int(((there < low) | (there > high)).sum())
     if outside:
