@@ -136,7 +136,7 @@ def _bounds(attribute: Integers, threshold: Floats, seen: Callable[[Floats], Flo
 
 def between(low: Integers, high: Integers) -> Integers:
     """Halfway, rounded down, without overflow."""
-    return (low >> 1) + (high >> 1) + (low & high & 1)
+    return np.asarray((low >> 1) + (high >> 1) + (low & high & 1))
 
 
 def as_place(value: Floats) -> Integers:
