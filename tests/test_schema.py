@@ -169,3 +169,8 @@ def test_numbers_that_a_package_read_as_text_are_numbers() -> None:
         found, meant = schema.expand(table), schema.expand(numbers)
         assert np.array_equal(found[:2], meant[:2])
         assert np.array_equal(found[2:], schema.expand([{"power": None, "doors": None}]))
+
+
+def test_of_a_long_list_the_first_values_are_shown() -> None:
+    schema = tv.Schema({"code": tv.Category([f"c{place}" for place in range(50)])})
+    assert "Category(['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', … 42 more])" in str(schema)

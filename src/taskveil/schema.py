@@ -160,9 +160,7 @@ class Schema:
 
     def __repr__(self) -> str:
         longest = max(len(repr(name)) for name in self.names)
-        lines = [
-            f"    {name!r:<{longest}}  {shown(field)}" for name, field in zip(self, self.fields.fields, strict=True)
-        ]
+        lines = [f"    {name!r:<{longest}}  {shown(self[name])}" for name in self]
         return "\n".join(["Schema(", *lines, ")"])
 
     def replace(self, changes: Mapping[str, Field] | None = None, /, **named: Field) -> Schema:

@@ -17,16 +17,26 @@ KINDS = {kind: part for kind, part in FIELDS.items() if part is not Fields}
 """What a field may be, by the name that releases have for it."""
 
 
+SHOWN = 8
+"""Values of a category, to whom looks at it."""
+
+
 def shown(field: Field) -> str:
-    """A field as a person would write it: what is as usual is not said, and 3.0 is 3."""
+    """A field as a person would write it: what is as usual is not said, 3.0 is 3, and of many values of a category the
+    first are shown."""
     said = []
     for part in fields(field):
         value = getattr(field, part.name)
         if part.default is MISSING:
-            said.append(repr(list(value)) if isinstance(value, tuple) else _short(value))
+            said.append(_listed(value) if isinstance(value, tuple) else _short(value))
         elif value != part.default:
             said.append(f"{part.name}={_short(value)}")
     return f"{type(field).__name__}({', '.join(said)})"
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    more = len(values) - SHOWN
+    return f"[{', '.join(map(repr, values[:SHOWN]))}{f', … {more} more' if more > 0 else ''}]"
 
 
 def as_json(described: Fields) -> str:

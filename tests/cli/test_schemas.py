@@ -51,6 +51,6 @@ def test_values_outside_are_counted(tmp_path: Path) -> None:
         line for line in said.splitlines() if line.startswith("warning: of the volunteers' values in column 'n', 1")
     ]
     counts = [
-        [cell.strip() for cell in line.split("│")][-3:-1] for line in said.splitlines() if "(" in line and "│" in line
+        [cell.strip() for cell in line.split("│")][-4:-1] for line in said.splitlines() if "(" in line and "│" in line
     ]
-    assert counts == [["0", "1"], ["0", "2"]]
+    assert counts == [["99", "0", "1"], ["5", "0", "2"]]  # different, missing, outside

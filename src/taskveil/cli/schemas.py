@@ -17,6 +17,7 @@ from taskveil.cli.jobs import chosen_columns
 from taskveil.cli.volunteers import left_out, read_volunteers
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
+from taskveil.schema_text import shown
 from taskveil.tables import read_column, select
 
 
@@ -41,12 +42,22 @@ def schema(
         typer.echo(inferred.to_json(), nl=False)
         return
     inferred.to_json(output)
-    view = Table("column", "field", "missing", "outside", title=f"{table.num_rows:,} volunteers")
+    view = Table("column", "field", "different", "missing", "outside", title=f"{table.num_rows:,} volunteers")
     for name, column in zip(inferred, select(table, inferred.names), strict=True):
-        missing, outside = _counts(inferred[name], read_column(column)[1])
-        view.add_row(escape(name), escape(repr(inferred[name])), f"{missing:,}", f"{outside:,}")
+        values = read_column(column)[1]
+        counts = (_different(values), *_counts(inferred[name], values))
+        view.add_row(escape(name), escape(shown(inferred[name])), *(f"{count:,}" for count in counts))
     print_whole(view)
     console.print(f"Written to {output}: correct it, and pass it to design and sweep with --schema.", soft_wrap=True)
+
+
+def _different(values: Any) -> int:
+    """How many different values (N,) there are: few whole numbers may be names of things, one says nothing."""
+    if isinstance(values, Coded):
+        return len(np.unique(values.codes[values.codes >= 0]))
+    if isinstance(values, list):
+        return len({value for value in values if value is not None})
+    return len(np.unique(values[values == values]))  # NaN and NaT are not
 
 
 def _counts(field: Field, values: Any) -> tuple[int, int]:
