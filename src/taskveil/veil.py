@@ -128,8 +128,8 @@ class Veil:
 
         Args:
             reports: what devices sent.
-            probabilities: of such a table, a column beside each says how probable its value is; of numbers and dates, which are
-                means, how probable it is that there is one at all.
+            probabilities: of such a table, a column beside each says how probable its value is; of numbers and dates,
+                which are means, how probable it is that there is one at all.
         """
         estimates = self.decoder(self._values(reports))
         if self.schema is not None:
