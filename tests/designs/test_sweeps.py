@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.ensemble import RandomForestRegressor
 from torch import nn
 
 import taskveil as tv
@@ -161,8 +162,17 @@ def test_designs_that_hardly_depend_on_a_seed_have_the_first() -> None:
     assert alone.loss("codebook", 1.0) == frontier.loss("codebook", 1.0)
 
 
-@pytest.mark.parametrize("wrong", [{"epsilons": 2.0}, {"methods": "codebook"}, {"methods": None}])
+@pytest.mark.parametrize("wrong", [{"epsilons": 2.0}, {"methods": "codebook"}, {"methods": 3}])
 def test_lists_are_lists(wrong: dict) -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(TaskError, match="come as lists"):
         tv.sweep(X, tv.LinearTask(np.eye(3)), **{"epsilons": [1.0], "methods": ["task_aware"], **wrong})
+
+
+def test_by_default_methods_that_cannot_serve_the_task_are_left_out() -> None:
+    forest = tv.ModelTask(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, Y))
+    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear", seeds=1)
+    assert frontier.methods == ["codebook"]
+    assert tv.sweep(X, LINEAR, epsilons=[2.0]).methods == ["codebook", "task_aware", "task_agnostic"]
+    with pytest.raises(TaskError, match="task_aware learns through the model's gradients"):
+        tv.sweep(X, forest, y=Y, epsilons=[2.0], methods=["codebook", "task_aware"])

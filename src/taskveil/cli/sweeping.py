@@ -26,8 +26,12 @@ def sweep(
     weight: options.Weight = None,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
-        str, typer.Option(help="Methods to compare, with commas between.")
-    ] = "codebook,task_aware,task_agnostic",
+        str | None,
+        typer.Option(
+            help="Methods to compare, with commas between; by default codebook, and task_aware and task_agnostic where "
+            "the model has gradients."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
@@ -63,7 +67,7 @@ def sweep(
                 job.task,
                 y=job.y,
                 epsilons=budgets,
-                methods=methods.split(","),  # type: ignore[arg-type]
+                methods=None if methods is None else methods.split(","),  # type: ignore[arg-type]
                 seeds=seeds,
                 encoder=encoder,
                 share_model=share_model,

@@ -29,13 +29,16 @@ from taskveil.tasks import Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
 
+USUAL: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
+"""What is compared if nobody says which methods: those of them that can serve the task."""
+
 
 def sweep(
     X: Any,
     task: Task,
     *,
     epsilons: Iterable[float],
-    methods: Sequence[Method] = ("codebook", "task_aware", "task_agnostic"),
+    methods: Sequence[Method] | None = None,
     y: Any = None,
     X_test: Any = None,
     y_test: Any = None,
@@ -59,7 +62,8 @@ def sweep(
             copies of a record together (`designs.folds`).
         task: what the data is for.
         epsilons: the budgets to try.
-        methods: the designs to compare, as in `design`: names, or designers of your own.
+        methods: the designs to compare, as in `design`: names, or designers of your own. By default "codebook", and
+            "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name.
         seeds: how many, or which; designs that hardly depend on one have the first.
         block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
@@ -73,7 +77,7 @@ def sweep(
         One point for every method, budget and seed, and the losses without privacy and with a constant answer; all
         with the losses of single test records behind them, so that a budget can be chosen with confidence.
     """
-    designers, budgets, chosen = _asked_for(methods, epsilons, seeds)
+    designers, budgets, chosen = _asked_for(USUAL if methods is None else methods, epsilons, seeds)
     check_block(block)
     names, rows, test = column_names(X), None, None
     if X_test is None:
@@ -103,6 +107,8 @@ def sweep(
     if schema is None and np.isfinite(held).all():  # one that decides all losses hides what the designs are worth
         warn_of(heaviest(held), bounded=False, columns=names, rows=test, whose="test records'", stacklevel=3)
     served = as_linear(task) or task
+    if methods is None:
+        designers = [designer for designer in designers if designer.why_not(served) is None]
     wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
     if reasons:  # now, and not after hours with the methods before
