@@ -64,7 +64,8 @@ def sweep(
         epsilons: the budgets to try.
         methods: the designs to compare, as in `design`: names, or designers of your own. By default "codebook", and
             "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients.
-        X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name.
+        X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name. A
+            model that was fitted to them looks too good without privacy, and where it runs on devices itself.
         seeds: how many, or which; designs that hardly depend on one have the first.
         block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
             then held out instead of random ones.
