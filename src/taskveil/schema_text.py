@@ -27,6 +27,8 @@ def shown(field: Field) -> str:
     said = []
     for part in fields(field):
         value = getattr(field, part.name)
+        if part.name == "fill" and not field.missing:
+            continue  # nobody lacked it
         if part.default is MISSING:
             said.append(_listed(value) if isinstance(value, tuple) else _short(value))
         elif value != part.default:

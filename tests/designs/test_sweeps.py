@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
@@ -176,3 +180,19 @@ def test_by_default_methods_that_cannot_serve_the_task_are_left_out() -> None:
     assert tv.sweep(X, LINEAR, epsilons=[2.0]).methods == ["codebook", "task_aware", "task_agnostic"]
     with pytest.raises(TaskError, match="task_aware learns through the model's gradients"):
         tv.sweep(X, forest, y=Y, epsilons=[2.0], methods=["codebook", "task_aware"])
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_model_that_knows_the_volunteers_by_heart_is_fitted_again(mixed: bool) -> None:
+    """On noise a tree is no better than one answer, unless it has seen the answers."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    if mixed:
+        X["a"] = X["a"].where(X["a"] < 2)
+    y = rng.normal(size=200)
+    model = make_pipeline(SimpleImputer(), DecisionTreeRegressor(random_state=0)).fit(X, y)
+    options: dict[str, Any] = {"y": y, "epsilons": [8.0], "methods": ["nothing"], "seeds": 1}
+    frontier = tv.sweep(X, tv.ModelTask(model), **options)
+    assert frontier.clear > 1.5 * frontier.constant
+    by_heart = tv.sweep(X, tv.ModelTask(model), volunteers_unseen=True, **options)  # says who takes it at its word
+    assert by_heart.clear < 0.01 * by_heart.constant

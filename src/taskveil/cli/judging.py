@@ -22,6 +22,9 @@ PARTS = 4
 FEWEST = 40
 """Volunteers of whom some can be held out: the mean loss of fewer than ten says nothing."""
 
+FEWEST_TO_NAME = 30
+"""Volunteers held out, before a column is called silent: of fifteen, every sixth column that speaks would be."""
+
 NO_SIGNAL = 0.01
 """The share of a column's variance that reports tell, up to which they tell nothing of it."""
 
@@ -87,37 +90,23 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
     with warnings.catch_warnings():  # what there is to say of the volunteers is said when all of them are taken
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("always", NothingToReportWarning)
-        copy = _fitted_again(job, records[train], y)
+        copy = None
+        if isinstance(job.task, tv.ModelTask):
+            bound = (job.task if job.schema is None else job.task.on(job.schema)).fitted_again(records[train], y)
+            copy = None if bound is None else tv.ModelTask(bound.model, loss=bound.loss)  # for the twin's own schema
         twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, domain=job.schema, seed=seed, **options)
         X, labels = records[test], take_labels(job.task, job.y, test)
         loss = twin.loss(X, labels)
-    task = twin.task or job.task
+    task, enough = twin.task or job.task, len(test) >= FEWEST_TO_NAME
     return Judgement(
         twin=twin,
         held_out=len(test),
         loss=loss,
         nothing=task.constant_loss(records[train], y, X, labels),
         clear=float(task.losses(X, X, labels).mean()),
-        silent=_silent(twin, task, job, records[train], X) if isinstance(task, LinearTask) else (),
+        silent=_silent(twin, task, job, records[train], X) if isinstance(task, LinearTask) and enough else (),
         unseen=copy is not None or job.y is None,
     )
-
-
-def _fitted_again(job: Job, X: Floats, y: Any) -> tv.ModelTask | None:
-    """The task with a copy of its scikit-learn model that was fitted to nobody but X (N, n) with labels y; None for
-    other models, without labels, and where the copy would not know all classes."""
-    if y is None or not isinstance(job.task, tv.ModelTask) or not hasattr(job.task.model, "get_params"):
-        return None
-    from sklearn.base import clone
-
-    task = job.task if job.schema is None else job.task.on(job.schema)
-    try:
-        model = clone(task.model).fit(X if task.frozen.frame is None else task.frozen.frame(X), y)
-        copy = tv.ModelTask(model, loss=task.loss)
-        known = (copy if job.schema is None else copy.on(job.schema)).outputs
-    except Exception:  # whatever someone else's estimator raises: it is judged as it is
-        return None
-    return copy if known == task.outputs else None
 
 
 def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from taskveil.intervals import check_block
 from taskveil.records import as_records, as_volunteers, column_names
 from taskveil.schema import Schema
 from taskveil.tables import take_rows
-from taskveil.tasks import Task, as_linear, check_task, take_labels
+from taskveil.tasks import ModelTask, Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
 
@@ -59,13 +60,14 @@ def sweep(
 
     Args:
         X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test,
-            copies of a record together (`designs.folds`).
+            copies of a record together (`designs.folds`), and a scikit-learn model is fitted again without them.
         task: what the data is for.
         epsilons: the budgets to try.
         methods: the designs to compare, as in `design`: names, or designers of your own. By default "codebook", and
             "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name. A
-            model that was fitted to them looks too good without privacy, and where it runs on devices itself.
+            model that was fitted to them looks too good without privacy, and where it runs on devices itself; so does
+            any other than scikit-learn's that was fitted to X, without `X_test`.
         seeds: how many, or which; designs that hardly depend on one have the first.
         block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
             then held out instead of random ones.
@@ -100,6 +102,9 @@ def sweep(
         answers=answers,
         rows=rows,
     )
+    if test is not None and isinstance(problem.task, ModelTask) and not volunteers_unseen:
+        # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
+        problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
     task, schema = problem.task, problem.schema
     held = as_records(X_test, width=problem.X.shape[1], columns=names) if schema is None else schema.expand(X_test)
     task.labels(y_test, len(held))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -123,6 +124,25 @@ class ModelTask:
         object.__setattr__(same, "frozen", frozen)
         object.__setattr__(same, "schema", schema)
         return same
+
+    def fitted_again(self, X: Floats, y: Any) -> ModelTask | None:
+        """The task with a copy of its scikit-learn model that was fitted to nobody but X (N, n) with labels y, so that
+        others are strangers to it; None for other models, without labels, and where the copy would not know all
+        classes."""
+        if y is None or not hasattr(self.model, "get_params"):
+            return None
+        from sklearn.base import clone
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what the fit of a copy has to say, the fit of the model said before
+                model = clone(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
+                copied = ModelTask(model, loss=self.loss)
+                known = copied if self.schema is None else copied.on(self.schema)
+                known.check_width(X.shape[1])
+        except Exception:  # whatever someone else's estimator raises: it is judged as it is
+            return None
+        return known if known.outputs == self.outputs else None
 
     @property
     def encoder_name(self) -> str:
