@@ -222,3 +222,11 @@ def test_halves_of_a_character_side_by_side_are_that_character() -> None:
     assert Category([whole]).expand([halves, whole, "\ude00\ud83d", "\ud83d"]).tolist() == [[1.0], [1.0], [0.0], [0.0]]
     with pytest.raises(DataError, match="all different"):
         Category([halves, whole])
+
+
+def test_digits_are_numbers_and_words_are_not() -> None:
+    written = ["7", "+7", "7.", ".5e1", "-7E-1", "1e999", "1" * 40]
+    assert Number(-1, 100).expand(written).ravel().tolist() == [7, 7, 7, 5, -0.7, 100, 100]
+    words = [" 7", "7 kW", "7,5", "0x7", "1_000", "nan", "inf", "٧", "7\n", "", "1" * 41]
+    assert Number(-1, 100).expand(words).ravel().tolist() == [49.5] * len(words)
+    assert Flag(missing=True).expand(["1", "0", "2", "true"]).tolist() == [[1, 0], [0, 0], [0, 1], [1, 0]]
