@@ -13,7 +13,17 @@ import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, Stage, SumCodebook
+from taskveil.client.mechanisms import (
+    Codebook,
+    Laplace,
+    LatticeCodebook,
+    LevelGroup,
+    LevelResponse,
+    Mechanism,
+    Response,
+    Stage,
+    SumCodebook,
+)
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
@@ -204,6 +214,49 @@ def sum_codebook(*sizes: int, epsilon: float, latents: int = 3, branches: int = 
     )
 
 
+def level_group(
+    region: BoxRegion, places: list[int], counts: list[int], *, outputs: int, most: int = 4000, chance: int = 1
+) -> LevelGroup:
+    """Levels and entries anywhere; the entries of every row are the same in another order, so that all rows have one
+    sum."""
+    rng = np.random.default_rng([*places, *counts, outputs])
+    levels = [
+        np.sort([low, high, *rng.integers(low + 1, high, size=count - 2)] if count > 2 else [low, high])
+        for low, high, count in zip(region.low[places], region.high[places], counts, strict=True)
+    ]
+    entries = rng.integers(most // 40, most + 1, size=outputs)
+    return LevelGroup(
+        places=np.array(places),
+        counts=np.array(counts),
+        levels=np.concatenate(levels),
+        table=rng.permuted(np.tile(entries, (math.prod(counts), 1)), axis=1),
+        chance=chance,
+    )
+
+
+def level_response(most: int = 4000) -> LevelResponse:
+    """Latents alone and together, one of them never asked for and one in two groups."""
+    region = box(4)
+    return LevelResponse(
+        region=region,
+        groups=(
+            level_group(region, [2], [5], outputs=4, most=most, chance=3),
+            level_group(region, [3, 0], [2, 3], outputs=7, most=most, chance=5),
+            level_group(region, [0], [2], outputs=2, most=most),
+        ),
+    )
+
+
+def wide_level_response() -> LevelResponse:
+    """The widest region, the largest sums and chances there may be, and a latent that never varies."""
+    region = BoxRegion(step=2.0**-30, low=np.array([-(2**40), 7, -3]), high=np.array([2**40, 7, -2]))
+    group = level_group(region, [2, 0], [2, 4], outputs=300, most=2**44)
+    still = LevelGroup(
+        places=np.array([1]), counts=np.array([1]), levels=np.array([7]), table=np.array([[2**52, 1]]), chance=2**50
+    )
+    return LevelResponse(region=region, groups=(still, replace(group, chance=2**52 + 1)))
+
+
 def laplace(region: Region, epsilon: float) -> Laplace:
     return Laplace.calibrated(region=region, epsilon=epsilon)
 
@@ -322,6 +375,8 @@ def devices() -> dict[str, Device]:
         "sums_ties": veil(linear(), sum_codebook(3, 40, 1, 40, epsilon=5.0, branches=16, ties=True)),
         # More sums than a 64-bit integer holds.
         "sums_many": veil(hidden(8, 6), sum_codebook(*[100] * 11, epsilon=55.0, latents=6)),
+        "levels": veil(linear(6, 4), level_response()),
+        "levels_wide": veil(hidden(), wide_level_response()),
     }
     return {name: made[name].device for name in made} | {
         "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,3 +83,30 @@ def test_wide_integers_use_as_many_words_as_the_bound_has(bound: int, data: st.D
     with pytest.MonkeyPatch.context() as patch:
         feed(patch, [*words, *([0] * len(words))])
         assert entropy.wide_uniform_below(bound) == (whole if whole < bound else 0)
+
+
+def fractions() -> st.SearchStrategy[tuple[int, int]]:
+    return st.integers(1, 2**42).flatmap(lambda whole: st.tuples(st.integers(0, whole - 1), st.just(whole)))
+
+
+@given(fractions(), st.integers(-3, 3), st.integers(0, 2**64 - 1))
+def test_a_lot_compares_a_uniform_number_with_the_fraction(fraction: tuple[int, int], near: int, second: int) -> None:
+    """The first 63 digits of the number, around those of the fraction, and the next 63 where they decide."""
+    part, whole = fraction
+    first = min(max((part << 63) // whole + near, 0), 2**63 - 1)
+    number = Fraction((first << 63) + (second >> 1), 2**126)
+    tied = first == (part << 63) // whole
+    decided = not tied or second >> 1 != ((part << 63) % whole << 63) // whole
+    with pytest.MonkeyPatch.context() as patch:
+        left = feed(patch, [first << 1, second, 2**64 - 1])
+        assert entropy.by_lot(np.array([part]), np.array([whole]))[0] == (number < Fraction(part, whole))
+        assert len(left) == (2 if not tied else 1 if decided else 0)
+
+
+def test_lots_of_many_fractions_at_once() -> None:
+    parts, wholes = np.repeat([0, 1, 2**41, 3 * 2**38], 50_000), np.repeat([9, 3, 2**42 - 1, 2**42], 50_000)
+    happened = entropy.by_lot(parts, wholes).reshape(4, -1).sum(axis=1)
+    chances = (parts / wholes).reshape(4, -1)[:, 0]
+    assert happened[0] == 0
+    assert (np.abs(happened - 50_000 * chances) <= 5 * np.sqrt(50_000 * chances * (1 - chances))).all()
+    assert entropy.by_lot(parts[:0], wholes[:0]).shape == (0,)

@@ -17,7 +17,7 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.fields import MOST_VALUES, Category
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.reading import MANIFEST, MOST_MANIFEST, canonical, digest, read_device
+from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, digest, read_device
 from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import ReleaseError, VersionError
@@ -184,7 +184,7 @@ def test_forged_fields_are_refused(why: str, folder: Path) -> None:
 
 def test_a_newer_schema_is_named(folder: Path) -> None:
     with pytest.raises(VersionError, match="newer taskveil"):
-        read_device(forge(folder, lambda manifest: manifest.update(schema=5)))
+        read_device(forge(folder, lambda manifest: manifest.update(schema=SCHEMA + 1)))
 
 
 def test_the_list_is_long_and_every_forgery_changes_something(folder: Path) -> None:

@@ -54,3 +54,21 @@ def wide_uniform_below(bound: int) -> int:
         candidate >>= 64 * words - bits
         if candidate < bound:
             return candidate
+
+
+def by_lot(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(N,): true with probability parts / wholes, exactly, for 0 ≤ parts < wholes ≤ 2^42.
+
+    A uniform number below 1 is compared with the fraction, 63 binary digits at a time; more are drawn only if all these
+    are the same (probability 2^-63), so no fraction takes longer than another.
+    """
+    drawn = (random_words(len(parts)) >> np.uint64(1)).astype(np.int64)
+    digits, rest = np.zeros(len(parts), dtype=np.int64), parts
+    for _ in range(3):  # 21 at once: what is left over stays below 2^63
+        more, rest = np.divmod(rest << 21, wholes)
+        digits = digits << 21 | more
+    happens = drawn < digits
+    undecided = np.flatnonzero(drawn == digits)
+    if len(undecided):
+        happens[undecided] = by_lot(rest[undecided], wholes[undecided])
+    return happens

@@ -34,7 +34,16 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.fields import Category, Count, Date, Flag, Number
 from taskveil.client.levels import MonotoneTables
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
+from taskveil.client.mechanisms import (
+    Codebook,
+    Laplace,
+    LatticeCodebook,
+    LevelGroup,
+    LevelResponse,
+    Response,
+    Stage,
+    SumCodebook,
+)
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.named import NamedEncoder
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
@@ -45,7 +54,7 @@ from taskveil.client.verifying import verify
 from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 4
+SCHEMA = 5
 """The newest that is read here."""
 SINCE = {
     "tabled_encoder": 2,
@@ -54,6 +63,7 @@ SINCE = {
     "named_encoder": 3,
     "mean_encoder": 3,
     "sum_codebook": 3,
+    "level_response": 5,
 }
 """The schema from which on there is such an encoder or mechanism; the others have been there from the first."""
 CLIENT = "client"
@@ -79,6 +89,7 @@ MECHANISMS: Kinds = {
     "codebook": Codebook,
     "lattice_codebook": LatticeCodebook,
     "sum_codebook": SumCodebook,
+    "level_response": LevelResponse,
 }
 FIELDS: Kinds = {
     "fields": Fields,
@@ -99,6 +110,7 @@ DEVICE_KINDS: Kinds = {
     "window": Window,
     "stage": Stage,
     "response": Response,
+    "level_group": LevelGroup,
     "lattice": Lattice,
     "box_region": BoxRegion,
     "sign_region": SignRegion,
@@ -222,16 +234,17 @@ def read_files(
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
     parts = (content.get("encoder"), content.get("mechanism"))
+    needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
     if "fields" in content or "table" in content:
-        return 4  # until then a record was numbers
+        needed.append(4)  # until then a record was numbers
     if "answering" in content:
-        return 3  # on the server's side: until then a model answered for the estimate
+        needed.append(3)  # on the server's side: until then a model answered for the estimate
     considered = content.get("considered")
     if isinstance(considered, list) and any(
         isinstance(entry, dict) and "standard_error" in entry for entry in considered
     ):
-        return 2  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
-    return max(SINCE.get(str(part.get("kind")), 1) if isinstance(part, dict) else 1 for part in parts)
+        needed.append(2)  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
+    return max(needed, default=1)
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:

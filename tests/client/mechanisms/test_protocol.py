@@ -13,7 +13,17 @@ from scipy.stats import chisquare
 import releases
 from hostile import hostile_records
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, Lattice, LatticeCodebook, Mechanism, Stage, SumCodebook
+from taskveil.client.mechanisms import (
+    Codebook,
+    Laplace,
+    Lattice,
+    LatticeCodebook,
+    LevelGroup,
+    LevelResponse,
+    Mechanism,
+    Stage,
+    SumCodebook,
+)
 from taskveil.client.regions import BoxRegion
 
 DEVICES = releases.devices()
@@ -45,7 +55,8 @@ def latents(device: Device, *shares: float) -> np.ndarray:
 
 
 def test_all_kinds_are_listed_here() -> None:
-    assert {type(DEVICES[name].mechanism) for name in LISTED} == {Laplace, Codebook, LatticeCodebook, SumCodebook}
+    kinds = {Laplace, Codebook, LatticeCodebook, SumCodebook, LevelResponse}
+    assert {type(DEVICES[name].mechanism) for name in LISTED} == kinds
     assert len(NOISY) >= 3
 
 
@@ -204,17 +215,28 @@ class Elsewhere(SumCodebook):
         return super().nearest(k) + self.sizes
 
 
+class LevelBeside(LevelGroup):
+    """Rounds to levels that are not the neighbours."""
+
+    def between(self, k: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        below, part, whole = super().between(k)
+        return below + 1, part, whole
+
+
 def broken() -> dict[str, Mechanism]:
     box, stage, lattice = releases.box(2), releases.stage(8, 3, 1.0, 2), releases.lattice(2, budget=3)
     arrays = {name: getattr(stage, name) for name in ("vectors", "offsets", "shifts", "response")}
     parts = {name: getattr(lattice, name) for name in ("levels", "lengths", "counts", "budget")}
     sums = releases.sum_codebook(4, 5, epsilon=1.0, latents=2)
+    levels = releases.level_group(box, [1], [3], outputs=4)
+    beside = {name: getattr(levels, name) for name in ("places", "counts", "levels", "table", "chance")}
     fields = ("region", "codewords", "sizes", "branches", "response")
     response = releases.Response.calibrated(size=lattice.size, favoured=1, epsilon=2.0)
     return {
         "laplace": Laplace(region=NarrowBox(step=box.step, low=box.low, high=box.high), scale=100.0),
         "codebook": Codebook(region=box, stages=(Echo(**arrays),)),
         "sums": Elsewhere(**{name: getattr(sums, name) for name in fields}),
+        "levels": LevelResponse(region=box, groups=(LevelBeside(**beside),)),
         "lattice": LatticeCodebook(region=box, lattice=Spendthrift(**parts), response=response),
     }
 

@@ -4,8 +4,20 @@ from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.mechanisms.lattice_codebook import LatticeCodebook
+from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
 from taskveil.client.mechanisms.protocol import Mechanism
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 
-__all__ = ["Codebook", "Laplace", "Lattice", "LatticeCodebook", "Mechanism", "Response", "Stage", "SumCodebook"]
+__all__ = [
+    "Codebook",
+    "Laplace",
+    "Lattice",
+    "LatticeCodebook",
+    "LevelGroup",
+    "LevelResponse",
+    "Mechanism",
+    "Response",
+    "Stage",
+    "SumCodebook",
+]

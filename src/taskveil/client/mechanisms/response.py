@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Integers
 from taskveil.client import entropy
+from taskveil.client.rounding import exact_log_ratio, floor_exp_times, log_ratio
 from taskveil.errors import MechanismError
 
 CODED = (
@@ -61,7 +62,7 @@ class Response:
         if not (math.isfinite(epsilon) and 0 < epsilon <= 1000):
             raise MechanismError(f"a stage's epsilon must lie between 0 and 1000, got {epsilon}. Use several stages.")
         b = 1 << max(0, _PRECISION - int(epsilon * math.log2(math.e)))
-        a = _floor_exp_times(epsilon, b)
+        a = floor_exp_times(epsilon, b)
         if a == b:  # ε of exactly 0, which no release may state
             raise MechanismError(f"an epsilon of {epsilon:g} is too small to be told from none: use 1e-12 or more.")
         return cls(size=size, favoured=favoured, a=a, b=b)
@@ -74,21 +75,12 @@ class Response:
     @cached_property
     def epsilon(self) -> float:
         """The least double certified to be at least ln(a/b)."""
-        guess = math.log1p((self.a - self.b) / self.b) if self.a < 2 * self.b else math.log(self.a) - math.log(self.b)
-        least = guess * (1 - 2.0**-48)
-        # Sixty digits say where to look; the certificate, which grows with ε, says where the least double is.
-        bound = max(least, float(self.exact_epsilon))
-        while bound > least and _floor_exp_times(bound, self.b) >= self.a:
-            bound = math.nextafter(bound, 0.0)
-        while _floor_exp_times(bound, self.b) < self.a:
-            bound = math.nextafter(bound, math.inf)
-        return bound
+        return log_ratio(self.a, self.b)
 
     @property
     def exact_epsilon(self) -> Decimal:
         """ln(a/b) in sixty digits, by other arithmetic than `epsilon`."""
-        exact = Context(prec=60)
-        return exact.ln(exact.divide(self.a, self.b))
+        return exact_log_ratio(self.a, self.b)
 
     @property
     def log_favoured(self) -> float:
@@ -149,18 +141,3 @@ def top(scores: NDArray[np.float64], count: int) -> Integers:
         best[:, place] = finite.argmax(axis=1)
         finite[rows, best[:, place]] = -np.inf  # taken: below anything a score can be
     return best
-
-
-def _floor_exp_times(epsilon: float, b: int) -> int:
-    """An integer a ≤ e^epsilon · b, short of the largest by a relative 2^-80 at most; nothing is rounded up."""
-    if epsilon < 0:
-        return 0
-    numerator, denominator = epsilon.as_integer_ratio()
-    scale = 1 << 128
-    term = total = scale
-    for j in range(1, 10_000):
-        term = term * numerator // (denominator * j)
-        if term == 0:
-            break
-        total += term
-    return b * total // scale
