@@ -22,7 +22,7 @@ RECORDS = 12
 DRAWS = 4000
 
 
-@pytest.mark.parametrize("name", ["laplace_box", "laplace_sign_hidden", "codebook", "lattice", "sums"])
+@pytest.mark.parametrize("name", ["laplace_box", "laplace_sign_hidden", "codebook", "lattice", "sums", "levels"])
 def test_formulas_agree_with_real_reports(name: str) -> None:
     device = releases.devices()[name]
     veil = releases.veil(device.encoder, device.mechanism)
@@ -83,7 +83,7 @@ def test_a_mean_that_few_records_carry_is_said_to_whoever_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["laplace_box", "laplace_sign_hidden", "codebook", "codebook_stages", "lattice", "sums"]
+    "name", ["laplace_box", "laplace_sign_hidden", "codebook", "codebook_stages", "lattice", "sums", "levels"]
 )
 def test_simulated_reports_have_the_mechanisms_probabilities(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Design time draws from a seed, without the device's entropy; its reports must be worth what real ones are."""

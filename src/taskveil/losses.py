@@ -14,7 +14,15 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Mechanism, Response, SumCodebook
+from taskveil.client.mechanisms import (
+    Codebook,
+    Laplace,
+    LatticeCodebook,
+    LevelResponse,
+    Mechanism,
+    Response,
+    SumCodebook,
+)
 from taskveil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
 from taskveil.errors import FewRecordsWarning
 from taskveil.intervals import few_leaders, loss_interval
@@ -119,6 +127,9 @@ def expected_losses(
         case Codebook(stages=(_,)) as codebook, CodewordDecoder() as codewords, _:
             outputs = task.predict(codewords.codewords) if answering is None else codewords.codewords
             return _codewords(codebook, outputs, latents, task, X, y), True
+        case LevelResponse() as levels, CodewordDecoder() as codewords, _:
+            outputs = task.predict(codewords.codewords) if answering is None else codewords.codewords
+            return _levels(levels, outputs, latents, task, X, y), True
         case Laplace() as laplace, AffineDecoder() as affine, LinearTask() as linear if answering is None:
             return _laplace(laplace, affine, latents, linear, X), True
         case Laplace() as laplace, AffineDecoder() as affine, ModelTask(cost=SquaredError()) as model if answering:
@@ -160,6 +171,17 @@ def _codewords(mechanism: Codebook, outputs: Floats, latents: Floats, task: Task
         losses = task.pairwise_output_losses(outputs, X[part], take_labels(task, y, part))
         favoured_losses = np.take_along_axis(losses, favoured[part], axis=1).sum(axis=1)
         parts.append(stage.response.extra * favoured_losses + stage.response.base * losses.sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _levels(mechanism: LevelResponse, outputs: Floats, latents: Floats, task: Task, X: Floats, y: Any) -> Floats:
+    """Σ_r P[r | x] · loss(answer r) for the answers `outputs` (R, m)."""
+    rows = max(1, _BLOCK // len(outputs))
+    parts = []
+    for start in range(0, len(X), rows):
+        part = slice(start, start + rows)
+        losses = task.pairwise_output_losses(outputs, X[part], take_labels(task, y, part))
+        parts.append((mechanism.chances(latents[part]) * losses).sum(axis=1))
     return np.concatenate(parts)
 
 
@@ -225,6 +247,12 @@ def _simulated(mechanism: Mechanism, latents: Floats, rng: np.random.Generator) 
             nearest_sum = mechanism.nearest(mechanism.region.enforce(latents))
             truthful = rng.random((len(latents), 1)) < response.extra
             return np.where(truthful, nearest_sum, rng.integers(sizes, size=nearest_sum.shape))
+        case LevelResponse(layout=layout):
+            rows = max(1, _BLOCK // (layout.high[0] + 1))
+            starts = range(0, len(latents), rows)
+            chances = (mechanism.chances(latents[start : start + rows]) for start in starts)
+            drawn = [(np.cumsum(some, axis=1)[:, :-1] <= rng.random((len(some), 1))).sum(axis=1) for some in chances]
+            return np.concatenate(drawn)[:, None]
         case _:
             return mechanism(latents)
 

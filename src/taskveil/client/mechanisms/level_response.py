@@ -37,7 +37,8 @@ from taskveil.client.rounding import exact_log_ratio, log_ratio
 from taskveil.errors import MechanismError
 from taskveil.wire import Layout
 
-MOST_GROUPS = 4096
+MOST_GROUPS = 2048
+"""As many as a manifest has room for."""
 MOST_TOGETHER = 16
 """Latents in a group: two levels each give as many rows as a table may have entries."""
 MOST_ENTRIES = 2**16
