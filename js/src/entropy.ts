@@ -34,3 +34,10 @@ export function uniformBelow(source: Source, bound: bigint): bigint {
     if (candidate < bound) return candidate;
   }
 }
+
+/** Whether what has probability part / whole happens, exactly: 63 digits of a uniform number against the fraction's. */
+export function byLot(source: Source, part: bigint, whole: bigint): boolean {
+  const drawn = words(source, 1).getBigUint64(0, true) >> 1n;
+  const digits = (part << 63n) / whole;
+  return drawn === digits ? byLot(source, (part << 63n) % whole, whole) : drawn < digits;
+}

@@ -6,6 +6,13 @@ export function bitLength(value: bigint): number {
   return 4 * (digits.length - 1) + (32 - Math.clz32(parseInt(digits[0]!, 16)));
 }
 
+/** The sum of numbers of 0 or more; of whole ones it is exact if it is below 2^53. */
+export function sum(numbers: Iterable<number>): number {
+  let total = 0;
+  for (const n of numbers) total += n;
+  return total;
+}
+
 /** 2^n for −1022 ≤ n ≤ 1023, exactly: from its bits, since engines may round `**`. */
 export function powerOfTwo(n: number): number {
   return new Float64Array(new BigUint64Array([BigInt(n + 1023) << 52n]).buffer)[0]!;

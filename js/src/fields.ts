@@ -7,7 +7,7 @@
 import type { Json } from "./canonical.js";
 import { CYCLES, DAY, isNoDate, moment, waves } from "./dates.js";
 import { need } from "./files.js";
-import { fields as only, real } from "./parts.js";
+import { fields as only, real } from "./packed.js";
 
 interface Any {
   readonly name: string;

@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 4;
+const SCHEMA = 5;
 /** The schema from which on there is such an encoder or mechanism; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
@@ -13,6 +13,7 @@ const SINCE = new Map([
   ["named_encoder", 3],
   ["mean_encoder", 3],
   ["sum_codebook", 3],
+  ["level_response", 5],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 const MOST_MANIFEST = 2 ** 20;
@@ -76,7 +77,7 @@ function parse(text: string): Json {
     fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
   }
   const since = [canonical?.encoder, canonical?.mechanism].map((part) => SINCE.get(part?.kind) ?? 1);
-  const written = canonical?.fields === undefined ? Math.max(...since) : 4; // until then a record was numbers
+  const written = Math.max(...since, canonical?.fields === undefined ? 1 : 4); // until then a record was numbers
   if (canonical?.schema !== BigInt(written)) fail("release", `${none} of schema ${written}. Is this the client folder of a release?`);
   return canonical;
 }

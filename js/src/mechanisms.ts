@@ -2,6 +2,7 @@
 import { type Source, uniformBelow } from "./entropy.js";
 import { exactSum, fraction, logRatio, nextUp, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
+import { drawOutput, type Group, worstColumn } from "./levels.js";
 import { discreteLaplace } from "./noise.js";
 import { type Box, enforce, l1Diameter, type Region } from "./regions.js";
 import { nearestSum, numbersOf, placeOf, type Sums } from "./sums.js";
@@ -26,7 +27,8 @@ export type Mechanism =
   | { kind: "laplace"; region: Region; scale: number }
   | { kind: "codebook"; region: Box; stages: Stage[] }
   | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
-  | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response };
+  | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response }
+  | { kind: "level_response"; region: Box; groups: Group[] };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
@@ -43,6 +45,8 @@ export function randomise(mechanism: Mechanism, latents: Float64Array, source: S
         k = k.map((v, i) => v - stage.shifts[shift + i]!);
         return output;
       });
+    case "level_response":
+      return [drawOutput(mechanism.groups, k, source)];
     case "lattice_codebook":
       return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
     case "sum_codebook": {
@@ -112,6 +116,7 @@ export function epsilonOf(mechanism: Mechanism): number {
     const [n, d] = fraction(mechanism.scale);
     return roundUp(l1Diameter(mechanism.region) * d, n);
   }
+  if (mechanism.kind === "level_response") return logRatio(...worstColumn(mechanism.groups));
   if (mechanism.kind !== "codebook") return logRatio(mechanism.response.a, mechanism.response.b);
   const losses = mechanism.stages.map(({ response }) => logRatio(response.a, response.b));
   return losses.length === 1 ? losses[0]! : nextUp(exactSum(losses));

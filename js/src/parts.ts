@@ -1,11 +1,13 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import type { Json } from "./canonical.js";
 import { type Encoder, type LayeredEncoder, LEVELS, MOST_KNOTS, type PlainEncoder, type Tables } from "./encoders.js";
-import { bitLength, isStep, powerOfTwo } from "./exact.js";
+import { bitLength, isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
+import { type Group, levelGroup, MOST_GROUPS, MOST_IN_ALL } from "./levels.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { across, down, measures, MOST_LAYERS, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, type NetworkLayer, type Window } from "./networks.js";
+import { fields, integer, real, whole } from "./packed.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
 import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, MOST_PRODUCTS, type Sums, sums } from "./sums.js";
 import { plant, reaches } from "./trees.js";
@@ -21,6 +23,7 @@ const CODED = {
   codebook: "region stages",
   lattice_codebook: "region lattice response",
   sum_codebook: "region codewords sizes branches response",
+  level_response: "region groups",
 };
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
@@ -195,6 +198,7 @@ export class Parts {
       exactScores(region, stages);
       return { kind: m.kind, region, stages };
     }
+    if (m.kind === "level_response") return { kind: m.kind, region, groups: this.groups(m.groups, region) };
     const response = this.response(m.response);
     if (m.kind === "sum_codebook") return { kind: m.kind, region, sums: this.sums(m, region, response), response };
     const points = this.lattice(m.lattice, region);
@@ -253,7 +257,7 @@ export class Parts {
     const d = dim(region);
     const counts = this.get(l.counts, "I64", d);
     need(d < MOST_DIRECTIONS && counts.every((n) => n >= 1 && n <= MOST_LEVELS), "lattice directions");
-    const all = counts.reduce((sum, n) => sum + n, 0);
+    const all = sum(counts);
     const [levels, lengths] = [this.get(l.levels, "I64", all), this.get(l.lengths, "I64", all)];
     const budget = whole(l.budget, 0, MOST_LEVELS, "lattice budget");
     need((budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES, "a lattice too large to count");
@@ -276,7 +280,7 @@ export class Parts {
     const [stages] = this.shape(m.sizes, 1) as [number];
     const sizes = this.get(m.sizes, "I64", stages);
     need(stages <= MOST_STAGES && sizes.every((size) => size >= 1 && size <= MOST_CODEWORDS), "stages of a sum");
-    const [all, d] = [sizes.reduce((sum, size) => sum + size, 0), dim(region)];
+    const [all, d] = [sum(sizes), dim(region)];
     const branches = whole(m.branches, 1, MOST_BRANCHES, "branches of a search");
     need(all <= MOST_CODEWORDS && branches * all * d <= MOST_PRODUCTS, "a search among too many codewords");
     const outputs = sizes.reduce((product, size) => product * BigInt(size), 1n);
@@ -284,6 +288,23 @@ export class Parts {
     const made = sums(this.get(m.codewords, "I16", all, d), sizes, branches, d);
     need(largestScore(made, farthest(region)) < EXACT, "scores of a sum");
     return made;
+  }
+
+  private groups(packed: Json, region: Box): Group[] {
+    need(Array.isArray(packed) && packed.length > 0 && packed.length <= MOST_GROUPS, `1 to ${MOST_GROUPS} groups of latents`);
+    const groups: Group[] = packed.map((g: Json) => {
+      need(g.kind === "level_group", "group of latents");
+      fields(g, "places counts levels table chance");
+      const [count, all] = [this.length(g.places), this.length(g.levels)];
+      const [rows, outputs] = this.shape(g.table, 2) as [number, number];
+      const [places, counts] = [this.get(g.places, "I64", count), this.get(g.counts, "I64", count)];
+      const [levels, table] = [this.get(g.levels, "I64", all), this.get(g.table, "I64", rows, outputs)];
+      const group = levelGroup(region, places, counts, levels, table, outputs, whole(g.chance, 1, EXACT - 1, "chance of a group"));
+      need(group, "levels and table of a group");
+      return group;
+    });
+    need(sum(groups.map(({ table }) => table.length)) <= MOST_IN_ALL && sum(groups.map(({ chance }) => chance)) < EXACT, "groups");
+    return groups;
   }
 
   private response(r: Json): Response {
@@ -337,13 +358,6 @@ function window(packed: Json): Window {
   return w;
 }
 
-/** These and no others. */
-export function fields(part: Json, names: string): void {
-  const expected = `kind ${names}`.split(" ");
-  const found = Object.keys(part);
-  need(found.length === expected.length && expected.every((name) => Object.hasOwn(part, name)), `fields of a ${part.kind}`);
-}
-
 /** No sum over inputs up to `largest` leaves the whole numbers that a double holds exactly. */
 function exactSums(name: string, inputs: [weights: Float64Array, largest: Float64Array][], offset: Float64Array): void {
   const reach = offset.map((start, row) =>
@@ -370,28 +384,4 @@ function exactScores(region: Box, stages: Stage[]): void {
     const d = reach.length;
     reach = reach.map((v, i) => v + offsets.reduce((most, _, j) => Math.max(most, Math.abs(shifts[j * d + i]!)), 0));
   }
-}
-
-/** A number of any spelling. */
-export function real(packed: Json): number {
-  const exact = typeof packed === "bigint" && Number.isSafeInteger(Number(packed));
-  need(typeof packed === "number" || exact, "number");
-  return Number(packed);
-}
-
-/** A number spelled as a whole one: 4, never 4.0. */
-function whole(packed: Json, least: number, most: number, what: string): number {
-  need(typeof packed === "bigint" && packed >= least && packed <= most, what);
-  return Number(packed);
-}
-
-/** A whole number of any size: plain where a double holds it, in decimal digits otherwise. */
-function integer(packed: Json): bigint {
-  if (typeof packed === "bigint") {
-    need(Number.isSafeInteger(Number(packed)), "whole number");
-    return packed;
-  }
-  const digits = Object.keys(packed).join() === "integer" && packed.integer;
-  need(typeof digits === "string" && /^\d{1,600}$/.test(digits) && BigInt(digits) >= 2n ** 53n, "whole number");
-  return BigInt(digits);
 }

@@ -1,6 +1,6 @@
 /** What travels from a device to the collector; the same bytes as `wire.py`. */
 import { fail } from "./errors.js";
-import { bitLength } from "./exact.js";
+import { bitLength, sum } from "./exact.js";
 import { digits, type Mechanism } from "./mechanisms.js";
 import { l1Diameter } from "./regions.js";
 
@@ -92,6 +92,7 @@ export function layoutOf(mechanism: Mechanism): Layout {
   }
   if (mechanism.kind === "codebook") return mechanism.stages.map((stage) => between(0n, stage.response.size - 1n));
   if (mechanism.kind === "sum_codebook") return mechanism.sums.squares.map(({ length }) => between(0n, BigInt(length - 1)));
+  if (mechanism.kind === "level_response") return [between(0n, BigInt(sum(mechanism.groups.map(({ outputs }) => outputs)) - 1))];
   const { size } = mechanism.response;
   return digits(size - 1n, size).map((top, i) => between(0n, i ? (1n << 62n) - 1n : top));
 }

@@ -31,7 +31,7 @@ import numpy as np
 from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays, owned
 from taskveil.client import entropy
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import Response
+from taskveil.client.mechanisms.response import CODED, Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.rounding import exact_log_ratio, log_ratio
 from taskveil.errors import MechanismError
@@ -96,6 +96,11 @@ class LevelGroup:
         return tuple(np.split(self.levels, np.cumsum(self.counts)[:-1]))
 
     @cached_property
+    def _steps(self) -> tuple[Integers, ...]:
+        """From every level of a latent to the next, and 1 from the last."""
+        return tuple(np.append(np.diff(levels), 1) for levels in self.scales)
+
+    @cached_property
     def total(self) -> int:
         """T, the sum of every row."""
         return int(self.table[0].sum())
@@ -125,11 +130,10 @@ class LevelGroup:
         not above it, how many steps it is above that level, and how many the next level is (1 above the last)."""
         shape = len(k), len(self.places)
         below, part, whole = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
-        for column, (place, levels) in enumerate(zip(self.places, self.scales, strict=True)):
+        for column, (place, levels, steps) in enumerate(zip(self.places, self.scales, self._steps, strict=True)):
             # Every level is compared, whichever is found.
             number = (levels[1:] <= k[:, place, None]).sum(axis=1)
-            below[:, column], part[:, column] = number, k[:, place] - levels[number]
-            whole[:, column] = np.append(np.diff(levels), 1)[number]
+            below[:, column], part[:, column], whole[:, column] = number, k[:, place] - levels[number], steps[number]
         return below, part, whole
 
     def draw(self, k: Integers) -> Integers:
@@ -163,10 +167,7 @@ class LevelResponse:
 
     delta: ClassVar[float] = 0.0
     responses: ClassVar[tuple[Response, ...]] = ()
-    enforced_by: ClassVar[str] = (
-        "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy. Which "
-        "numbers are likelier depends on the record only as far as a table in the release allows."
-    )
+    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.groups) <= MOST_GROUPS:
@@ -183,6 +184,17 @@ class LevelResponse:
             ends = np.array([levels[[0, -1]] for levels in group.scales])
             if (ends != np.stack([self.region.low, self.region.high], axis=1)[group.places]).any():
                 raise MechanismError("the levels of every latent must reach from the region's low to its high.")
+
+    @cached_property
+    def _thresholds(self) -> Integers:
+        """(groups,): how many of the draws choose this group or one before it."""
+        return owned(np.cumsum([group.chance for group in self.groups]))
+
+    @cached_property
+    def _starts(self) -> Integers:
+        """(groups,): the number of each group's first output."""
+        sizes = np.array([group.outputs for group in self.groups])
+        return owned(np.cumsum(sizes) - sizes)
 
     @cached_property
     def _worst(self) -> tuple[int, int]:
@@ -225,16 +237,15 @@ class LevelResponse:
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, 1)."""
         k = self.region.enforce(latents)
-        thresholds = np.cumsum([group.chance for group in self.groups])
-        drawn = np.searchsorted(thresholds, entropy.uniform_below(int(thresholds[-1]), len(k)), side="right")
-        starts = np.cumsum([0, *(group.outputs for group in self.groups)])
+        drawn = entropy.uniform_below(int(self._thresholds[-1]), len(k))
+        drawn = np.searchsorted(self._thresholds, drawn, side="right")
         reports = np.empty((len(k), 1), dtype=np.int64)
         for number in np.unique(drawn).tolist():
             group, members = self.groups[number], np.flatnonzero(drawn == number)
             rows = max(1, _CELLS // max(group.outputs, *group.counts.tolist()))
             for start in range(0, len(members), rows):
                 some = members[start : start + rows]
-                reports[some, 0] = starts[number] + group.draw(k[some])
+                reports[some, 0] = self._starts[number] + group.draw(k[some])
         return reports
 
     def values(self, reports: Integers) -> Array:
@@ -247,9 +258,8 @@ class LevelResponse:
 
     def chances(self, latents: Floats) -> Floats:
         """(M, outputs): P[report | latent] of every report there is, for any floats (M, d)."""
-        k = self.region.enforce(latents)
-        total = sum(group.chance for group in self.groups)
-        return np.concatenate([group.chance / total * group.chances(k) for group in self.groups], axis=1)
+        k, draws = self.region.enforce(latents), int(self._thresholds[-1])
+        return np.concatenate([group.chance / draws * group.chances(k) for group in self.groups], axis=1)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln of the mean of the rows of its group's table, weighted as rounding by lot weights them."""
