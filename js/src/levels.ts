@@ -41,9 +41,9 @@ export function levelGroup(
   let start = 0;
   const scales = Array.from(counts, (count) => levels.slice(start, (start += count)));
   const total = sum(table.subarray(0, outputs));
-  const rows = counts.reduce((product, count) => (count >= 1 ? product * count : NaN), 1);
   let sound = places.length <= MOST_TOGETHER && new Set(places).size === places.length && start === levels.length;
-  sound &&= rows * outputs === table.length && table.length <= MOST_ENTRIES && total < 2 ** 53 && table.every((v) => v >= 1);
+  sound &&= counts.reduce((rows, count) => (count >= 1 ? rows * count : NaN), outputs) === table.length;
+  sound &&= table.length <= MOST_ENTRIES && total < 2 ** 53 && table.every((v) => v >= 1);
   for (let at = 0; sound && at < table.length; at += outputs) sound = sum(table.subarray(at, at + outputs)) === total;
   sound &&= scales.every((scale, i) => {
     const place = places[i]!; // where there is no such latent, no level is its lowest

@@ -2,11 +2,17 @@
 import type { Json } from "./canonical.js";
 import { need } from "./files.js";
 
-/** These and no others. */
-export function fields(part: Json, names: string): void {
+/** A part of this kind (of any, where others have looked at it) has these fields and no others. */
+export function fields(part: Json, names: string, kind = part.kind): void {
   const expected = `kind ${names}`.split(" ");
   const found = Object.keys(part);
-  need(found.length === expected.length && expected.every((name) => Object.hasOwn(part, name)), `fields of a ${part.kind}`);
+  need(part.kind === kind && found.length === expected.length && expected.every((name) => Object.hasOwn(part, name)), `fields of a ${kind}`);
+}
+
+/** A list of so many parts, each as `read` reads it. */
+export function list<T>(packed: Json, least: number, most: number, what: string, read: (part: Json) => T): T[] {
+  need(Array.isArray(packed) && packed.length >= least && packed.length <= most, `${least} to ${most} ${what}`);
+  return packed.map((part: Json) => read(part));
 }
 
 /** A number of any spelling. */

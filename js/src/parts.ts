@@ -7,7 +7,7 @@ import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIO
 import { type Group, levelGroup, MOST_GROUPS, MOST_IN_ALL } from "./levels.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { across, down, measures, MOST_LAYERS, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, type NetworkLayer, type Window } from "./networks.js";
-import { fields, integer, real, whole } from "./packed.js";
+import { fields, integer, list, real, whole } from "./packed.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
 import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, MOST_PRODUCTS, type Sums, sums } from "./sums.js";
 import { plant, reaches } from "./trees.js";
@@ -36,8 +36,7 @@ export class Parts {
   encoder(e: Json): Encoder {
     if (e.kind !== "mean_encoder") return this.oneEncoder(e);
     fields(e, "encoders weights");
-    need(Array.isArray(e.encoders) && e.encoders.length >= 2 && e.encoders.length <= MOST_ENCODERS, `a mean is made of 2 to ${MOST_ENCODERS} encoders`);
-    const encoders: (PlainEncoder | LayeredEncoder)[] = e.encoders.map((one: Json) => this.oneEncoder(one));
+    const encoders = list(e.encoders, 2, MOST_ENCODERS, "encoders of a mean", (one) => this.oneEncoder(one));
     const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
       encoders.every((one) => latents(one) === latents(encoders[0]!));
     need(alike((one) => one.low.length) && alike((one) => one.step.length), "encoders of a mean must fit each other");
@@ -58,8 +57,7 @@ export class Parts {
   }
 
   private tables(t: Json, width: number): Tables {
-    need(t.kind === "monotone_tables", "tables");
-    fields(t, "knots levels");
+    fields(t, "knots levels", "monotone_tables");
     const [, count] = this.shape(t.knots, 2) as [number, number];
     need(count <= MOST_KNOTS, `a table has at most ${MOST_KNOTS} knots`);
     const [knots, levels] = [this.get(t.knots, "F64", width, count), this.get(t.levels, "I64", width, count)];
@@ -137,8 +135,7 @@ export class Parts {
 
   private layeredEncoder(e: Json): LayeredEncoder {
     fields(e, "low high layers step start softmax");
-    need(Array.isArray(e.layers) && e.layers.length >= 1 && e.layers.length <= MOST_LAYERS, `1 to ${MOST_LAYERS} layers`);
-    const layers: NetworkLayer[] = e.layers.map((l: Json) => this.layer(l));
+    const layers = list(e.layers, 1, MOST_LAYERS, "layers", (l) => this.layer(l));
     let [width, outputs, largest] = [0, 0, LEVELS];
     for (const [place, layer] of layers.entries()) {
       const found = measures(layer, largest);
@@ -193,8 +190,7 @@ export class Parts {
     const region = this.region(m.region);
     need(region.kind === "box_region", "codebook region");
     if (m.kind === "codebook") {
-      need(Array.isArray(m.stages) && m.stages.length > 0 && m.stages.length <= MOST_STAGES, `1 to ${MOST_STAGES} stages`);
-      const stages: Stage[] = m.stages.map((s: Json) => this.stage(s, dim(region)));
+      const stages = list(m.stages, 1, MOST_STAGES, "stages", (s) => this.stage(s, dim(region)));
       exactScores(region, stages);
       return { kind: m.kind, region, stages };
     }
@@ -239,8 +235,7 @@ export class Parts {
   }
 
   private stage(s: Json, d: number): Stage {
-    need(s.kind === "stage", "stage");
-    fields(s, "vectors offsets shifts response");
+    fields(s, "vectors offsets shifts response", "stage");
     const response = this.response(s.response);
     const count = Number(response.size);
     return {
@@ -252,8 +247,7 @@ export class Parts {
   }
 
   private lattice(l: Json, region: Box): Lattice {
-    need(l.kind === "lattice", "lattice");
-    fields(l, "levels lengths counts budget");
+    fields(l, "levels lengths counts budget", "lattice");
     const d = dim(region);
     const counts = this.get(l.counts, "I64", d);
     need(d < MOST_DIRECTIONS && counts.every((n) => n >= 1 && n <= MOST_LEVELS), "lattice directions");
@@ -291,10 +285,8 @@ export class Parts {
   }
 
   private groups(packed: Json, region: Box): Group[] {
-    need(Array.isArray(packed) && packed.length > 0 && packed.length <= MOST_GROUPS, `1 to ${MOST_GROUPS} groups of latents`);
-    const groups: Group[] = packed.map((g: Json) => {
-      need(g.kind === "level_group", "group of latents");
-      fields(g, "places counts levels table chance");
+    const groups = list(packed, 1, MOST_GROUPS, "groups", (g) => {
+      fields(g, "places counts levels table chance", "level_group");
       const [count, all] = [this.length(g.places), this.length(g.levels)];
       const [rows, outputs] = this.shape(g.table, 2) as [number, number];
       const [places, counts] = [this.get(g.places, "I64", count), this.get(g.counts, "I64", count)];
@@ -308,8 +300,7 @@ export class Parts {
   }
 
   private response(r: Json): Response {
-    need(r.kind === "response", "response");
-    fields(r, "size favoured a b");
+    fields(r, "size favoured a b", "response");
     const favoured = whole(r.favoured, 1, EXACT - 1, "favoured outputs");
     const [count, a, b, m] = [integer(r.size), integer(r.a), integer(r.b), BigInt(favoured)];
     need(m < count, "response size");
@@ -345,8 +336,7 @@ export class Parts {
 const WINDOW = "channels height width rows columns row_stride column_stride row_padding column_padding";
 
 function window(packed: Json): Window {
-  need(packed.kind === "window", "window");
-  fields(packed, WINDOW);
+  fields(packed, WINDOW, "window");
   const sizes = WINDOW.split(" ").map((name) => {
     return [name, whole(packed[name], name.endsWith("padding") ? 0 : 1, MOST_NUMBERS, "sizes of a window")];
   });

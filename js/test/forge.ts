@@ -75,7 +75,7 @@ export const rows = (dtype: "I64" | "I8", table: number[][]): Numbers =>
   new Numbers(dtype, [table.length, table[0]!.length], table.flat());
 
 /** A release of these parts, wherever they came from. ε is given as it is to be written. */
-export function release(content: { encoder: Json; mechanism: Json; epsilon: string; columns?: string[] }): Files {
+export function release(content: { encoder: Json; mechanism: Json; epsilon: string; columns?: string[]; schema?: number }): Files {
   const header: Json = {};
   const parts: Uint8Array[] = [];
   let at = 0;
@@ -105,7 +105,7 @@ export function release(content: { encoder: Json; mechanism: Json; epsilon: stri
     encoder,
     guarantee,
     mechanism,
-    schema: 1,
+    schema: content.schema ?? 1,
     units: null,
     weights_sha256: sha256(weights),
   };

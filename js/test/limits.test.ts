@@ -12,7 +12,7 @@ const fill = (count: number, v: number): Numbers => I64(...Array(count).fill(v))
 const table = (outputs: number, inputs: number, v: number): Numbers =>
   new Numbers("I64", [outputs, inputs], Array(outputs * inputs).fill(v));
 
-type Content = { encoder: Json; mechanism: Json; epsilon: string };
+type Content = { encoder: Json; mechanism: Json; epsilon: string; schema?: number };
 
 function laplace(region: Json = { kind: "box_region", step: 1, low: I64(-5), high: I64(5) }): Content {
   return { encoder: linear([[1]]), mechanism: { kind: "laplace", region, scale: 5 }, epsilon: "2.0" };
@@ -38,13 +38,22 @@ function lattice(): Content {
   return { encoder: linear([[1]]), mechanism: { kind: "lattice_codebook", region, lattice: points, response }, epsilon: LN2 };
 }
 
+function levels(count = 1, outputs = 2): Content {
+  const alike = Array(outputs - 2).fill(1);
+  const table = rows("I64", [[1, 2, ...alike], [2, 1, ...alike]]);
+  const group = { kind: "level_group", places: I64(0), counts: I64(2), levels: I64(-5, 5), table, chance: 1 };
+  const region = { kind: "box_region", step: 1, low: I64(-5), high: I64(5) };
+  const mechanism = { kind: "level_response", region, groups: Array(count).fill(group) };
+  return { encoder: linear([[1]]), mechanism, epsilon: LN2, schema: 5 };
+}
+
 function hidden(): Content {
   const { kind: _, ...shared } = linear([[1]]);
   const layer = { hidden_weights: rows("I64", [[1]]), hidden_offset: I64(0), hidden_shift: I64(0), skip: rows("I64", [[0]]) };
   return { ...laplace(), encoder: { kind: "hidden_encoder", ...shared, ...layer, softmax: false } };
 }
 
-const made = { laplace, codebook, lattice, hidden };
+const made = { laplace, codebook, lattice, levels: () => levels(), hidden };
 type Edit = (content: Content) => void;
 
 const stage = (c: Content): Json => c.mechanism.stages[0];
@@ -66,6 +75,8 @@ test.each(Object.keys(made) as (keyof typeof made)[])("the %s of these tests is 
 });
 
 test.each<[string, keyof typeof made, Edit]>([
+  ["tables of 2^20 entries together", "levels", (c) => Object.assign(c, levels(16, 2 ** 15))],
+  ["2,048 groups", "levels", (c) => Object.assign(c, levels(2048))],
   ["a b of 2^64", "codebook", (c) => ((stage(c).response.a = big(2n ** 65n)), (stage(c).response.b = big(2n ** 64n)))],
   ["an a/b of 2^1500", "codebook", (c) => ((stage(c).response.a = big(2n ** 1500n)), (c.epsilon = budgetOf(2n ** 1500n, 1n)))],
   [
@@ -181,6 +192,8 @@ test.each<[string, keyof typeof made, Edit]>([
       c.epsilon = String(nextUp(2 * Number(LN2)));
     },
   ],
+  ["tables of more than 2^20 entries together", "levels", (c) => Object.assign(c, levels(17, 2 ** 15))],
+  ["levels in a release of the first schema", "levels", (c) => (c.schema = 1)],
   ["a codebook of 65 stages", "codebook", (c) => repeat(c, 65)],
   ["a codebook of no stages", "codebook", (c) => repeat(c, 0)],
   ["levels of 2^53", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 53 - 1))],

@@ -16,9 +16,12 @@ import pytest
 from safetensors.numpy import load_file
 
 import releases
+from forged import tools
 from forged.forgeries import Forgery, forgeries
+from forged.levels import other_groups, together
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Lattice, LatticeCodebook, Response
+from taskveil.client.mechanisms.level_response import MOST_GROUPS
 from taskveil.client.reading import (
     MANIFEST,
     SCHEMA,
@@ -227,6 +230,20 @@ def test_bombs_are_refused_in_little_memory_and_time(why: str, tmp_path: Path) -
     megabytes, seconds = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert megabytes < 100
     assert seconds < 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [other_groups(MOST_GROUPS), together(16), other_groups(1, outputs=2**15), other_groups(16, outputs=2**15)],
+    ids=["groups", "latents", "entries", "entries together"],
+)
+def test_groups_of_levels_at_their_limits_are_read(change: tools.Change, tmp_path: Path) -> None:
+    """Among the forgeries is one beyond each limit, and it is the limit that refuses it."""
+    manifest, weights = tools.changed("levels", change)
+    start = time.process_time()
+    device, _ = read_device(on_disk(Forgery(why="", manifest=manifest, weights=weights), tmp_path))
+    assert time.process_time() - start < 2
+    assert device.mechanism.possible(device.privatize(np.zeros((9, 6)))).all()
 
 
 @pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forged import networks
+from forged.levels import LEVEL_GROUPS
 from forged.means import MEANS
 from forged.mixed import MIXED
 from forged.sums import SUMS
@@ -320,7 +321,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "no weights at all", written(manifest, b"")
     yield "weights of another release", (canonical(manifest), weights + b"\0")
     yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
-    for schema in (2, 3, 4, 5, 0, "1", None):
+    for schema in (2, 3, 4, 5, 6, 0, "1", None):
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
@@ -328,6 +329,8 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "trees in a release of the second schema", written({**manifest, "schema": 2}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["sums"]))
     yield "a sum in a release of the second schema", written({**manifest, "schema": 2}, weights)
+    manifest, weights = manifest_of(*packed(DEVICES["levels"]))
+    yield "levels in a release of the fourth schema", written({**manifest, "schema": 4}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["mixed"]))
     yield "fields in a release of the third schema", written({**manifest, "schema": 3}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
@@ -336,7 +339,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *MEANS, *MIXED]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *LEVEL_GROUPS, *MEANS, *MIXED]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),
