@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from auditing import leaks, mixed
+from auditing import leaks, levels, mixed
 from auditing.exhibits import (
     STEP,
     WIDE,
@@ -153,6 +153,37 @@ BROKEN = [
         by=("bound",),
         dim=2,
         trials=20_000,
+    ),
+    Exhibit(
+        name="a table with a column 1% above e^ε",
+        make=lambda: levels.level_veil(1.0, levels.Understated),
+        epsilon=1.0,
+        by=("claim covers the parameters",),
+        dim=2,
+        trials=2_000,
+        long_only=True,
+    ),
+    Exhibit(
+        name="tables with √2 of their budget",
+        make=lambda: levels.level_veil(2.0, levels.LoudTables),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+    ),
+    Exhibit(
+        name="a group chosen by the record",
+        make=lambda: levels.level_veil(2.0, levels.TellingGroup),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+        trials=20_000,
+    ),
+    Exhibit(
+        name="rows of a table with sums of their own",
+        make=lambda: levels.level_veil(2.0, groups=levels.UnevenRows),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
     ),
     Exhibit(
         name="one draw for all rows",

@@ -8,6 +8,7 @@ import releases
 import taskveil as tv
 from auditing import foreign, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
+from auditing.levels import NearestLevel, level_veil
 from auditing.museum import Exhibit
 
 
@@ -64,6 +65,14 @@ SOUND = [
     ),
     Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="sum of codebooks", make=lambda: sum_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
+    Exhibit(name="levels and tables, ε = 2", make=lambda: level_veil(2.0), epsilon=2.0, dim=2),
+    Exhibit(
+        name="levels without a lot, ε = 2",
+        make=lambda: level_veil(2.0, groups=NearestLevel),
+        epsilon=2.0,
+        dim=2,
+        long_only=True,
+    ),
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
     *(
         Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)

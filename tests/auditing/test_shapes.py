@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import taskveil as tv
-from auditing import exhibits, sound
+from auditing import exhibits, levels, sound
 from auditing.targets import target
 from taskveil.auditing.pairs import hostile_records
 from taskveil.auditing.shapes import claim_covers_parameters, latents_inside, reports_on_grid
@@ -50,6 +50,8 @@ def test_the_claim_must_cover_the_parameters() -> None:
     assert claim_covers_parameters(target(exhibits.lattice_veil(3.0))).outcome == "held"
     modest = with_mechanism(Modest(region=veil.mechanism.region, scale=veil.mechanism.scale))
     assert claim_covers_parameters(target(modest)).outcome == "broken"
+    assert claim_covers_parameters(target(levels.level_veil(1.0))).outcome == "held"
+    assert claim_covers_parameters(target(levels.level_veil(1.0, levels.Understated))).outcome == "broken"
     assert claim_covers_parameters(target(exhibits.laplace(1.0))).outcome == "not applicable"
 
 
