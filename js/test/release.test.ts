@@ -73,7 +73,7 @@ test("without digests nothing is believed", async () => {
 });
 
 test("a newer schema is named as such", () =>
-  refused(forge("codebook", (text) => text.replace('"schema": 1', '"schema": 5')), "version"));
+  refused(forge("codebook", (text) => text.replace('"schema": 1', '"schema": 6')), "version"));
 
 test.each<[string, string, [string | RegExp, string]]>([
   ["less noise", "laplace_box", [/"scale": [0-9.]+/, '"scale": 2.0']],
@@ -137,7 +137,7 @@ test("a tensor that no part asks for is refused before its numbers are read", as
 });
 
 test("a newer schema may be written in any way", () =>
-  refused(forge("codebook", (text) => `${text.replace('"schema": 1', '"schema":   5')}\n`), "version"));
+  refused(forge("codebook", (text) => `${text.replace('"schema": 1', '"schema":   6')}\n`), "version"));
 
 test("signatures are checked when a key is given", async () => {
   const good = files("codebook");
