@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.schema import Schema as Schema
     from taskveil.tasks import LinearTask as LinearTask
+    from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
@@ -45,6 +46,7 @@ _HOME = {
     "Flag": "taskveil.client.fields",
     "Frontier": "taskveil.designs.frontier",
     "LinearTask": "taskveil.tasks",
+    "MeanTask": "taskveil.tasks",
     "ModelTask": "taskveil.tasks",
     "MultiTask": "taskveil.tasks",
     "Number": "taskveil.client.fields",
@@ -67,6 +69,7 @@ __all__ = [
     "Flag",
     "Frontier",
     "LinearTask",
+    "MeanTask",
     "ModelTask",
     "MultiTask",
     "Number",

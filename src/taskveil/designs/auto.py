@@ -65,17 +65,18 @@ class Best:
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed, each as soon as it is there."""
         fitting = self._fitting(problem.task)
-        everyone = fitting if self.otherwise is None else [*fitting, self.otherwise]
+        otherwise = None if self.otherwise is None or self.otherwise.why_not(problem.task) else self.otherwise
+        everyone = fitting if otherwise is None else [*fitting, otherwise]
         for seed in seeds:
             if len(everyone) == 1:
                 yield from everyone[0].designs(problem, epsilons, [seed])
                 continue
             judged, made = judge(everyone, problem, epsilons, seed)
-            seen = {epsilon: judged[epsilon].considered(fitting, self.otherwise) for epsilon in epsilons}
+            seen = {epsilon: judged[epsilon].considered(fitting, otherwise) for epsilon in epsilons}
             for designer in everyone:
                 won = [epsilon for epsilon in epsilons if seen[epsilon][0].method == designer.name]
                 for epsilon, veil in _all_of(designer, problem, won, seed, made):
-                    if designer is self.otherwise:
+                    if designer is otherwise:
                         warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
                     yield epsilon, seed, replace(veil, considered=seen[epsilon])
 

@@ -27,7 +27,7 @@ from taskveil.designs.moments import Moments
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
-from taskveil.tasks import LinearTask, MultiTask, Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
@@ -80,7 +80,7 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
 def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell]]:
     """Labels y of `count` records with the same care where they are numbers judged by squared error, and which were
     moved; other labels stay as they are."""
-    if y is None or isinstance(task, LinearTask):
+    if y is None or isinstance(task, LinearTask | MeanTask):
         return y, []
     if isinstance(task, MultiTask):
         parts = [resistant_labels(part, values, count) for part, _, values in task.parted(y)]

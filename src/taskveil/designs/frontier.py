@@ -105,6 +105,11 @@ class Frontier:
         """Why no design can be said to keep a share of the signal, in a sentence; None where shares have a meaning."""
         if self.clear < self.constant:
             return None
+        if self.clear == self.constant == 0.0:
+            return (
+                "what a report about means loses is no share of a signal: divided by the number of people, it is the "
+                "squared error of their mean."
+            )
         return (
             f"the model without privacy is no better than a constant answer (losses {self.clear:.4g} and "
             f"{self.constant:.4g}): there is no signal of which a share could be kept."

@@ -13,18 +13,21 @@ from typing import Literal
 from taskveil.designs.auto import Best, SelfJudged
 from taskveil.designs.codebooks.linear import codebook, telling_means
 from taskveil.designs.laplace import baselines, closed_form
+from taskveil.designs.means.design import MeanDesigner
+from taskveil.designs.means.literature import LITERATURE
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.simple.laplace import AttributeLaplace, PredictionLaplace
 from taskveil.designs.simple.responses import BinnedResponse, LabelResponse
 from taskveil.errors import BudgetError, TaskError
-from taskveil.tasks import LinearTask, Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, Task, as_linear, needs_unbiased
 from taskveil.veil import Veil
 
 MethodName = Literal[
     "auto", "codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing",
     "label_response", "binned_response", "prediction_laplace", "attribute_laplace",
+    "means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split",
 ]  # fmt: skip
 Method = MethodName | Designer
 """What `method` may be: a name of the table, or a designer of your own."""
@@ -42,6 +45,8 @@ class LaplaceDesigner:
         """Why it cannot serve the task; None if it can."""
         if isinstance(task, LinearTask):
             return None
+        if isinstance(task, MeanTask):
+            return needs_unbiased(task, self.name)
         if not self.for_models:
             return f"{self.name} is a design for linear tasks; a model has no matrix to factorise."
         if task.torch_module is None:
@@ -76,9 +81,9 @@ class CodebookDesigner:
 
     name: str
 
-    def why_not(self, task: Task) -> None:  # noqa: ARG002 - every loss has a form that is linear in its truth
-        """It serves every task."""
-        return
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task whose loss is of single records: all have a form that is linear in its truth."""
+        return needs_unbiased(task, self.name)
 
     def seeded(self, task: Task) -> bool:
         """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""
@@ -108,10 +113,11 @@ class CodebookDesigner:
 
 _CODEBOOK = CodebookDesigner(name="codebook")
 _TASK_AWARE = LaplaceDesigner(name="task_aware", linear=closed_form.task_aware)
+_MEANS = MeanDesigner(name="means")
 _NOTHING = NothingDesigner(name="nothing")
 
 DESIGNERS: dict[str, Designer] = {
-    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE), otherwise=_NOTHING),
+    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE, _MEANS), otherwise=_NOTHING),
     "codebook": _CODEBOOK,
     "task_aware": _TASK_AWARE,
     "task_agnostic": LaplaceDesigner(name="task_agnostic", linear=baselines.task_agnostic),
@@ -124,6 +130,8 @@ DESIGNERS: dict[str, Designer] = {
     "binned_response": BinnedResponse(name="binned_response"),
     "prediction_laplace": PredictionLaplace(name="prediction_laplace"),
     "attribute_laplace": AttributeLaplace(name="attribute_laplace"),
+    "means": _MEANS,
+    **{way.name: way for way in LITERATURE},
 }
 
 

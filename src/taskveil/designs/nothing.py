@@ -15,7 +15,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.designs.auto import FOLDS, SelfJudged
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.problem import Problem
-from taskveil.tasks import LinearTask, Task, take_labels
+from taskveil.tasks import LinearTask, Task, needs_unbiased, take_labels
 from taskveil.veil import Veil
 
 LEAST_EPSILON = 2.0**-36
@@ -28,9 +28,9 @@ class NothingDesigner:
 
     name: str
 
-    def why_not(self, task: Task) -> None:  # noqa: ARG002 - one answer can always be given
-        """It serves every task."""
-        return
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task but means of other people than the volunteers."""
+        return needs_unbiased(task, self.name)
 
     def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the seed only starts a search, which ends much alike
         """One seed is enough."""

@@ -172,3 +172,13 @@ class Designer(Protocol):
         """(ε, seed, veil) for every budget and seed, in any order, best as soon as each is there. What they can share
         is computed once. A veil that costs more than its ε is refused."""
         ...
+
+
+@runtime_checkable
+class Formula(Protocol):
+    """What a designer is besides that makes no veils: known by its expected losses, to compare others with in a
+    sweep."""
+
+    def expected_losses(self, problem: Problem, epsilon: float, X: Floats) -> Floats:
+        """The expected loss (N,) of every record of X (N, n)."""
+        ...

@@ -18,7 +18,7 @@ from taskveil.designs.folds import people
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
-from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.problem import Designer, Formula, Problem
 from taskveil.designs.resuming import FinishedPoints, fingerprint
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
@@ -26,11 +26,13 @@ from taskveil.intervals import check_block
 from taskveil.records import as_records, as_volunteers, column_names
 from taskveil.schema import Schema
 from taskveil.tables import take_rows
-from taskveil.tasks import ModelTask, Task, as_linear, check_task, take_labels
+from taskveil.tasks import MeanTask, ModelTask, Task, as_linear, check_task, take_labels
 
 TEST_SHARE = 0.3
 
-USUAL: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
+USUAL: tuple[Method, ...] = (
+    "codebook", "task_aware", "task_agnostic", "means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split",
+)  # fmt: skip
 """What is compared if nobody says which methods: those of them that can serve the task."""
 
 
@@ -64,7 +66,8 @@ def sweep(
         task: what the data is for.
         epsilons: the budgets to try.
         methods: the designs to compare, as in `design`: names, or designers of your own. By default "codebook", and
-            "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients.
+            "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients. For a
+            MeanTask, "means" and the literature's ways (`designs.means.literature`), which are formulas and no veils.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name. A
             model that was fitted to them looks too good without privacy, and where it runs on devices itself; so does
             any other than scikit-learn's that was fitted to X, without `X_test`.
@@ -122,7 +125,11 @@ def sweep(
     done = FinishedPoints(resume, fingerprint(problem, held, y_test, block), designers)
     for designer in designers:
         missing = [(e, s) for d, e, s in wanted if d is designer and (d.name, e, s) not in done.points]
-        if missing:
+        if isinstance(designer, Formula):
+            for epsilon, seed in missing:
+                losses = designer.expected_losses(problem, epsilon, held)
+                done.add(Point.of(designer.name, epsilon, seed, losses, block=block))
+        elif missing:
             veils = design_many(
                 designer, problem, epsilons=sorted({e for e, _ in missing}), seeds=sorted({s for _, s in missing})
             )
@@ -130,7 +137,8 @@ def sweep(
                 losses = veil.losses(held, y_test)
                 done.add(Point.of(designer.name, epsilon, seed, losses, block=block, size=veil.size))
     clear = task.losses(held, held, y_test)
-    constant = task.constant_losses(problem.X, problem.y, held, y_test)
+    # One answer for everybody is no estimate of a mean: what it loses does not shrink with the number of people.
+    constant = clear if isinstance(task, MeanTask) else task.constant_losses(problem.X, problem.y, held, y_test)
     return Frontier(
         points=tuple(done.points[d.name, e, s] for d, e, s in wanted),
         clear=float(clear.mean()),

@@ -17,11 +17,11 @@ from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
 from taskveil.release.manifest import manifest_of, write_files
-from taskveil.release.parts import DECODERS, SERVER_KINDS, pack, pack_device
+from taskveil.release.parts import DECODERS, SERVER_KINDS, TASKS, pack, pack_device
 from taskveil.release.signing import sign_files
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType, library_named
-from taskveil.tasks import LinearTask, Task
+from taskveil.tasks import LinearTask, MeanTask, Task
 
 SERVER = "server"
 
@@ -122,7 +122,7 @@ def _write(veil: Designed, folder: Path) -> None:
         "release": release,
         "method": veil.method,
         "decoder": pack(veil.decoder, "decoder", arrays, SERVER_KINDS),
-        "task": pack(veil.task, "task", arrays, SERVER_KINDS) if isinstance(veil.task, LinearTask) else None,
+        "task": pack(veil.task, "task", arrays, SERVER_KINDS) if isinstance(veil.task, LinearTask | MeanTask) else None,
         "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
         "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
@@ -159,7 +159,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "encoder": device.encoder,
             "mechanism": device.mechanism,
             "decoder": decoder,
-            "task": None if task is None else unpack(task, arrays, SERVER_KINDS, LinearTask),
+            "task": None if task is None else unpack(task, arrays, SERVER_KINDS, *TASKS.values()),
             "method": str(server["method"]),
             "columns": device.columns,
             "units": device.units,

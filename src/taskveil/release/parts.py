@@ -15,7 +15,7 @@ from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, La
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
 from taskveil.tables import ColumnType
-from taskveil.tasks import LinearTask
+from taskveil.tasks import LinearTask, MeanTask
 
 DECODERS: Kinds = {
     "affine_decoder": AffineDecoder,
@@ -23,11 +23,14 @@ DECODERS: Kinds = {
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
 }
+TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask}
+"""Tasks that are a matrix. Models are not stored."""
+
 SERVER_KINDS: Kinds = {
     **DECODERS,
     "layer": Layer,
     "lattice": Lattice,
-    "linear_task": LinearTask,
+    **TASKS,
     "loss_bounds": LossBounds,
     "considered": Considered,
     "column_type": ColumnType,

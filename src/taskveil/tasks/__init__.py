@@ -1,6 +1,6 @@
-"""What the data is for, and what a mistake costs: `LinearTask`, `ModelTask`, `MultiTask`.
+"""What the data is for, and what a mistake costs: `LinearTask`, `MeanTask`, `ModelTask`, `MultiTask`.
 
-All three answer the same questions: which records they take (`width`, `check_width`), what they compute (`predict`),
+All of them answer the same questions: which records they take (`width`, `check_width`), what they compute (`predict`),
 what it costs to use an estimate in place of a record (`losses`, `pairwise_losses`), and what it would cost to know
 nothing (`constant_loss`). Only a ModelTask needs torch.
 """
@@ -15,26 +15,48 @@ from taskveil.arrays import Array
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import LossName
 from taskveil.tasks.linear import LinearTask
+from taskveil.tasks.mean import MeanTask
 from taskveil.tasks.model import ModelTask
 from taskveil.tasks.multi import MultiTask
 
-__all__ = ["LinearTask", "LossName", "ModelTask", "MultiTask", "Task", "as_linear", "check_task", "take_labels"]
+__all__ = [
+    "LinearTask",
+    "LossName",
+    "MeanTask",
+    "ModelTask",
+    "MultiTask",
+    "Task",
+    "as_linear",
+    "check_task",
+    "needs_unbiased",
+    "take_labels",
+]
 
-Task = LinearTask | ModelTask | MultiTask
+Task = LinearTask | MeanTask | ModelTask | MultiTask
 
 
 def check_task(task: Any) -> Task:
     """`task` itself, or a TaskError that says what a task is."""
-    if not isinstance(task, LinearTask | ModelTask | MultiTask):
-        raise TaskError(f"task must be a LinearTask, ModelTask or MultiTask, got {type(task).__name__}.")
+    if not isinstance(task, LinearTask | MeanTask | ModelTask | MultiTask):
+        raise TaskError(f"task must be a LinearTask, MeanTask, ModelTask or MultiTask, got {type(task).__name__}.")
     return task
 
 
 def as_linear(task: Task) -> LinearTask | None:
-    """The LinearTask with the same loss, where there is one."""
+    """The LinearTask with the same loss, where there is one. A MeanTask is none: its designs must be unbiased."""
     if isinstance(task, MultiTask):
         return task.stacked()
     return task if isinstance(task, LinearTask) else None
+
+
+def needs_unbiased(task: Task, method: str) -> str | None:
+    """Why a `method` that shrinks towards the volunteers cannot serve the task, in a sentence; None if it can."""
+    if not isinstance(task, MeanTask):
+        return None
+    return (
+        f"{method} answers for every person by shrinking towards the volunteers, which makes means wrong for any other "
+        'population: use method="auto" or "means" for a MeanTask, or a LinearTask for answers about single records.'
+    )
 
 
 def take_labels(task: Task, y: Any, rows: slice | Array) -> Any:

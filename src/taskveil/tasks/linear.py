@@ -1,9 +1,9 @@
-"""A task with a matrix: y = Kx, judged by squared error. It needs no torch."""
+"""Tasks with a matrix: y = Kx, judged by squared error. They need no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTask:
-    """y = Kx with squared error: the loss of an estimate x̂ is ‖K(x̂ − x)‖₂². K has shape (m, n).
-
-    Estimating weighted means of n attributes from many people is this task with K = diag(weights): the
-    variance of the estimates is proportional to the loss.
+class MatrixTask:
+    """What `LinearTask` and `MeanTask` have in common: y = Kx and the squared error ‖K(x̂ − x)‖₂². K has shape (m, n).
 
     K is copied here and cannot be written to: a task that a design was made for stays the task it was made for.
     """
@@ -69,7 +66,7 @@ class LinearTask:
 
         return affine(self.K, None)
 
-    def parted(self, y: Any = None) -> tuple[tuple[LinearTask, float, Any], ...]:
+    def parted(self, y: Any = None) -> tuple[tuple[Self, float, Any], ...]:
         """The tasks whose weighted sum this is, with weights and labels: itself."""
         return ((self, 1.0, y),)
 
@@ -78,7 +75,7 @@ class LinearTask:
         if self.width != width:
             raise TaskError(f"K has {self.width} columns, but the data has {width} attributes.")
 
-    def on(self, schema: Schema) -> LinearTask:
+    def on(self, schema: Schema) -> Self:
         """The same task on the numbers that records of a schema become.
 
         A K with a column for every field is about the fields' values: those of a category, where K is diagonal, are the
@@ -99,7 +96,7 @@ class LinearTask:
                 raise TaskError(f"{name!r} is a category: K can weigh it on its diagonal, but not mix it with others.")
             wide[:, columns.start] = self.K[:, place]
             rows += list(np.eye(schema.width)[columns] * self.K[place, place]) if diagonal else []
-        return LinearTask(np.array(rows) if diagonal else wide)
+        return type(self)(np.array(rows) if diagonal else wide)
 
     def check_columns(self, names: tuple[str, ...] | None) -> None:  # noqa: ARG002 - K has no names
         """A matrix says nothing about the `names` of its columns."""
@@ -150,6 +147,15 @@ class LinearTask:
     def constant_loss(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> float:
         """The mean of `constant_losses` on X_test for the design records X; labels y and y_test do not matter."""
         return float(self.constant_losses(X, y, X_test, y_test).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTask(MatrixTask):
+    """y = Kx with squared error: the loss of an estimate x̂ is ‖K(x̂ − x)‖₂². K has shape (m, n).
+
+    Its designs answer for every person as well as they can, which means shrinking what is mostly noise towards the
+    volunteers: such answers must not be added up to a mean. `MeanTask` is the task of estimating means.
+    """
 
 
 def spreads(X: Floats, schema: Schema | None = None) -> Floats:

@@ -1,0 +1,150 @@
+"""`method="means"`: reports whose mean is the population's, at the least variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import LevelGroup, LevelResponse
+from taskveil.client.regions import BoxRegion
+from taskveil.decoders import CodewordDecoder
+from taskveil.designs.means.directions import Directions, candidates
+from taskveil.designs.means.groups import FEW, MANY, Group, Latents
+from taskveil.designs.means.tables import exact_values, whole_numbers
+from taskveil.designs.problem import Problem
+from taskveil.designs.threads import one_thread
+from taskveil.errors import TaskError
+from taskveil.tasks import MeanTask, Task
+from taskveil.veil import Veil
+
+GRID_BITS = 24
+"""A latent is this finely rounded before it is rounded by lot: finer than attributes are."""
+
+DRAWS = 2**40
+"""What the chances of all groups add up to, nearly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanDesigner:
+    """Some latents by lot, rounded by lot to levels, told by the unbiased channel of least variance.
+
+    A report of group g, drawn with chance p_g, decodes to mean + v/p_g in its latents and to the volunteers' mean in
+    all others, so that its expectation is x. It costs Σ_g E‖v_g‖²/p_g − ‖K(x − mean)‖², least for p_g ∝ √E‖v_g‖².
+    """
+
+    name: str
+
+    def why_not(self, task: Task) -> str | None:
+        """It serves means alone."""
+        if isinstance(task, MeanTask):
+            return None
+        return f"{self.name} tells population means and nothing of single records: it serves a MeanTask."
+
+    def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the search ends much alike
+        """One seed is enough."""
+        return False
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        for epsilon in epsilons:
+            veil = design_means(problem, epsilon, self.name)
+            yield from ((epsilon, seed, veil) for seed in seeds)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Plan:
+    """Directions, the encoder and the region that they make, the volunteers' latents there, and how they are parted."""
+
+    directions: Directions
+    encoder: LinearEncoder
+    region: BoxRegion
+    latents: Latents
+    groups: tuple[Group, ...]
+
+    @property
+    def cost(self) -> float:
+        """What all groups cost, but for what all plans have in common."""
+        return sum(math.sqrt(group.cost) for group in self.groups) ** 2
+
+
+@one_thread()
+def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
+    """The veil of least expected loss for the volunteers that is unbiased for everybody in the domain."""
+    task = problem.task
+    if not isinstance(task, MeanTask):
+        raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
+    rows = FEW if epsilon < math.log(MANY) else MANY
+    while True:
+        plans = [_plan(problem, directions, task.K, epsilon, rows) for directions in _ways(problem, task)]
+        veil = _veil(problem, min(plans, key=lambda plan: plan.cost), epsilon, name)
+        if veil.size.client_bytes <= problem.on_device.client_bytes or rows == 1:
+            return veil
+        rows //= 2  # smaller tables, of fewer latents together
+
+
+def _ways(problem: Problem, task: MeanTask) -> list[Directions]:
+    """Directions that may be told; TaskError where the caller allows fewer than the task has."""
+    ways = list(candidates(problem.X, task.K, problem.domain))
+    if problem.latent_dim is not None:
+        least = min(len(way.weights) for way in ways)
+        ways = [way for way in ways if len(way.weights) <= problem.latent_dim]
+        if not ways:
+            raise TaskError(
+                f"latent_dim={problem.latent_dim} leaves out some of the {least} directions that this task weighs, and "
+                "their means would be biased: leave out latent_dim, or weigh fewer attributes."
+            )
+    return ways
+
+
+def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, rows: int) -> _Plan:
+    box = problem.domain.bounding_box
+    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=directions.weights, offset=directions.offset)
+    low = np.zeros(encoder.latent_dim, dtype=np.int64)
+    region = BoxRegion(step=2.0**-GRID_BITS, low=low, high=low + 2**GRID_BITS)
+    told = K @ directions.back * region.step
+    gram = told.T @ told
+    gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / len(gram) + 1e-300
+    latents = Latents(
+        k=region.enforce(encoder(problem.X)),
+        low=region.low,
+        high=region.high,
+        gram=gram,
+        epsilon=epsilon,
+        rows=rows,
+    )
+    alone = [latents.alone(place) for place in range(encoder.latent_dim)]
+    order = sorted(range(len(alone)), key=lambda place: alone[place].cost)
+    return _Plan(directions=directions, encoder=encoder, region=region, latents=latents, groups=latents.parted(order))
+
+
+def _veil(problem: Problem, plan: _Plan, epsilon: float, name: str) -> Veil:
+    """Whole numbers for devices, and what their reports say for the server."""
+    channels = [group.channel(epsilon) for group in plan.groups]
+    roots = np.sqrt([max(channel.cost, 1e-300) for channel in channels])
+    chances = np.maximum(1, np.rint(DRAWS * roots / roots.sum())).astype(np.int64)
+    mean = problem.X.mean(axis=0)
+    groups, codewords = [], []
+    for group, channel, chance in zip(plan.groups, channels, chances.tolist(), strict=True):
+        table = whole_numbers(channel, epsilon)
+        values = exact_values(table, group.points, group.prior)
+        steps = np.linalg.solve(plan.latents.root(group.places), values.T) * (float(chances.sum()) / chance)
+        codewords.append(mean + (plan.directions.back[:, group.places] @ steps).T * plan.region.step)
+        groups.append(
+            LevelGroup(
+                places=np.array(group.places),
+                counts=np.array([len(levels) for levels in group.scales]),
+                levels=np.concatenate(group.scales),
+                table=table,
+                chance=chance,
+            )
+        )
+    decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))
+    mechanism = LevelResponse(region=plan.region, groups=tuple(groups))
+    return Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)

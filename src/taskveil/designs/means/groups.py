@@ -1,0 +1,126 @@
+"""Which latents are reported together, at which levels, and by which channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.means.channels import Channel, best_channel, channel_cost, response_channel
+from taskveil.designs.means.levels import best_levels, by_lot, level_prior
+
+FEW, MANY = 29, 64
+"""Rows of a table of several latents: so many at a small budget, so many from e^ε = MANY on."""
+
+ALONE = 8
+"""Levels of a latent at most."""
+
+PLAIN = 6.0
+"""Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
+
+NEARLY = 1.01
+"""Plain randomised response has the smallest table: it may cost this much more."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Latents `places` at levels `scales` (one array in grid steps for each), `points` (L, k) that these levels stand
+    for in the scale of errors and seen from the mean, their prior (L,), and about what the best channel costs."""
+
+    places: tuple[int, ...]
+    scales: tuple[Integers, ...]
+    points: Floats
+    prior: Floats
+    cost: float
+
+    def channel(self, epsilon: float) -> Channel:
+        """The best channel, or plain randomised response where that is about as good."""
+        plain = response_channel(self.points, self.prior, epsilon)
+        if len(self.points) > FEW and _is_plain(len(self.points), epsilon):
+            return plain
+        best = best_channel(self.points, self.prior, epsilon)
+        return plain if plain.cost <= NEARLY * best.cost else best
+
+
+def _is_plain(levels: int, epsilon: float) -> bool:
+    return epsilon > math.log(PLAIN * levels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Latents:
+    """Volunteers' latents k (N, r) in grid steps between `low` and `high` (r,); `gram` (r, r) is the squared error that
+    a grid step makes in each latent, and in two together; groups have at most so many `rows`."""
+
+    k: Integers
+    low: Integers
+    high: Integers
+    gram: Floats
+    epsilon: float
+    rows: int
+    _known: dict[tuple[int, ...], Group | None] = field(default_factory=dict, init=False, repr=False)
+
+    def alone(self, place: int) -> Group:
+        """One latent as a group."""
+        return self._known.get((place,)) or self._kept((place,), self._made((place,), ALONE))
+
+    def together(self, places: tuple[int, ...]) -> Group | None:
+        """These latents as one group; None where their levels would be too many."""
+        if len(places) == 1:
+            return self.alone(places[0])
+        if places not in self._known:
+            most = self._most_levels(places)
+            self._known[places] = None if most is None else self._made(places, most)
+        return self._known[places]
+
+    def _kept(self, places: tuple[int, ...], group: Group) -> Group:
+        self._known[places] = group
+        return group
+
+    def _most_levels(self, places: tuple[int, ...]) -> int | None:
+        """How many levels each latent may have; two are enough only for latents that have no more."""
+        distinct = [len(np.unique([*self.k[:, place], self.low[place], self.high[place]])) for place in places]
+        fitting = [most for most in range(2, ALONE + 1) if math.prod(min(most, one) for one in distinct) <= self.rows]
+        return fitting[-1] if fitting and (fitting[-1] > 2 or max(distinct) == 2) else None
+
+    def _made(self, places: tuple[int, ...], most: int) -> Group:
+        scales = tuple(best_levels(self.k[:, place], self.low[place], self.high[place], most) for place in places)
+        prior = level_prior([by_lot(self.k[:, place], levels) for place, levels in zip(places, scales, strict=True)])
+        steps = np.stack(np.meshgrid(*scales, indexing="ij"), axis=-1).reshape(-1, len(places))
+        points = (steps - self.k[:, places].mean(axis=0)) @ self.root(places).T
+        cost = response_channel(points, prior, self.epsilon).cost
+        if not _is_plain(len(points), self.epsilon):
+            cost = min(cost, channel_cost(points, prior, self.epsilon))
+        return Group(places=places, scales=scales, points=points, prior=prior, cost=cost)
+
+    def root(self, places: Sequence[int]) -> Floats:
+        """(k, k): from grid steps of these latents to the scale in which errors are measured."""
+        gram = self.gram[np.ix_(places, places)]
+        # Latents that the task sees as one have a singular Gram matrix, and yet each must be told.
+        return np.asarray(np.linalg.cholesky(gram + 1e-9 * np.diag(np.diag(gram))).T)
+
+    def parted(self, order: Sequence[int]) -> tuple[Group, ...]:
+        """Runs of the `order` as groups, such that Σ √cost is least, by dynamic programming over where runs end. Drawn
+        as often as √cost says, that is the square root of what all groups cost together."""
+        ways: list[tuple[float, tuple[Group, ...]]] = [(0.0, ())]
+        ending: list[list[Group]] = [[] for _ in order]
+        for start in range(len(order)):
+            apart = math.inf
+            for end in range(start, len(order)):
+                group = self.together(tuple(order[start : end + 1]))
+                if group is None or math.sqrt(group.cost) >= apart:
+                    break  # one more is worth no group
+                ending[end].append(group)
+                apart = math.sqrt(group.cost) + math.sqrt(self.alone(order[min(end + 1, len(order) - 1)]).cost)
+        for end, groups in enumerate(ending):
+            found = [(ways[end + 1 - len(group.places)], group) for group in groups]
+            ways.append(
+                min(((least + math.sqrt(group.cost), (*before, group)) for (least, before), group in found), key=_first)
+            )
+        return ways[-1][1]
+
+
+def _first(way: tuple[float, tuple[Group, ...]]) -> float:
+    return way[0]

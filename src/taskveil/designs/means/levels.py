@@ -1,0 +1,69 @@
+"""Levels of latents, and how volunteers spread over them when they are rounded by lot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+
+CANDIDATES = 48
+"""Values among which levels are chosen, besides both ends."""
+
+ANYWHERE = 0.02
+"""The share of people who may be anywhere, whatever volunteers say: it keeps what others cost within bounds."""
+
+
+def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
+    """At most `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded
+    by lot at the least cost in variance; fewer where more would not lower it."""
+    ends = np.array([low, high])
+    distinct = np.unique(k)
+    if len(distinct) > CANDIDATES:
+        distinct = np.unique(np.quantile(k, np.linspace(0.0, 1.0, CANDIDATES), method="nearest"))
+    places = np.unique(np.concatenate([ends, distinct]))
+    if len(places) <= most:
+        return places
+    # Whoever is at x between levels a < b has variance (x − a)(b − x) after rounding: three sums for each interval.
+    x, scale = np.sort(k).astype(np.float64), float(high - low)
+    at = np.searchsorted(x, places, side="right")
+    counts, sums, squares = (np.append(0.0, np.cumsum((x / scale) ** power))[at] for power in (0, 1, 2))
+    a = (places / scale)[:, None]
+    costs = (a + a.T) * (sums - sums[:, None]) - (squares - squares[:, None]) - a * a.T * (counts - counts[:, None])
+    costs = np.where(places[:, None] < places, costs, np.inf)
+    # Dynamic programming: the least cost of reaching each place with so many intervals.
+    least, came_from = costs[0], []
+    for _ in range(most - 2):
+        through = least[:, None] + costs
+        came_from.append(through.argmin(axis=0))
+        least = through.min(axis=0)
+    chosen = [len(places) - 1]
+    for before in reversed(came_from):
+        chosen.append(int(before[chosen[-1]]))
+    return np.unique(np.append(places[chosen], low))
+
+
+def by_lot(k: Integers, levels: Integers) -> Floats:
+    """(N, levels): how probable each level is for whoever is at k (N,), between the first level and the last."""
+    below = np.clip(np.searchsorted(levels, k, side="right") - 1, 0, max(0, len(levels) - 2))
+    above = np.minimum(below + 1, len(levels) - 1)
+    up = (k - levels[below]) / np.maximum(levels[above] - levels[below], 1)
+    chances, rows = np.zeros((len(k), len(levels))), np.arange(len(k))
+    chances[rows, below] += 1.0 - up
+    chances[rows, above] += up
+    return chances
+
+
+def level_prior(chances: Sequence[Floats]) -> Floats:
+    """(L,): how probable every choice of one level of each latent is, by the volunteers' `chances` (N, levels) of each.
+
+    Of few volunteers, little is said about choices together: what their latents say one by one is mixed in, and a
+    small share that is the same everywhere.
+    """
+    count = len(chances[0])
+    joint = reduce(lambda one, other: (one[:, :, None] * other[:, None, :]).reshape(count, -1), chances).mean(axis=0)
+    single = reduce(np.outer, [each.mean(axis=0) for each in chances]).ravel()
+    few = len(joint) / (len(joint) + count) if len(chances) > 1 else 0.0
+    return np.asarray((1.0 - ANYWHERE) * ((1.0 - few) * joint + few * single) + ANYWHERE / len(joint))
