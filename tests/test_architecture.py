@@ -36,6 +36,7 @@ BETWEEN = [
         "decoders",
         "intervals",
         "losses",
+        "reference",
         "size",
         "release",
         "veil",

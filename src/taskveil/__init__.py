@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from taskveil.designs.sweeps import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.schema import Schema as Schema
+    from taskveil.server.estimates import estimate as estimate
     from taskveil.tasks import LinearTask as LinearTask
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
@@ -57,6 +58,7 @@ _HOME = {
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
     "design": "taskveil.designs",
+    "estimate": "taskveil.server.estimates",
     "sweep": "taskveil.designs.sweeps",
 }
 
@@ -81,6 +83,7 @@ __all__ = [
     "__version__",
     "audit",
     "design",
+    "estimate",
     "sweep",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from taskveil.guarantee import Guarantee
 from taskveil.intervals import check_block
 from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
+from taskveil.reference import Reference
 from taskveil.release import folder as release
 from taskveil.schema import Schema
 from taskveil.size import Size
@@ -39,6 +40,8 @@ class Veil:
 
     With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
 
+    `reference` are the volunteers that `taskveil.estimate` compares people with; without it there are no estimates.
+
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
     """
 
@@ -53,6 +56,7 @@ class Veil:
     considered: tuple[Considered, ...] = ()
     answering: Decoder | None = None
     schema: Schema | None = None
+    reference: Reference | None = None
     _stored_id: str | None = field(init=False, default=None)
     """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
 
@@ -64,6 +68,8 @@ class Veil:
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
         if self.answering is not None and self.answering.shape[1] != self.mechanism.report_width:
             raise DataError("the answers of a veil must be answers to its reports.")
+        if self.reference is not None and (self.reference.records.shape[1], self.reference.latents.shape[1]) != (n, z):
+            raise DataError("the volunteers of a veil's reference must be records that its devices take.")
         _ = self.device  # checks names and units
 
     def __repr__(self) -> str:
@@ -145,7 +151,11 @@ class Veil:
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 
     def _values(self, reports: Any) -> Any:
-        """What the reports (N, width) stand for; DataError unless devices can have made them with this release."""
+        """What the reports (N, width) stand for."""
+        return self.mechanism.values(self.checked(reports))
+
+    def checked(self, reports: Any) -> Integers:
+        """The reports (N, width) as whole numbers; DataError unless devices can have made them with this release."""
         if isinstance(reports, Received) and reports.release.hex() != self.release_id:
             raise DataError(
                 f"these are reports of release {reports.release.hex()[:12]}…, not of {self.release_id[:12]}…. Decode "
@@ -158,7 +168,7 @@ class Veil:
                 f"report {int(np.flatnonzero(~held)[0])} holds a number that no device makes with this release; "
                 "was it made with another one? Veil.receive refuses such reports one by one."
             )
-        return self.mechanism.values(numbers)
+        return numbers
 
     def loss(self, X: Any, y: Any = None, *, block: int = 1) -> Loss:
         """The expected task loss over the randomisation, with a 95% interval for other records like these.
@@ -220,14 +230,17 @@ class Veil:
             raise TaskError("this veil was loaded without its task: use Veil.load(folder, task=...).")
         return self.task
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False, volunteers: bool = True) -> None:
         """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing.
 
         Args:
             folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
             overwrite: replace the release that is there (a reader may find none for a moment, never half of one).
+            volunteers: keep in `server/` the records of up to 2,000 volunteers, which `taskveil.estimate` compares
+                people with. Devices never get them; without them nobody can estimate from the files alone.
         """
-        release.save(self, Path(folder), overwrite=overwrite)
+        veil = self if volunteers else replace(self, reference=None)
+        release.save(veil, Path(folder), overwrite=overwrite)
 
     @classmethod
     def load(

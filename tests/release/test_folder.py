@@ -147,12 +147,16 @@ def test_releases_that_do_not_say_how_sure_a_choice_was_can_be_read(
     assert (read.method, read.held_out_loss, read.standard_error) == ("codebook", 1.5, 0.0)
 
 
+def _schema_of(folder: Path) -> int:
+    return int(json.loads((folder / "server" / "manifest.json").read_text())["schema"])
+
+
 def test_what_older_versions_cannot_read_has_another_schema(veil: tv.Veil, tmp_path: Path) -> None:
     """Then they ask for a newer taskveil, instead of calling the release malformed."""
-    replace(veil, considered=(Considered(method="codebook", held_out_loss=1.5, standard_error=0.0),)).save(
-        tmp_path / "r"
-    )
-    replace(veil, considered=()).save(tmp_path / "s")
-    read = {name: json.loads((tmp_path / name / "server" / "manifest.json").read_text())["schema"] for name in "rs"}
-    assert read == {"r": 2, "s": 1}
+    considered = (Considered(method="codebook", held_out_loss=1.5, standard_error=0.0),)
+    replace(veil, considered=considered).save(tmp_path / "r", volunteers=False)
+    veil.save(tmp_path / "s")
+    assert [_schema_of(tmp_path / name) for name in "rs"] == [2, 5]
+    replace(veil, considered=(), reference=None).save(tmp_path / "t")
+    assert _schema_of(tmp_path / "t") == 1
     assert tv.Veil.load(tmp_path / "r").considered[0].method == "codebook"

@@ -235,6 +235,8 @@ def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
     parts = (content.get("encoder"), content.get("mechanism"))
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
+    if "reference" in content:
+        needed.append(5)  # on the server's side: until then nobody estimated from many reports
     if "fields" in content or "table" in content:
         needed.append(4)  # until then a record was numbers
     if "answering" in content:

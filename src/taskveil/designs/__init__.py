@@ -12,6 +12,7 @@ from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import BudgetError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import column_names
+from taskveil.reference import Reference
 from taskveil.schema import Schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil
@@ -87,6 +88,9 @@ def design(
         answers=answers,
     )
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
+    if veil.reference is None:  # learned encoders know the volunteers by heart, and bring their own
+        latents = veil.encoder(problem.X)
+        veil = replace(veil, reference=Reference.of(task=problem.task, X=problem.X, y=problem.y, latents=latents))
     schema = problem.schema
     if schema is None:
         return replace(veil, columns=column_names(X))

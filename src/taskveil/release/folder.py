@@ -16,6 +16,7 @@ from taskveil.decoders import Decoder
 from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
+from taskveil.reference import Reference
 from taskveil.release.manifest import manifest_of, write_files
 from taskveil.release.parts import DECODERS, SERVER_KINDS, TASKS, pack, pack_device
 from taskveil.release.signing import sign_files
@@ -67,6 +68,11 @@ class Designed(Protocol):
     @property
     def schema(self) -> Schema | None:
         """What records consist of, where they have natural values."""
+        ...
+
+    @property
+    def reference(self) -> Reference | None:
+        """The volunteers that people are compared with."""
         ...
 
     @property
@@ -131,6 +137,8 @@ def _write(veil: Designed, folder: Path) -> None:
         server["table"] = {"library": veil.schema.library, "types": types}
     if veil.answering is not None:
         server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)
+    if veil.reference is not None:
+        server["reference"] = pack(veil.reference, "reference", arrays, SERVER_KINDS)
     write_files(folder / SERVER, server, arrays)
 
 
@@ -155,6 +163,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         if decoder.shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
         task, bounds, answering = server["task"], server["bounds"], server.get("answering")
+        reference = server.get("reference")
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
@@ -166,6 +175,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "schema": _schema(device, server.get("table"), arrays),
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
             "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
+            "reference": None if reference is None else unpack(reference, arrays, SERVER_KINDS, Reference),
             # Releases of 0.1 do not say how sure the choice was.
             "considered": unpack(
                 [{"standard_error": 0.0, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple

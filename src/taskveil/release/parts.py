@@ -14,6 +14,7 @@ from taskveil.client.reading import DEVICE_KINDS, Kinds
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
+from taskveil.reference import Reference
 from taskveil.tables import ColumnType
 from taskveil.tasks import LinearTask, MeanTask
 
@@ -34,6 +35,7 @@ SERVER_KINDS: Kinds = {
     "loss_bounds": LossBounds,
     "considered": Considered,
     "column_type": ColumnType,
+    "reference": Reference,
 }
 """What may appear in `server/`."""
 

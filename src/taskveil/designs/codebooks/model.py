@@ -28,6 +28,7 @@ from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
 from taskveil.designs.problem import Problem
 from taskveil.errors import NamedModelWarning, callers_line
 from taskveil.losses import expected_losses
+from taskveil.reference import Reference
 from taskveil.tasks.costs import Learnable
 from taskveil.veil import Veil
 
@@ -111,6 +112,7 @@ def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rn
         answering=answering,
         task=task,
         method="codebook",
+        reference=Reference.of(task, X, problem.y, sample.predicted),
     )
 
 

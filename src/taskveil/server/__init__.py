@@ -1,0 +1,1 @@
+"""What the server does with reports: what many of them say together."""

@@ -1,0 +1,89 @@
+"""What many reports say together, with intervals. `estimate` is the front door.
+
+`scores` reads reports without bias and tallies them; `rounds` are the reports of one release, counted and found enough;
+`calibration` reweights the volunteers until they are as the reports say; `frequencies` counts who favours which
+codeword; `drift` says how far people are from the volunteers; `pooling` joins estimates that have no volunteers in
+common; `result` is what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Bools, Floats
+from taskveil.errors import DataError
+from taskveil.server.estimates.calibration import Means, calibrate
+from taskveil.server.estimates.drift import Drift, drift_of
+from taskveil.server.estimates.pooling import pooled
+from taskveil.server.estimates.result import Estimate, Group, Interval
+from taskveil.server.estimates.rounds import Round, tally
+from taskveil.server.estimates.scores import Tally
+from taskveil.server.estimates.wording import assumption
+from taskveil.veil import Veil
+
+__all__ = ["Drift", "Estimate", "Interval", "Tally", "estimate", "tally"]
+
+
+def estimate(veil: Veil | Sequence[Veil], reports: Any, *, simplex: bool = False) -> Estimate:
+    """Means of attributes and answers, shares of classes and frequencies of codewords over all who sent a report.
+
+    Args:
+        veil: what the reports were made with; or several, with as many sets of reports. Releases and budgets are pooled
+            by how precise they are.
+        reports: as for `veil.decode`, or a `Tally` of them.
+        simplex: bring frequencies to the nearest ones between 0 and 1 that add up. That is no longer unbiased.
+
+    Returns:
+        Intervals of 95% confidence that allow for the randomisation, for which people answered and for which volunteers
+        came; `assumes` says what they rest on.
+    """
+    veils, sets = ([veil], [reports]) if isinstance(veil, Veil) else (list(veil), list(reports))
+    if not veils or len(veils) != len(sets):
+        raise DataError(f"{len(sets)} sets of reports for {len(veils)} releases: each needs its own.")
+    alike: dict[tuple[bytes, bool], list[Round]] = {}
+    for one in map(Round.of, veils, sets):
+        alike.setdefault((one.volunteers, one.scores.direct), []).append(one)
+    return pooled([_estimate(rounds, simplex=simplex) for rounds in alike.values()])
+
+
+def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
+    """One estimate from releases that share their volunteers."""
+    first, reference = rounds[0], rounds[0].reference
+    targets = np.hstack([reference.records, reference.answers])
+    labels = (*first.attributes, *reference.names)
+    calibrated = calibrate([one.evidence for one in rounds], [one.seen for one in rounds], targets)
+    means, asked = _direct(rounds) if first.scores.direct else (calibrated.means(targets), np.ones(len(labels), bool))
+    answer = np.arange(len(labels)) >= len(first.attributes)
+    share = np.concatenate([np.zeros(len(first.attributes)), reference.shares]) > 0
+    kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": share}
+    return Estimate(
+        groups={
+            kind: Group.of(np.flatnonzero(members & asked), labels, means, targets, are_shares=kind == "shares")
+            for kind, members in kinds.items()
+        },
+        frequencies=first.frequencies(simplex=simplex) if len(rounds) == 1 else (),
+        drift=drift_of(calibrated, targets, labels),
+        assumes=assumption(calibrated, [one.veil for one in rounds]),
+        reports=sum(one.tally.count for one in rounds),
+        epsilon=max(one.veil.guarantee.epsilon for one in rounds),
+        calibrated=calibrated,
+        numeric={label: targets[:, place] for place, label in enumerate(labels) if not share[place]},
+    )
+
+
+def _direct(rounds: list[Round]) -> tuple[Means, Bools]:
+    """Means of attributes and answers Kx where reports are unbiased for the record itself, by nobody's help, and which
+    of them the reports are about. Rounds count by the precision of each mean."""
+    found = []
+    for one in rounds:
+        K = np.vstack([np.eye(one.seen.shape[1]), one.matrix])
+        variance = np.einsum("tp,pq,tq->t", K, one.evidence.covariance, K)
+        found.append((K @ one.evidence.mean, variance))
+    asked = np.all([variance > 0 for _, variance in found], axis=0)
+    precision = np.array([1.0 / np.where(asked, variance, 1.0) for _, variance in found])
+    mean = (np.array([mean for mean, _ in found]) * precision).sum(axis=0) / precision.sum(axis=0)
+    none: Floats = np.zeros((1, len(mean)))
+    return Means(mean=mean, from_reports=1.0 / precision.sum(axis=0), from_volunteers=none, unseen=none[0]), asked

@@ -1,0 +1,250 @@
+"""The volunteers, reweighted until they are as the reports say people are.
+
+Reports tell the people's mean of u without any assumption (`scores`). What is asked for is the mean of something else,
+t: an attribute, an answer, a class. The volunteers know how t and u go together, but they are other people. So they are
+tilted: volunteer i counts w_i ∝ exp(λ·z_i), z the attributes and answers, whitened, with the λ that fits the reports.
+
+    minimise over λ   (ŝ − Σ w_i u_i)ᵀ V⁻¹ (ŝ − Σ w_i u_i) + |λ|²/τ²,      V = the covariance of ŝ − Σ w_i u_i
+
+That is generalised least squares in the means, solved by Gauss–Newton steps. τ = 1 only matters in directions that
+reports hardly see: there the volunteers' word stands, and the interval says so.
+
+With A = Cov_w(u, z), C = Cov_w(t, z), L = (AᵀV⁻¹A + I/τ²)⁻¹AᵀV⁻¹ and H = CL, the estimate Σ w_i t_i moves with the
+reports by H and with volunteer i by w_i (t_i − t̄ − H(u_i − ū)), which gives its variance:
+
+    H Cov(ŝ) Hᵀ             the randomisation, and which people happened to answer
+    Σ w_i² (t_i − t̄ − H(u_i − ū))²     which volunteers happened to come
+    ρ² (…)                  what the reports cannot see, where they show that people differ (below)
+
+**What is assumed**: people are as the volunteers but for a tilt. Reports see only some directions of it. Once they show
+that people differ at all (the drift test), a tilt of the size seen, ρ² a direction, is allowed for in all other
+directions too, and half as much in the squares of attributes and answers, because a tilt need not be straight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import fdtrc
+
+from taskveil.arrays import Floats
+from taskveil.server.estimates.scores import Evidence
+
+PRIOR = 1.0
+"""τ: the tilt, in standard deviations of any direction, that is thought possible before there are reports."""
+BEND = 0.5
+"""How large the tilt's bend is thought against its slope."""
+ALARMS = 0.05
+"""How often the drift test raises where people are like the volunteers."""
+MOST_FEATURES = 48
+"""Directions of attributes and answers that the tilt may have: the widest ones."""
+
+_STEPS = 50
+_LONGEST = 1.0  # of a step, in standard deviations: tilts are found in a few, and never overshoot
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Means:
+    """Means (t,) of some quantities, with what makes them uncertain: the reports (t,), every volunteer's part (V, t)
+    and what the reports cannot see (t,)."""
+
+    mean: Floats
+    from_reports: Floats
+    from_volunteers: Floats
+    unseen: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """Of the means, (t,)."""
+        return np.asarray(self.from_reports + (self.from_volunteers**2).sum(axis=0) + self.unseen)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Whitening:
+    """From features (N, f) to uncorrelated directions (N, q) of mean 0 and variance 1 among the volunteers."""
+
+    center: Floats
+    axes: Floats
+
+    def __call__(self, features: Floats) -> Floats:
+        """Features (N, f) → z (N, q)."""
+        return np.asarray((features - self.center) @ self.axes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibrated:
+    """The volunteers' weights (V,) and how they came about. `u` (V, p) and `z` (V, q) are centred at the weighted mean.
+
+    `gap` and `gap_covariance` are what the reports say beyond the untilted volunteers, and how sure that is.
+    """
+
+    weights: Floats
+    tilt: Floats
+    whitening: Whitening
+    u: Floats
+    z: Floats
+    bent: Floats
+    reports: Floats
+    response: Floats
+    gap: Floats
+    gap_covariance: Floats
+    statistic: float
+    p_value: float
+    spread: float
+    """ρ²: the squared tilt a direction that the reports show beyond chance, 0 unless the drift test raises."""
+
+    def means(self, targets: Floats) -> Means:
+        """What the people's means of `targets` (V, t), known of the volunteers, are."""
+        w = self.weights[:, None]
+        mean = self.weights @ targets
+        t = targets - mean
+        C = (w * t).T @ self.z
+        H = C @ self.response
+        rest = t - self.u @ H.T
+        free = len(w) / max(len(w) - 1 - min(self.u.shape[1], self.z.shape[1]), 1)
+        return Means(
+            mean=mean,
+            from_reports=np.einsum("tp,pq,tq->t", H, self.reports, H),
+            from_volunteers=w * rest * np.sqrt(free),
+            unseen=self.spread * self._unseen(t, C, H),
+        )
+
+    @property
+    def visible(self) -> float:
+        """How many of the tilt's directions reports see: 1 for each that they tell, less for what they hardly tell."""
+        return float(np.trace(self.response @ ((self.weights[:, None] * self.u).T @ self.z)))
+
+    def weights_of(self, features: Floats) -> Floats:
+        """How much other volunteers with these features (N, f) count, 1 on average."""
+        weights = _weights(self.whitening(features) @ self.tilt)
+        return weights * len(weights)
+
+    def _unseen(self, t: Floats, C: Floats, H: Floats) -> Floats:
+        """By how much a tilt of one standard deviation in every direction, its bend, and what goes with neither can
+        move the means (t,) without the reports' seeing it; squared."""
+        w = self.weights[:, None]
+        slope = C - H @ ((w * self.u).T @ self.z)
+        bend = (w * t).T @ self.bent - H @ ((w * self.u).T @ self.bent)
+        own = t - self.z @ np.linalg.lstsq((w * self.z).T @ self.z, C.T, rcond=None)[0]
+        return np.asarray((slope**2).sum(axis=1) + BEND**2 * (bend**2).sum(axis=1) + (w * own**2).sum(axis=0))
+
+
+def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Floats) -> Calibrated:
+    """The volunteers tilted towards what the reports of one or several releases say.
+
+    Args:
+        evidence: of every release, what its reports say.
+        seen: of every release, u (V, p) of the volunteers.
+        features: attributes and answers (V, f) of the volunteers, along which people may differ from them.
+    """
+    reports, mean, u = _together(evidence, seen)
+    whitening = _whitening(features)
+    z = whitening(features)
+    bent = _bent(features, z)
+    tilt = np.zeros(z.shape[1])
+    prior = np.eye(len(tilt)) / PRIOR**2
+    for step in range(_STEPS):
+        weights = _weights(z @ tilt)
+        here, there = weights @ u, weights @ z
+        A = (weights[:, None] * (u - here)).T @ (z - there)
+        gap = mean - here
+        covariance = reports + ((u - here).T * weights**2) @ (u - here)
+        solved = np.linalg.solve(covariance, np.column_stack([A, gap]))
+        information = A.T @ solved[:, :-1]
+        if step == 0:
+            first = gap, covariance, float(np.trace(information))
+        move = np.linalg.solve(information + prior, A.T @ solved[:, -1] - prior @ tilt)
+        length = float(np.linalg.norm(move))
+        tilt = tilt + move * min(1.0, _LONGEST / max(length, 1e-300))
+        if length < 1e-7:
+            break
+    weights = _weights(z @ tilt)
+    u, z, bent = (array - weights @ array for array in (u, z, bent))
+    A = (weights[:, None] * u).T @ z
+    covariance = reports + (u.T * weights**2) @ u
+    solved = np.linalg.solve(covariance, A)
+    gap, gap_covariance, trace = first
+    statistic, p_value = drift_test(gap, gap_covariance, reports, len(z))
+    beyond = max(0.0, (statistic - len(gap)) / trace) if trace > 0 else 0.0
+    return Calibrated(
+        weights=weights,
+        tilt=tilt,
+        whitening=whitening,
+        u=u,
+        z=z,
+        bent=bent,
+        reports=reports,
+        response=np.linalg.solve(A.T @ solved + prior, solved.T),
+        gap=gap,
+        gap_covariance=gap_covariance,
+        statistic=statistic,
+        p_value=p_value,
+        spread=beyond if p_value < ALARMS else 0.0,
+    )
+
+
+def drift_test(gap: Floats, covariance: Floats, reports: Floats, volunteers: int) -> tuple[float, float]:
+    """Hotelling's T² of the gap (p,) and its p-value: how rare so large a gap is where people are like the volunteers.
+
+    The volunteers' part of the covariance is an estimate; its degrees of freedom are those of Nel and van der Merwe.
+    """
+    p = len(gap)
+    statistic = float(gap @ np.linalg.solve(covariance, gap))
+    part = np.linalg.solve(covariance, covariance - reports)
+    freedom = (p + p**2) / max((np.trace(part @ part) + np.trace(part) ** 2) / max(volunteers - 1, 1), 1e-300)
+    if freedom <= p:
+        return statistic, 1.0
+    freedom = min(freedom, 1e12)
+    return statistic, float(fdtrc(p, freedom - p + 1, statistic * (freedom - p + 1) / (freedom * p)))
+
+
+def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
+    """Covariance of the mean, mean and u of all releases side by side, in directions that differ between reports."""
+    reports, means, us = [], [], []
+    for one, u in zip(evidence, seen, strict=True):
+        scale = np.sqrt(np.maximum(np.diag(one.covariance), 0.0))
+        scale = np.where(scale > 0, scale, 1.0)
+        values, directions = np.linalg.eigh(one.covariance / np.outer(scale, scale))
+        kept = values > 1e-9 * max(values[-1], 1e-300)
+        basis = directions[:, kept] / scale[:, None] / np.sqrt(values[kept])
+        reports.append(np.eye(int(kept.sum())))
+        means.append(one.mean @ basis)
+        us.append(u @ basis)
+    size = sum(len(part) for part in reports)
+    return np.eye(size), np.concatenate(means), np.hstack(us)
+
+
+def _whitening(features: Floats) -> Whitening:
+    """To the features' widest directions, every feature that varies counting alike."""
+    center = features.mean(axis=0)
+    spread = features.std(axis=0)
+    varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=1e-300)
+    scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
+    _, values, axes = np.linalg.svd((features - center) * scale / np.sqrt(len(features)), full_matrices=False)
+    kept = (values > 1e-4 * values[0]) & (np.arange(len(values)) < min(MOST_FEATURES, len(features) // 5 + 1))
+    return Whitening(center=center, axes=scale[:, None] * (axes[kept] / values[kept, None]).T)
+
+
+def _bent(features: Floats, z: Floats) -> Floats:
+    """The squares of the features without what goes straight with z (V, q): uncorrelated directions of variance 1."""
+    squares = np.clip(_standardised(features), -4.0, 4.0) ** 2  # one wild record is no bend
+    squares = _standardised(squares)
+    rest = squares - z @ (z.T @ squares) / len(z)
+    left, values, _ = np.linalg.svd(rest, full_matrices=False)
+    kept = (values > 0.05 * np.sqrt(len(z))) & (np.arange(len(values)) < MOST_FEATURES)
+    return np.asarray(left[:, kept] * np.sqrt(len(z)))
+
+
+def _standardised(values: Floats) -> Floats:
+    """Mean 0 and variance 1 for every column that varies."""
+    centred = values - values.mean(axis=0)
+    spread = centred.std(axis=0)
+    varies = spread > 1e-12 * np.abs(values).max(axis=0, initial=1e-300)
+    return np.asarray((centred / np.where(varies, spread, 1.0))[:, varies])
+
+
+def _weights(exponents: Floats) -> Floats:
+    weights = np.exp(exponents - exponents.max())
+    return np.asarray(weights / weights.sum())

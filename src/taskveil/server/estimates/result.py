@@ -1,0 +1,232 @@
+"""What an estimate says: means with intervals, what it rests on, and how far people are from the volunteers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from taskveil.arrays import Floats, Integers
+from taskveil.errors import DataError
+from taskveil.server.estimates.calibration import Calibrated, Means
+from taskveil.server.estimates.drift import Drift
+from taskveil.server.estimates.picture import draw
+
+CONFIDENCE = 0.95
+
+
+class Interval(NamedTuple):
+    """`mean`, and limits that hold the truth in 95 of 100 collections."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Some means under their names. `volunteers` are the volunteers' own means (t,) and `spread` their standard
+    deviations (t,); shares lie between 0 and 1."""
+
+    names: tuple[str, ...]
+    means: Means
+    volunteers: Floats
+    spread: Floats
+    are_shares: bool = False
+
+    @classmethod
+    def of(cls, places: Integers, labels: Sequence[str], means: Means, targets: Floats, *, are_shares: bool) -> Group:
+        """The means at these `places` (t,) of all, which `targets` (V, …) are known of the volunteers."""
+        chosen = Means(
+            mean=means.mean[places],
+            from_reports=means.from_reports[places],
+            from_volunteers=means.from_volunteers[:, places],
+            unseen=means.unseen[places],
+        )
+        return cls(
+            names=tuple(labels[place] for place in places.tolist()),
+            means=chosen,
+            volunteers=targets[:, places].mean(axis=0),
+            spread=targets[:, places].std(axis=0),
+            are_shares=are_shares,
+        )
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """With limits of 95% confidence."""
+        return intervals(self.names, self.means, are_shares=self.are_shares)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+    """What many reports say together. Every entry is an `Interval(name, mean, low, high)`.
+
+    `attributes`: means of the records' attributes, as numbers (a category has one for every value). `answers`: means of
+    the task's outputs. `shares`: of a classifier, how many people belong to each class. `frequencies`: how many people
+    favour each codeword. `drift`: how far people are from the volunteers. `assumes`: what the intervals rest on.
+    """
+
+    groups: dict[str, Group] = field(repr=False)
+    """"attributes", "answers" and "shares", with what makes them uncertain."""
+    frequencies: tuple[Interval, ...]
+    drift: Drift
+    assumes: str
+    reports: int
+    epsilon: float
+    """The largest budget of one report."""
+    calibrated: Calibrated | None = field(repr=False)
+    """The volunteers, reweighted; None where estimates of several kinds were pooled."""
+    numeric: dict[str, Floats] = field(repr=False)
+    """By name, the numeric answers and attributes (V,) of the volunteers, for quantiles and histograms."""
+
+    @property
+    def attributes(self) -> tuple[Interval, ...]:
+        """Means of the records' attributes."""
+        return self.groups["attributes"].intervals
+
+    @property
+    def answers(self) -> tuple[Interval, ...]:
+        """Means of the task's outputs; of a classifier, none: see `shares`."""
+        return self.groups["answers"].intervals
+
+    @property
+    def shares(self) -> tuple[Interval, ...]:
+        """How many people belong to each class."""
+        return self.groups["shares"].intervals
+
+    def __repr__(self) -> str:
+        return (
+            f"<Estimate from {self.reports:,} reports: {len(self.attributes)} attributes, {len(self.answers)} answers, "
+            f"{len(self.shares)} shares, {len(self.frequencies)} frequencies; drift p = {self.drift.p_value:.2g}>"
+        )
+
+    def quantiles(self, name: str, at: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9)) -> tuple[Interval, ...]:
+        """The values of `name`, an answer or attribute, below which these shares of people lie (Woodruff's limits)."""
+        if not all(0 < share < 1 for share in at):
+            raise DataError(f"quantiles lie between 0 and 1, got {', '.join(f'{share:g}' for share in at)}.")
+        values, calibrated = self._distribution(name)
+        order = np.argsort(values, kind="stable")
+        below = np.cumsum(calibrated.weights[order])
+
+        def value_at(share: float) -> float:
+            place = np.searchsorted(below, np.clip(share, 0.0, 1.0))
+            return float(values[order[min(int(place), len(values) - 1)]])
+
+        found = []
+        for share in at:
+            middle = value_at(share)
+            error = float(ndtri((1 + CONFIDENCE) / 2)) * float(
+                np.sqrt(calibrated.means((values <= middle)[:, None].astype(np.float64)).variance[0])
+            )
+            found.append(Interval(f"{name} at {share:g}", middle, value_at(share - error), value_at(share + error)))
+        return tuple(found)
+
+    def histogram(self, name: str, bins: int | Sequence[float] = 10) -> tuple[Interval, ...]:
+        """The shares of people whose `name`, an answer or attribute, lies in each of some bins.
+
+        Args:
+            name: of an answer or attribute.
+            bins: how many of equal width between the volunteers' least and largest value, or their edges.
+        """
+        values, calibrated = self._distribution(name)
+        edges = np.histogram_bin_edges(values, bins)
+        place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+        inside = (values >= edges[0]) & (values <= edges[-1])
+        members = (np.eye(len(edges) - 1)[place]) * inside[:, None]
+        names = [f"{name} from {low:g} to {high:g}" for low, high in pairwise(edges)]
+        return intervals(names, calibrated.means(members), are_shares=True)
+
+    def _distribution(self, name: str) -> tuple[Floats, Calibrated]:
+        if self.calibrated is None or name not in self.numeric:
+            known = ", ".join(self.numeric) if self.calibrated is not None else "none"
+            raise DataError(f"the distribution of {name!r} is not estimated here, only of: {known}.")
+        return self.numeric[name], self.calibrated
+
+    def minus(self, earlier: Estimate) -> dict[str, tuple[Interval, ...]]:
+        """What changed since an `earlier` round: differences of all means that both have, by kind. What both rounds owe
+        to the same volunteers cancels."""
+        return {kind: _difference(group, earlier.groups[kind]) for kind, group in self.groups.items() if group.names}
+
+    def weights(self, records: Floats, answers: Floats) -> Floats:
+        """How much volunteers with these records (N, n) and answers (N, m) count, 1 on average, so that together they
+        are like the people who answered: what `taskveil.design(..., like=estimate)` asks for."""
+        if self.calibrated is None or self.calibrated.whitening.center.shape != (records.shape[1] + answers.shape[1],):
+            raise DataError("this estimate is about other records or another task: design with those it was made for.")
+        return self.calibrated.weights_of(np.hstack([records, answers]))
+
+    def table(self) -> str:
+        """All means as text, a line each; volunteers beside them."""
+        rows = [("", "estimate", "95% interval", "volunteers")]
+        for group in self.groups.values():
+            for interval, own in zip(group.intervals, group.volunteers, strict=True):
+                limits = f"{interval.low:.4g} … {interval.high:.4g}"
+                rows.append((interval.name, f"{interval.mean:.4g}", limits, f"{own:.4g}"))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        lines = [
+            f"{row[0]:<{widths[0]}}  "
+            + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            for row in rows
+        ]
+        return "\n".join([*lines, "", f"{self.reports:,} reports. {self.drift.words}", self.assumes])
+
+    def to_json(self, path: str | Path) -> Path:
+        """Write everything but what computing it took."""
+        content = {
+            "reports": self.reports,
+            "epsilon": self.epsilon,
+            "confidence": CONFIDENCE,
+            **{
+                kind: [interval._asdict() for interval in getattr(self, kind)] for kind in (*self.groups, "frequencies")
+            },
+            "drift": {"p_value": self.drift.p_value, "moved": list(self.drift.moved), "words": self.drift.words},
+            "assumes": self.assumes,
+        }
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+        return Path(path)
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw estimates with intervals beside the volunteers' means, in the volunteers' standard deviations."""
+        shown = [group for group in self.groups.values() if group.names]
+        limits = np.array([interval[1:] for group in shown for interval in group.intervals])
+        own = np.concatenate([group.volunteers for group in shown])[:, None]
+        spread = np.concatenate([group.spread for group in shown])[:, None]
+        means, low, high = ((limits - own) / np.where(spread > 0, spread, 1.0)).T
+        names = [name for group in shown for name in group.names]
+        return draw(Path(path), names, means, low, high, title=f"{self.reports:,} reports, ε = {self.epsilon:.3g}")
+
+
+def intervals(names: Iterable[str], means: Means, *, are_shares: bool = False) -> tuple[Interval, ...]:
+    """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch)."""
+    variance = means.variance
+    volunteers = (means.from_volunteers**2).sum(axis=0)
+    freedom = np.maximum(len(means.from_volunteers) - 1, 1) * (variance / np.maximum(volunteers, 1e-300)) ** 2
+    reach = stdtrit(np.minimum(freedom, 1e9), (1 + CONFIDENCE) / 2) * np.sqrt(variance)
+    low, high = means.mean - reach, means.mean + reach
+    if are_shares:
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    return tuple(map(Interval, names, means.mean.tolist(), low.tolist(), high.tolist()))
+
+
+def _difference(later: Group, earlier: Group) -> tuple[Interval, ...]:
+    names = [name for name in later.names if name in earlier.names]
+    one, other = ([group.names.index(name) for name in names] for group in (later, earlier))
+    a, b = later.means, earlier.means
+    shared = a.from_volunteers.shape[0] == b.from_volunteers.shape[0] and np.array_equal(
+        later.volunteers[one], earlier.volunteers[other]
+    )
+    mine, theirs = a.from_volunteers[:, one], b.from_volunteers[:, other]
+    change = Means(
+        mean=a.mean[one] - b.mean[other],
+        from_reports=a.from_reports[one] + b.from_reports[other],
+        from_volunteers=mine - theirs if shared else np.concatenate([mine, -theirs]),
+        unseen=a.unseen[one] + b.unseen[other],
+    )
+    return intervals(names, change)

@@ -1,0 +1,104 @@
+"""The reports of one release: counted, checked, and found to be enough for a statement about people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.client.mechanisms import Codebook
+from taskveil.errors import DataError
+from taskveil.reference import Reference
+from taskveil.server.estimates.frequencies import frequencies, on_the_simplex
+from taskveil.server.estimates.result import Interval
+from taskveil.server.estimates.scores import Evidence, Scores, Tally, scores_of
+from taskveil.veil import Veil
+
+FEWEST = 100
+"""Reports that an estimate needs at least: it is about people in general, never about a few."""
+SURE = 0.25
+"""How well an estimate must know what reports tell best, in the volunteers' standard deviations, to be one."""
+
+
+def tally(veil: Veil, reports: Any) -> Tally:
+    """What reports add up to. Tallies of the parts of a collection add up (`+`) to that of the whole, so that nobody
+    has to hold all reports at once."""
+    if isinstance(reports, Tally):
+        return reports
+    return scores_of(veil).tally(veil.checked(reports))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round:
+    """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p)."""
+
+    veil: Veil
+    reference: Reference
+    scores: Scores
+    tally: Tally
+    evidence: Evidence
+    seen: Floats
+
+    @classmethod
+    def of(cls, veil: Veil, reports: Any) -> Round:
+        """Reports or their tally, or a DataError that says why they make no estimate."""
+        if veil.reference is None:
+            raise DataError(
+                "this veil keeps no volunteers to compare people with: design it with this version of taskveil, and "
+                "save it with volunteers=True."
+            )
+        scores, counted = scores_of(veil), tally(veil, reports)
+        seen, needed = scores.seen(veil.reference.latents), FEWEST
+        if counted.count >= FEWEST:
+            evidence = scores.evidence(counted)
+            needed = max(FEWEST, _needed(evidence, seen))
+        if counted.count < needed:
+            raise DataError(
+                f"{counted.count:,} reports of this release are too few for any statement about people: "
+                f"{'at least ' if needed == FEWEST else ''}{needed:,} are needed. What single reports say is noise."
+            )
+        return cls(veil=veil, reference=veil.reference, scores=scores, tally=counted, evidence=evidence, seen=seen)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the records' numbers."""
+        if self.veil.schema is not None:
+            return tuple(self.veil.schema.columns)
+        return self.veil.columns or tuple(f"x{place}" for place in range(self.veil.encoder.width))
+
+    @property
+    def volunteers(self) -> bytes:
+        """Equal for releases that were designed with the same volunteers for the same answers."""
+        return self.reference.records.tobytes() + self.reference.answers.tobytes()
+
+    @property
+    def matrix(self) -> Floats:
+        """K (m, n) of a task that is linear in the record."""
+        return np.asarray(self.veil.task.predict(np.eye(self.veil.encoder.width))).T  # type: ignore[union-attr]
+
+    def frequencies(self, *, simplex: bool) -> tuple[Interval, ...]:
+        """How many people favour each codeword; of mechanisms without a list of codewords, none."""
+        mechanism, counts = self.veil.mechanism, self.tally.codes
+        if not isinstance(mechanism, Codebook) or counts is None:
+            return ()
+        (stage,) = mechanism.stages
+        shares, low, high = frequencies(counts, stage.response)
+        if simplex:
+            shares = on_the_simplex(shares, stage.response.favoured)
+        names = [f"codeword {place}" for place in range(len(shares))]
+        return tuple(map(Interval, names, shares.tolist(), low.tolist(), high.tolist()))
+
+
+def _needed(evidence: Evidence, seen: Floats) -> int:
+    """How many reports there must be, by how well one of them tells the direction that is told best."""
+    one = evidence.covariance * evidence.count
+    scale = np.sqrt(np.maximum(np.diag(one), 1e-300))
+    values, directions = np.linalg.eigh(one / np.outer(scale, scale))
+    kept = values > 1e-9 * values[-1]
+    told = (seen / scale) @ (directions[:, kept] / np.sqrt(values[kept]))
+    most = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(told.T)))[-1])
+    if most <= 1e-12:
+        raise DataError("reports of this release say nothing about anybody: its design found nothing worth telling.")
+    return int(np.ceil(1.0 / (most * SURE**2)))

@@ -1,0 +1,163 @@
+"""What a report says without bias, and what many of them say together.
+
+Every mechanism here has a vector u(x), computed on the device from the record, and a known vector r of the report with
+
+    E[r | x] = outside + told · u(x)        whoever x is,
+
+so s = (r − outside)/told is an unbiased score of u, and its mean over people estimates their mean of u whatever people
+they are. Nothing is assumed here.
+
+- one codebook: r is what the reported codeword stands for, u the sum of what the favoured ones stand for, told =
+  (a − b)/T, outside = b/T times the sum over all codewords (the channel, inverted exactly);
+- sums and lattices of codewords: the same with one favoured codeword and all of them counted by formula;
+- Laplace: r is the report, u the bounded latent, told = 1;
+- levels: r is what the report stands for, and u(x) = x itself.
+
+Tallies hold sums alone: constant memory however many reports there are, and two tallies add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.decoders import CodewordDecoder, LatticeDecoder
+from taskveil.errors import DataError
+from taskveil.veil import Veil
+
+MOST_CODES = 2**20
+"""Different reports that are counted one by one."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tally:
+    """So many reports: how often each code number came (K,), or sum (p,) and sum of squares (p, p) of what they say."""
+
+    count: int
+    codes: Integers | None
+    total: Floats
+    square: Floats
+
+    def __add__(self, other: Tally) -> Tally:
+        """All reports of both."""
+        return Tally(
+            count=self.count + other.count,
+            codes=None if self.codes is None or other.codes is None else self.codes + other.codes,
+            total=self.total + other.total,
+            square=self.square + other.square,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """The people's mean of u (p,) as `count` reports tell it, with the covariance (p, p) of that mean."""
+
+    count: int
+    mean: Floats
+    covariance: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """How reports of one release are read. `raw`: reports (N, width) → r (N, p); `seen`: latents (N, Z) → u (N, p)."""
+
+    raw: Callable[[Integers], Floats]
+    seen: Callable[[Floats], Floats]
+    outside: Floats
+    told: float
+    codes: int | None = None
+    """How many different reports there are, if they are few enough to be counted."""
+    direct: bool = False
+    """Whether u(x) is the record x itself: then nothing but reports is needed for means."""
+
+    def tally(self, reports: Integers) -> Tally:
+        """What `reports` (N, width) add up to."""
+        none = np.zeros((0, 0))
+        if self.codes is not None:
+            found = np.bincount(reports[:, 0], minlength=self.codes)
+            return Tally(count=len(reports), codes=found, total=none[0:0].ravel(), square=none)
+        raw = self.raw(reports) - self.outside  # near zero, so that the squares lose no digits
+        return Tally(count=len(reports), codes=None, total=raw.sum(axis=0), square=raw.T @ raw)
+
+    def evidence(self, tally: Tally) -> Evidence:
+        """What a tally says of the people's mean of u."""
+        if tally.codes is None:
+            mean, square = tally.total / tally.count, tally.square / tally.count
+        else:
+            values = self.raw(np.arange(len(tally.codes))[:, None]) - self.outside
+            share = tally.codes / tally.count
+            mean, square = share @ values, (values.T * share) @ values
+        spread = (square - np.outer(mean, mean)) / max(tally.count - 1, 1)
+        return Evidence(count=tally.count, mean=mean / self.told, covariance=spread / self.told**2)
+
+
+def scores_of(veil: Veil) -> Scores:
+    """How the reports of a veil are read, or a DataError."""
+    mechanism = veil.mechanism
+    match mechanism, veil.decoder:
+        case Codebook(stages=(stage,)), CodewordDecoder() as decoder:
+            table, response = _told_by_codes(veil, decoder), stage.response
+
+            def favoured(latents: Floats) -> Floats:
+                return np.asarray(table[stage.favoured(mechanism.region.enforce(latents))].sum(axis=1))
+
+            return Scores(
+                raw=lambda reports: table[reports[:, 0]],
+                seen=favoured,
+                outside=response.base * table.sum(axis=0),
+                told=response.extra,
+                codes=len(table) if len(table) <= MOST_CODES else None,
+            )
+        case Laplace() as laplace, _:
+            return Scores(raw=laplace.values, seen=laplace.bound, outside=np.zeros(laplace.latent_dim), told=1.0)
+        case LevelResponse() as levels, CodewordDecoder() as decoder:
+            codewords = decoder.codewords
+            codes = np.arange(len(codewords))[:, None]
+            return Scores(
+                raw=lambda reports: codewords[reports[:, 0]],
+                seen=lambda latents: np.exp(levels.log_likelihood(codes, latents)).T @ codewords,
+                outside=np.zeros(codewords.shape[1]),
+                told=1.0,
+                codes=len(codewords),
+                direct=True,
+            )
+        case SumCodebook() as sums, CodewordDecoder() as decoder:
+            stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
+            anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+            told = sums.response.extra
+            return Scores(
+                raw=decoder,
+                seen=lambda latents: decoder(sums.nearest(sums.region.enforce(latents))),
+                outside=(1.0 - told) * anywhere,
+                told=told,
+            )
+        case LatticeCodebook() as codebook, LatticeDecoder() as decoder:
+            lattice, told = codebook.lattice, codebook.response.extra
+            middle, _ = lattice.level_moments()
+            return Scores(
+                raw=decoder,
+                seen=lambda latents: decoder.estimates(lattice.nearest(codebook.region.enforce(latents))),
+                outside=(1.0 - told) * (decoder.weights @ middle * decoder.step + decoder.offset),
+                told=told,
+            )
+        case _:
+            raise DataError(
+                "reports of this release are corrected stage by stage, and what many of them say together has no "
+                "unbiased form. Design it again with this version of taskveil."
+            )
+
+
+def _told_by_codes(veil: Veil, decoder: CodewordDecoder) -> Floats:
+    """What each code number stands for (K, p): the estimated record and, where reports are answered directly, the
+    answer; classes by their probabilities."""
+    if not isinstance(veil.answering, CodewordDecoder):
+        return decoder.codewords
+    answers = veil.answering.codewords
+    if veil.reference is not None and veil.reference.shares.all():
+        odds = np.exp(answers - answers.max(axis=1, keepdims=True))
+        answers = odds / odds.sum(axis=1, keepdims=True)
+    return np.hstack([decoder.codewords, answers])
