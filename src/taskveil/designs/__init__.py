@@ -8,7 +8,7 @@ from typing import Any
 from taskveil.designs.domain import Domain
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
-from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.problem import Designer, Population, Problem
 from taskveil.errors import BudgetError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import column_names
@@ -35,6 +35,7 @@ def design(
     client_bytes: int = CLIENT_BYTES,
     latent_dim: int | None = None,
     domain: Domain | Schema | None = None,
+    like: Population | None = None,
     seed: int = 0,
     progress: bool = False,
     device: str = "cpu",
@@ -64,6 +65,8 @@ def design(
         domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
             the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.
             A `Schema` says what a table's records consist of; by default it is inferred from the table.
+        like: what `taskveil.estimate` said of the people who answered a first round: the volunteers are reweighted to
+            be like them, so that a second round fits them.
         seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
         progress: show how far learning is.
         device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
@@ -87,10 +90,13 @@ def design(
         ),
         answers=answers,
     )
+    if like is not None:
+        problem = problem.like(like, seed)
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
     if veil.reference is None:  # learned encoders know the volunteers by heart, and bring their own
         latents = veil.encoder(problem.X)
-        veil = replace(veil, reference=Reference.of(task=problem.task, X=problem.X, y=problem.y, latents=latents))
+        reference = Reference.of(problem.task, problem.X, problem.y, latents, problem.drawn)
+        veil = replace(veil, reference=reference)
     schema = problem.schema
     if schema is None:
         return replace(veil, columns=column_names(X))

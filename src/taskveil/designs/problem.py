@@ -21,6 +21,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, DomainError, TaskError
 from taskveil.records import as_volunteers, column_names
+from taskveil.reference import truths
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask, Task, check_task, take_labels
 from taskveil.veil import Veil
@@ -53,6 +54,8 @@ class Problem:
     answers: Answers = "direct"
     schema: Schema | None = None
     """What records consist of, where they have natural values: X holds the numbers that they become."""
+    drawn: Integers | None = None
+    """Which volunteer each row is (N,), where they were drawn with weights and some came several times."""
 
     @classmethod
     def of(
@@ -134,7 +137,21 @@ class Problem:
 
     def some(self, rows: NDArray[Any]) -> Problem:
         """The same problem for some of the volunteers. The domain stays: users may still be anywhere in it."""
-        return replace(self, X=self.X[rows], y=take_labels(self.task, self.y, rows))
+        drawn = None if self.drawn is None else self.drawn[rows]
+        return replace(self, X=self.X[rows], y=take_labels(self.task, self.y, rows), drawn=drawn)
+
+    def like(self, population: Population, seed: int) -> Problem:
+        """The same problem for volunteers who are together like a population: as many of them, drawn by their
+        weights, so that those who stand for many come several times and some not at all."""
+        answers, _, _ = truths(self.task, self.X, self.y)
+        weights = population.weights(self.X, answers)
+        count = len(self.X)
+        start = np.random.default_rng(
+            seed
+        ).random()  # evenly spaced marks: each comes as often as it counts, or once more
+        marks = (np.arange(count) + start) / count * weights.sum()
+        rows = np.searchsorted(np.cumsum(weights), marks).clip(0, count - 1)
+        return replace(self.some(rows), drawn=rows)
 
 
 def _inside(domain: Domain, records: Floats) -> Floats:
@@ -147,6 +164,14 @@ def _inside(domain: Domain, records: Floats) -> Floats:
             "brought inside the domain, all volunteers' records are identical: check that its units are the data's."
         )
     return inside
+
+
+class Population(Protocol):
+    """People that volunteers can be made alike: what `taskveil.estimate` gives is one."""
+
+    def weights(self, records: Floats, answers: Floats) -> Floats:
+        """How much each of the volunteers with these records (N, n) and answers (N, m) counts (N,)."""
+        ...
 
 
 @runtime_checkable

@@ -112,7 +112,7 @@ def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rn
         answering=answering,
         task=task,
         method="codebook",
-        reference=Reference.of(task, X, problem.y, sample.predicted),
+        reference=Reference.of(task, X, problem.y, sample.predicted, problem.drawn),
     )
 
 
