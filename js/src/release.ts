@@ -27,9 +27,9 @@ export interface Device {
 }
 
 /**
- * How much more than the least double may be stated. The least is found by bisection here; Python walks up from its
- * machine's logarithm, which may start above the least, so honest releases of such a machine state a few units more. What
- * is charged is what is stated: never less than what is kept.
+ * How much more than the least double may be stated. Python 0.1 walked up from its machine's logarithm, which may start
+ * above the least, so honest releases of such a machine state a few units more. What is charged is what is stated: never
+ * less than what is kept.
  */
 const OVERSTATED = 2 ** -44;
 

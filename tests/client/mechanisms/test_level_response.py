@@ -120,6 +120,25 @@ def test_outputs_that_are_right_at_all_levels_are_right_everywhere() -> None:
     assert np.allclose(group.chances(k) @ values, k[:, group.places])
 
 
+def test_each_draw_leads_to_the_output_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All draws of a tiny one in turn: as many give a group, and an output, as the release says."""
+    table = np.array([[1, 3, 1], [2, 1, 2]])
+    group = one_group(places=np.array([1]), counts=np.array([2]), levels=np.array([-8, 9]), table=table)
+    mechanism = LevelResponse(region=REGION, groups=(group, replace(group, chance=2, table=table[::-1])))
+    for latent, row in ((-8.0, 0), (9.0, 1)):
+        found = np.zeros(6, dtype=np.int64)
+        for lots in itertools.product(range(3), range(5)):
+            bounds, draws = [3, 5], list(lots)
+
+            def below(bound: int, count: int, bounds: list[int] = bounds, draws: list[int] = draws) -> np.ndarray:
+                assert (bound, count) == (bounds.pop(0), 1)
+                return np.array([draws.pop(0)])
+
+            monkeypatch.setattr(entropy, "uniform_below", below)
+            found[mechanism(np.array([[0.0, latent]]))[0, 0]] += 1
+        assert found.tolist() == [*table[row], *(2 * table[1 - row])]
+
+
 def is_drawn_as(mechanism: LevelResponse, expected: LevelResponse, latent: list[float]) -> bool:
     count = 300_000
     drawn = np.bincount(mechanism(np.tile(latent, (count, 1)))[:, 0], minlength=expected.layout.high[0] + 1)
@@ -231,6 +250,7 @@ LARGE = np.ones((6, 2), dtype=np.int64)
         {"table": LARGE * 2**62},
         {"table": LARGE * 2**52},
         {"table": LARGE + np.eye(6, 2, dtype=np.int64)},
+        {"table": LARGE + np.eye(6, 2, -4, dtype=np.int64)},
         {"table": np.ones((6, MOST_ENTRIES // 6 + 1), dtype=np.int64)},
         {"chance": 0},
         {"chance": -1},
