@@ -64,8 +64,9 @@ SINCE = {
     "mean_encoder": 3,
     "sum_codebook": 3,
     "level_response": 5,
+    "mean_task": 5,
 }
-"""The schema from which on there is such an encoder or mechanism; the others have been there from the first."""
+"""The schema from which on there is such an encoder, mechanism or task; others have been there from the first."""
 CLIENT = "client"
 """The folder of a release that devices get."""
 MANIFEST = "manifest.json"
@@ -233,7 +234,7 @@ def read_files(
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
-    parts = (content.get("encoder"), content.get("mechanism"))
+    parts = (content.get(name) for name in ("encoder", "mechanism", "task"))
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
     if "reference" in content:
         needed.append(5)  # on the server's side: until then nobody estimated from many reports
