@@ -15,6 +15,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats
 from taskveil.errors import DataError
+from taskveil.reference import Reference
 from taskveil.server.estimates.calibration import Means, calibrate
 from taskveil.server.estimates.drift import Drift, drift_of
 from taskveil.server.estimates.pooling import pooled
@@ -54,7 +55,8 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     first, reference = rounds[0], rounds[0].reference
     targets = np.hstack([reference.records, reference.answers])
     labels = (*first.attributes, *reference.names)
-    calibrated = calibrate([one.evidence for one in rounds], [one.seen for one in rounds], targets)
+    along = _along(reference)
+    calibrated = calibrate([one.evidence for one in rounds], [one.seen for one in rounds], targets[:, along])
     means, asked = _direct(rounds) if first.scores.direct else (calibrated.means(targets), np.ones(len(labels), bool))
     answer = np.arange(len(labels)) >= len(first.attributes)
     share = np.concatenate([np.zeros(len(first.attributes)), reference.shares]) > 0
@@ -70,8 +72,19 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
         calibrated=calibrated,
+        along=along,
         numeric={label: targets[:, place] for place, label in enumerate(labels) if not share[place]},
     )
+
+
+def _along(reference: Reference) -> Bools:
+    """Along which attributes and answers (n + m,) people may differ from the volunteers: all of them, but for answers
+    that are linear in the attributes and would count twice."""
+    records = reference.records - reference.records.mean(axis=0)
+    answers = reference.answers - reference.answers.mean(axis=0)
+    rest = answers - records @ np.linalg.lstsq(records, answers, rcond=None)[0]
+    own = (rest**2).sum(axis=0) > 1e-6 * (answers**2).sum(axis=0)
+    return np.concatenate([np.ones(records.shape[1], dtype=bool), own])
 
 
 def _direct(rounds: list[Round]) -> tuple[Means, Bools]:

@@ -2,7 +2,8 @@
 
 Reports tell the people's mean of u without any assumption (`scores`). What is asked for is the mean of something else,
 t: an attribute, an answer, a class. The volunteers know how t and u go together, but they are other people. So they are
-tilted: volunteer i counts w_i ∝ exp(λ·z_i), z the attributes and answers, whitened, with the λ that fits the reports.
+tilted: volunteer i counts w_i ∝ exp(λ·z_i), z the principal components of attributes and answers, all of them scaled to
+variance 1, with the λ that fits the reports.
 
     minimise over λ   (ŝ − Σ w_i u_i)ᵀ V⁻¹ (ŝ − Σ w_i u_i) + |λ|²/τ²,      V = the covariance of ŝ − Σ w_i u_i
 
@@ -17,8 +18,9 @@ reports by H and with volunteer i by w_i (t_i − t̄ − H(u_i − ū)), which 
     ρ² (…)                  what the reports cannot see, where they show that people differ (below)
 
 **What is assumed**: people are as the volunteers but for a tilt. Reports see only some directions of it. Once they show
-that people differ at all (the drift test), a tilt of the size seen, ρ² a direction, is allowed for in all other
-directions too, and half as much in the squares of attributes and answers, because a tilt need not be straight.
+that people differ at all (the drift test), intervals also allow for a tilt of every attribute and answer as large as
+the one seen, ρ² each, where reports do not see it; and for tilts that are not straight: one that changes with λ z may
+also change with half as much of its square.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ class Means:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Whitening:
-    """From features (N, f) to uncorrelated directions (N, q) of mean 0 and variance 1 among the volunteers."""
+class Directions:
+    """From features (N, f) to their principal components z (N, q), the features scaled to variance 1."""
 
     center: Floats
     axes: Floats
@@ -82,7 +84,7 @@ class Calibrated:
 
     weights: Floats
     tilt: Floats
-    whitening: Whitening
+    directions: Directions
     u: Floats
     z: Floats
     bent: Floats
@@ -93,7 +95,8 @@ class Calibrated:
     statistic: float
     p_value: float
     spread: float
-    """ρ²: the squared tilt a direction that the reports show beyond chance, 0 unless the drift test raises."""
+    """ρ²: the squared tilt that the reports show beyond chance, of each attribute and answer; 0 unless the drift test
+    raises."""
 
     def means(self, targets: Floats) -> Means:
         """What the people's means of `targets` (V, t), known of the volunteers, are."""
@@ -108,7 +111,7 @@ class Calibrated:
             mean=mean,
             from_reports=np.einsum("tp,pq,tq->t", H, self.reports, H),
             from_volunteers=w * rest * np.sqrt(free),
-            unseen=self.spread * self._unseen(t, C, H),
+            unseen=self._unseen(t, C, H) if self.spread > 0 else np.zeros(len(mean)),
         )
 
     @property
@@ -118,17 +121,18 @@ class Calibrated:
 
     def weights_of(self, features: Floats) -> Floats:
         """How much other volunteers with these features (N, f) count, 1 on average."""
-        weights = _weights(self.whitening(features) @ self.tilt)
+        weights = _weights(self.directions(features) @ self.tilt)
         return weights * len(weights)
 
     def _unseen(self, t: Floats, C: Floats, H: Floats) -> Floats:
-        """By how much a tilt of one standard deviation in every direction, its bend, and what goes with neither can
-        move the means (t,) without the reports' seeing it; squared."""
+        """By how much tilts that reports do not see, the bend of those that they do, and what goes with neither can
+        move the means (t,); squared."""
         w = self.weights[:, None]
         slope = C - H @ ((w * self.u).T @ self.z)
         bend = (w * t).T @ self.bent - H @ ((w * self.u).T @ self.bent)
         own = t - self.z @ np.linalg.lstsq((w * self.z).T @ self.z, C.T, rcond=None)[0]
-        return np.asarray((slope**2).sum(axis=1) + BEND**2 * (bend**2).sum(axis=1) + (w * own**2).sum(axis=0))
+        alike = (slope**2).sum(axis=1) + (w * own**2).sum(axis=0)
+        return np.asarray(self.spread * alike + BEND**2 * (bend**2).sum(axis=1))
 
 
 def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Floats) -> Calibrated:
@@ -140,9 +144,8 @@ def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Fl
         features: attributes and answers (V, f) of the volunteers, along which people may differ from them.
     """
     reports, mean, u = _together(evidence, seen)
-    whitening = _whitening(features)
-    z = whitening(features)
-    bent = _bent(features, z)
+    directions = _directions(features)
+    z = directions(features)
     tilt = np.zeros(z.shape[1])
     prior = np.eye(len(tilt)) / PRIOR**2
     for step in range(_STEPS):
@@ -161,7 +164,7 @@ def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Fl
         if length < 1e-7:
             break
     weights = _weights(z @ tilt)
-    u, z, bent = (array - weights @ array for array in (u, z, bent))
+    u, z, bent = (array - weights @ array for array in (u, z, _bent(features, directions, tilt)))
     A = (weights[:, None] * u).T @ z
     covariance = reports + (u.T * weights**2) @ u
     solved = np.linalg.solve(covariance, A)
@@ -171,7 +174,7 @@ def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Fl
     return Calibrated(
         weights=weights,
         tilt=tilt,
-        whitening=whitening,
+        directions=directions,
         u=u,
         z=z,
         bent=bent,
@@ -216,33 +219,25 @@ def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Flo
     return np.eye(size), np.concatenate(means), np.hstack(us)
 
 
-def _whitening(features: Floats) -> Whitening:
-    """To the features' widest directions, every feature that varies counting alike."""
+def _directions(features: Floats) -> Directions:
+    """The widest ones, every feature that varies counting alike."""
     center = features.mean(axis=0)
     spread = features.std(axis=0)
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=1e-300)
     scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
     _, values, axes = np.linalg.svd((features - center) * scale / np.sqrt(len(features)), full_matrices=False)
     kept = (values > 1e-4 * values[0]) & (np.arange(len(values)) < min(MOST_FEATURES, len(features) // 5 + 1))
-    return Whitening(center=center, axes=scale[:, None] * (axes[kept] / values[kept, None]).T)
+    return Directions(center=center, axes=scale[:, None] * axes[kept].T)
 
 
-def _bent(features: Floats, z: Floats) -> Floats:
-    """The squares of the features without what goes straight with z (V, q): uncorrelated directions of variance 1."""
-    squares = np.clip(_standardised(features), -4.0, 4.0) ** 2  # one wild record is no bend
-    squares = _standardised(squares)
-    rest = squares - z @ (z.T @ squares) / len(z)
-    left, values, _ = np.linalg.svd(rest, full_matrices=False)
-    kept = (values > 0.05 * np.sqrt(len(z))) & (np.arange(len(values)) < MOST_FEATURES)
-    return np.asarray(left[:, kept] * np.sqrt(len(z)))
-
-
-def _standardised(values: Floats) -> Floats:
-    """Mean 0 and variance 1 for every column that varies."""
-    centred = values - values.mean(axis=0)
-    spread = centred.std(axis=0)
-    varies = spread > 1e-12 * np.abs(values).max(axis=0, initial=1e-300)
-    return np.asarray((centred / np.where(varies, spread, 1.0))[:, varies])
+def _bent(features: Floats, directions: Directions, tilt: Floats) -> Floats:
+    """(V, f): by the tilt of each feature, its square without what goes straight with z."""
+    z, spread = directions(features), features.std(axis=0)
+    scaled = (features - directions.center) / np.where(spread > 0, spread, 1.0)
+    squares = np.clip(scaled, -4.0, 4.0) ** 2  # one wild record is no bend
+    squares -= squares.mean(axis=0)
+    rest = squares - z @ np.linalg.lstsq(z, squares, rcond=None)[0]
+    return np.asarray(rest * (spread * (directions.axes @ tilt)))
 
 
 def _weights(exponents: Floats) -> Floats:

@@ -27,6 +27,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
         reports=sum(one.reports for one in estimates),
         epsilon=max(one.epsilon for one in estimates),
         calibrated=None,
+        along=estimates[0].along,
         numeric={},
     )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError
 from taskveil.server.estimates.calibration import Calibrated, Means
 from taskveil.server.estimates.drift import Drift
@@ -83,6 +83,8 @@ class Estimate:
     """The largest budget of one report."""
     calibrated: Calibrated | None = field(repr=False)
     """The volunteers, reweighted; None where estimates of several kinds were pooled."""
+    along: Bools = field(repr=False)
+    """Along which attributes and answers (n + m,) the volunteers were tilted."""
     numeric: dict[str, Floats] = field(repr=False)
     """By name, the numeric answers and attributes (V,) of the volunteers, for quantiles and histograms."""
 
@@ -157,9 +159,9 @@ class Estimate:
     def weights(self, records: Floats, answers: Floats) -> Floats:
         """How much volunteers with these records (N, n) and answers (N, m) count, 1 on average, so that together they
         are like the people who answered: what `taskveil.design(..., like=estimate)` asks for."""
-        if self.calibrated is None or self.calibrated.whitening.center.shape != (records.shape[1] + answers.shape[1],):
+        if self.calibrated is None or self.along.shape != (records.shape[1] + answers.shape[1],):
             raise DataError("this estimate is about other records or another task: design with those it was made for.")
-        return self.calibrated.weights_of(np.hstack([records, answers]))
+        return self.calibrated.weights_of(np.hstack([records, answers])[:, self.along])
 
     def table(self) -> str:
         """All means as text, a line each; volunteers beside them."""
