@@ -9,26 +9,20 @@ there already, and carries the release's id, so that reports are never decoded w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
 
 from taskveil.client.device import Device
 from taskveil.client.rounding import rounded_up
 from taskveil.engines.answers import Answers, estimates_of, outputs_of
 from taskveil.engines.columns import check_units, encoder_input, match_columns, words_of
 from taskveil.engines.files import TableFile, parquet_writer
+from taskveil.engines.reports import RELEASE, Progress, report_batches, report_columns
 from taskveil.errors import DataError, needs
 from taskveil.veil import Veil
 
 with needs("a file of records"):
     import pyarrow as pa
-
-Progress = Callable[[int], None]
-"""Called with the number of rows done since the last call."""
-
-_RELEASE = b"taskveil.release"
 
 
 def privatize_table(
@@ -60,7 +54,7 @@ def privatize_table(
     names = match_columns(device, table, dict(columns or {}))
     check_units(device, table, names, dict(units or {}))
     fields = [pa.field(f"report_{i}", pa.int64(), nullable=False) for i in range(device.mechanism.report_width)]
-    schema = pa.schema(fields, metadata={_RELEASE: release.encode()})
+    schema = pa.schema(fields, metadata={RELEASE: release.encode()})
     with parquet_writer(target, schema) as writer:
         total = 0
         for batch in table.batches(names, words=words_of(device)):
@@ -93,16 +87,13 @@ def decode_table(
         progress: called with the number of rows done since the last call.
     """
     table = TableFile.open(source)
-    names = _report_columns(veil, table)
+    names = report_columns(veil, table)
     answers: Answers
     answers = outputs_of(veil) if predict else estimates_of(veil, dict(columns or {}), probabilities=probabilities)
-    schema = answers.schema.with_metadata({_RELEASE: veil.release_id.encode()})
+    schema = answers.schema.with_metadata({RELEASE: veil.release_id.encode()})
     with parquet_writer(target, schema) as writer:
         total = 0
-        for batch in table.batches(names):
-            if any(column.null_count for column in batch.columns):
-                raise DataError(f"{source} has missing reports.")
-            reports = np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])
+        for reports in report_batches(table, names):
             writer.write_batch(pa.record_batch(answers.arrays(reports), schema=schema))
             total += len(reports)
             progress(len(reports))
@@ -117,21 +108,3 @@ def refuse_second_reports(target: Path, epsilon: float, *, overwrite: bool) -> N
             f"them ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead "
             f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if nobody has seen them, overwrite them."
         )
-
-
-def _report_columns(veil: Veil, table: TableFile) -> list[str]:
-    """The file's columns of reports, if they are of this release, or a DataError."""
-    stated = (table.schema.metadata or {}).get(_RELEASE, b"").decode()
-    if stated != veil.release_id:
-        raise DataError(
-            f"{table.path} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, not of "
-            f"{veil.release_id[:12]}…. Decode reports with the release they were made with."
-        )
-    names = [f"report_{i}" for i in range(veil.mechanism.report_width)]
-    lost = [name for name in names if name not in table.columns]
-    if lost:
-        raise DataError(f"{table.path} lacks the columns {', '.join(lost)}: it was not written by taskveil privatize.")
-    if not all(pa.types.is_integer(table.schema.field(name).type) for name in names):
-        # 0.1 wrote Laplace reports in the latents' units, which would decode without a word, and wrongly.
-        raise DataError(f"{table.path} holds fractions, no reports: decode it with the taskveil that wrote it.")
-    return names

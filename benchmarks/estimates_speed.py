@@ -1,0 +1,131 @@
+"""How long an estimate from a Parquet file of reports takes, and how much memory, on one core:
+
+    python benchmarks/estimates_speed.py [REPORTS, by default 10000000]
+
+For every kind of report: a codebook's code number, Laplace noise on eight numbers, a response between levels, sums of
+codewords. Seconds (of one core) and peak memory are those of a process that loads the release, reads the file and prints nothing but
+the estimate: all means, frequencies and intervals. The memory must not grow with the file; that a tenth of the reports
+takes as much shows it. Reports are drawn again from 100,000 real ones: making ten million is not what is measured.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import taskveil as tv
+from taskveil.engines.files import ROWS
+from taskveil.engines.reports import RELEASE, tally_table
+
+MOST_SECONDS = 5.0
+"""What is promised for ten million reports."""
+MADE = 100_000
+
+
+class Measured(NamedTuple):
+    """One estimate: seconds of reading and counting, of the estimate itself, and the process's peak in MB."""
+
+    kind: str
+    reports: int
+    reading: float
+    estimating: float
+    peak: float
+
+
+def releases() -> dict[str, tv.Veil]:
+    """A veil of every kind for the same 2,000 volunteers with eight attributes."""
+    X = volunteers()
+    weights = np.diag(1.0 / X.std(axis=0))
+    return {
+        "codebook, ε = 2": tv.design(X, tv.LinearTask(weights), epsilon=2.0, method="codebook"),
+        "codebook, ε = 8": tv.design(X, tv.LinearTask(weights), epsilon=8.0, method="codebook"),
+        "Laplace, 8 numbers": tv.design(X, tv.LinearTask(weights), epsilon=2.0, method="task_agnostic"),
+        "levels, ε = 2": tv.design(X, tv.MeanTask(weights), epsilon=2.0),
+        "sums, ε = 16": tv.design(X, tv.LinearTask(weights), epsilon=16.0, method="codebook"),
+    }
+
+
+def volunteers(count: int = 2000) -> np.ndarray:
+    """Correlated attributes (count, 8), some of them skewed."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(count, 8)) @ rng.normal(size=(8, 8)).T
+    return np.column_stack([X[:, :6], np.exp(X[:, 6:] / 4)])
+
+
+def write(veil: tv.Veil, path: Path, count: int) -> None:
+    """So many reports, in one row group."""
+    rng = np.random.default_rng(1)
+    people = volunteers()
+    real = veil.privatize(people[rng.integers(len(people), size=MADE)])
+    fields = [pa.field(f"report_{place}", pa.int64(), nullable=False) for place in range(real.shape[1])]
+    schema = pa.schema(fields, metadata={RELEASE: veil.release_id.encode()})
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, count, ROWS):
+            rows = real[rng.integers(MADE, size=min(ROWS, count - start))]
+            writer.write_batch(pa.record_batch([pa.array(column) for column in rows.T], schema=schema))
+
+
+def measure(release: Path, reports: Path) -> tuple[float, float, float]:
+    """In this process: seconds of reading, seconds of estimating, peak memory in MB."""
+    veil = tv.Veil.load(release)
+    start = time.process_time()
+    counted = tally_table(veil, reports)
+    read = time.process_time()
+    estimate = tv.estimate(veil, counted)
+    assert estimate.attributes
+    assert all(interval.low <= interval.high for interval in (*estimate.attributes, *estimate.frequencies))
+    done = time.process_time()
+    return read - start, done - read, peak_memory()
+
+
+def peak_memory() -> float:
+    """Of this process, in MB. (`resource` counts the process that started it, too.)"""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    return int(found[1]) / 1024 if found else float("nan")
+
+
+def measured(count: int) -> list[Measured]:
+    """All kinds of reports, each in a process of its own with one thread."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for place, (kind, veil) in enumerate(releases().items()):
+            release = Path(folder) / f"release{place}"
+            veil.save(release)
+            for rows in (count // 10, count):
+                reports = Path(folder) / "reports.parquet"
+                write(veil, reports, rows)
+                command = [sys.executable, __file__, "--measure", str(release), str(reports)]
+                printed = subprocess.run(
+                    ["env", "OMP_NUM_THREADS=1", *command], capture_output=True, text=True, check=True
+                ).stdout
+                reading, estimating, peak = map(float, printed.split())
+                found.append(Measured(kind, rows, reading, estimating, peak))
+    return found
+
+
+def main(count: int = 10_000_000) -> None:
+    """Print the table."""
+    print("| reports | kind | reading, s | estimating, s | peak, MB | |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for one in measured(count):
+        seconds = one.reading + one.estimating
+        verdict = "" if one.reports < count else f"{'≤' if seconds <= MOST_SECONDS else 'MORE THAN'} {MOST_SECONDS:g} s"
+        print(
+            f"| {one.reports:,} | {one.kind} | {one.reading:.2f} | {one.estimating:.2f} | {one.peak:.0f} | {verdict} |"
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        print(*measure(Path(sys.argv[2]), Path(sys.argv[3])))
+    else:
+        main(*map(int, sys.argv[1:]))
