@@ -3,7 +3,7 @@
 `scores` reads reports without bias and tallies them; `rounds` are the reports of one release, counted and found enough;
 `calibration` reweights the volunteers until they are as the reports say; `frequencies` counts who favours which
 codeword; `drift` says how far people are from the volunteers; `pooling` joins estimates that have no volunteers in
-common; `result` is what comes out.
+common; `result` is what comes out, `natural` how people read it and `picture` how it looks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from taskveil.errors import DataError
 from taskveil.reference import Reference
 from taskveil.server.estimates.calibration import Means, calibrate
 from taskveil.server.estimates.drift import Drift, drift_of
+from taskveil.server.estimates.natural import holes_in, labels_of, over_those_who_have_one, with_holes
 from taskveil.server.estimates.pooling import pooled
 from taskveil.server.estimates.result import Estimate, Group, Interval
 from taskveil.server.estimates.rounds import Round, tally
@@ -54,26 +55,41 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     """One estimate from releases that share their volunteers."""
     first, reference = rounds[0], rounds[0].reference
     targets = np.hstack([reference.records, reference.answers])
-    labels = (*first.attributes, *reference.names)
+    labels = labels_of(first.veil, reference)
+    names = tuple(label.name for label in labels)
     along = _along(reference)
     calibrated = calibrate([one.evidence for one in rounds], [one.seen for one in rounds], targets[:, along])
-    means, asked = _direct(rounds) if first.scores.direct else (calibrated.means(targets), np.ones(len(labels), bool))
-    answer = np.arange(len(labels)) >= len(first.attributes)
-    share = np.concatenate([np.zeros(len(first.attributes)), reference.shares]) > 0
-    kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": share}
+
+    def found(B: Floats, c: Floats) -> tuple[Means, Bools]:
+        """Means of B t + c, and which of them the reports are about."""
+        if first.scores.direct:
+            return _direct(rounds, B, c)
+        return calibrated.means(targets @ B.T + c), np.ones(len(labels), bool)
+
+    means, asked = found(np.eye(len(labels)), np.zeros(len(labels)))
+    holes = [hole for hole in holes_in(first.veil.schema) if asked[hole.flag]]
+    known = with_holes(holes, targets)
+    if holes:
+        B, c = over_those_who_have_one(holes, means.mean)
+        means, _ = found(B, c)
+        targets = targets @ B.T + c
+    answer = np.arange(len(labels)) >= reference.records.shape[1]
+    share = np.array([label.kind == "share" for label in labels])
+    kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
+    new = np.array([not label.repeats for label in labels])
     return Estimate(
         groups={
-            kind: Group.of(np.flatnonzero(members & asked), labels, means, targets, are_shares=kind == "shares")
-            for kind, members in kinds.items()
+            kind: Group.of(np.flatnonzero(members & asked), labels, means, known) for kind, members in kinds.items()
         },
         frequencies=first.frequencies(simplex=simplex) if len(rounds) == 1 else (),
-        drift=drift_of(calibrated, targets, labels),
+        drift=drift_of(calibrated, targets[:, new], [name for name, is_new in zip(names, new, strict=True) if is_new]),
         assumes=assumption(calibrated, [one.veil for one in rounds]),
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
+        releases=tuple(one.veil.release_id for one in rounds),
         calibrated=calibrated,
         along=along,
-        numeric={label: targets[:, place] for place, label in enumerate(labels) if not share[place]},
+        numeric={name: known[:, place] for place, name in enumerate(names) if not share[place]},
     )
 
 
@@ -87,14 +103,14 @@ def _along(reference: Reference) -> Bools:
     return np.concatenate([np.ones(records.shape[1], dtype=bool), own])
 
 
-def _direct(rounds: list[Round]) -> tuple[Means, Bools]:
-    """Means of attributes and answers Kx where reports are unbiased for the record itself, by nobody's help, and which
-    of them the reports are about. Rounds count by the precision of each mean."""
+def _direct(rounds: list[Round], B: Floats, c: Floats) -> tuple[Means, Bools]:
+    """Means of B t + c, t = Kx being attributes and answers, where reports are unbiased for the record itself, by
+    nobody's help, and which of them the reports are about. Rounds count by the precision of each mean."""
     found = []
     for one in rounds:
-        K = np.vstack([np.eye(one.seen.shape[1]), one.matrix])
+        K = B @ np.vstack([np.eye(one.seen.shape[1]), one.matrix])
         variance = np.einsum("tp,pq,tq->t", K, one.evidence.covariance, K)
-        found.append((K @ one.evidence.mean, variance))
+        found.append((K @ one.evidence.mean + c, variance))
     asked = np.all([variance > 0 for _, variance in found], axis=0)
     precision = np.array([1.0 / np.where(asked, variance, 1.0) for _, variance in found])
     mean = (np.array([mean for mean, _ in found]) * precision).sum(axis=0) / precision.sum(axis=0)

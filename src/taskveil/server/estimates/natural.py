@@ -5,13 +5,14 @@
   *waves* per cycle, which describe people to the estimate and are not shown.
 - A *number* is said with as many digits as its interval is worth, in its unit.
 - Where a value may be missing, its mean is that over the people who have one: (E[v] − fill·P[missing])/P[not missing].
-  What stands in for a missing value (`fill`) is a number of the release, and no word about people.
+  What stands in for a missing value (`fill`) is a number of the release, and no word about people. (A `MeanTask` that
+  does not ask how many are missing gives the mean with these numbers in it.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -46,8 +47,9 @@ class Label(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name with its unit."""
-        return f"{self.name} [{self.unit}]" if self.unit else self.name
+        """The name with its unit; that a date is computed with in days, nobody has to know who reads it."""
+        name = self.name.removesuffix(" in days") if self.kind == "date" else self.name
+        return f"{name} [{self.unit}]" if self.unit else name
 
     def said(self, value: float, error: float, *, change: bool = False) -> str:
         """A value whose interval reaches `error` to either side, as text; a `change` has its sign."""
@@ -103,7 +105,8 @@ def _kinds(field: Field) -> list[Kind]:
     count = len(field.box[0]) - field.missing
     first: Kind = "date" if isinstance(field, Date) else "share" if isinstance(field, Category | Flag) else "number"
     others: Kind = "wave" if isinstance(field, Date) else "share"
-    return [first, *[others] * (count - 1), *["share" for _ in range(field.missing)]]
+    flag: list[Kind] = ["share"] if field.missing else []
+    return [first, *[others] * (count - 1), *flag]
 
 
 def holes_in(schema: Schema | None) -> Iterator[Hole]:
@@ -115,11 +118,11 @@ def holes_in(schema: Schema | None) -> Iterator[Hole]:
                 yield from (Hole(place.start + i, place.stop - 1, fill) for i, fill in enumerate(fills[:-1]))
 
 
-def over_those_who_have_one(schema: Schema | None, means: Floats) -> tuple[Floats, Floats]:
+def over_those_who_have_one(holes: Sequence[Hole], means: Floats) -> tuple[Floats, Floats]:
     """B (t, t) and c (t,), so that B t + c has the mean R = (E[v] − fill·P)/(1 − P) in place of E[v], P the share of
     people whose v is missing, and varies with people as R does (to first order) if theirs are the `means` (t,)."""
     B, c = np.eye(len(means)), np.zeros(len(means))
-    for place, flag, fill in holes_in(schema):
+    for place, flag, fill in holes:
         there = 1.0 - means[flag]
         if there >= SCARCE:
             mean = (means[place] - fill * means[flag]) / there
@@ -128,10 +131,10 @@ def over_those_who_have_one(schema: Schema | None, means: Floats) -> tuple[Float
     return B, c
 
 
-def with_holes(schema: Schema | None, targets: Floats) -> Floats:
+def with_holes(holes: Sequence[Hole], targets: Floats) -> Floats:
     """The volunteers' numbers (V, t), NaN where a value is missing."""
     found = targets.copy()
-    for place, flag, _ in holes_in(schema):
+    for place, flag, _ in holes:
         found[targets[:, flag] >= 0.5, place] = np.nan
     return found
 

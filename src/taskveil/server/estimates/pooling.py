@@ -26,6 +26,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
         assumes=" ".join(dict.fromkeys(one.assumes for one in estimates)),
         reports=sum(one.reports for one in estimates),
         epsilon=max(one.epsilon for one in estimates),
+        releases=tuple(release for one in estimates for release in one.releases),
         calibrated=None,
         along=estimates[0].along,
         numeric={},
@@ -33,7 +34,8 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def _pooled(groups: Sequence[Group]) -> Group:
-    names = list(dict.fromkeys(name for group in groups for name in group.names))
+    labels = {label.name: label for group in groups for label in group.labels}
+    names = list(labels)
     known = np.array([[name in group.names for name in names] for group in groups])
     places = [[group.names.index(name) if name in group.names else 0 for name in names] for group in groups]
     if not names:
@@ -53,7 +55,7 @@ def _pooled(groups: Sequence[Group]) -> Group:
         if group.names
     ]
     return Group(
-        names=tuple(names),
+        labels=tuple(labels.values()),
         means=Means(
             mean=(weight * taken([group.means.mean for group in groups])).sum(axis=0),
             from_reports=(weight**2 * taken([group.means.from_reports for group in groups])).sum(axis=0),
@@ -62,5 +64,4 @@ def _pooled(groups: Sequence[Group]) -> Group:
         ),
         volunteers=(weight * taken([group.volunteers for group in groups])).sum(axis=0),
         spread=(weight * taken([group.spread for group in groups])).sum(axis=0),
-        are_shares=groups[0].are_shares,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -16,9 +16,13 @@ from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError
 from taskveil.server.estimates.calibration import Calibrated, Means
 from taskveil.server.estimates.drift import Drift
+from taskveil.server.estimates.natural import Label
 from taskveil.server.estimates.picture import draw
 
 CONFIDENCE = 0.95
+FORMAT = "taskveil.estimate.1"
+"""What a file of an estimate says it is; the number changes with what its names mean."""
+HEADER = ("", "estimate", "95% interval", "volunteers")
 
 
 class Interval(NamedTuple):
@@ -32,36 +36,63 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
-    """Some means under their names. `volunteers` are the volunteers' own means (t,) and `spread` their standard
-    deviations (t,); shares lie between 0 and 1."""
+    """Some means under their labels. `volunteers` are the volunteers' own means (t,) and `spread` their standard
+    deviations (t,)."""
 
-    names: tuple[str, ...]
+    labels: tuple[Label, ...]
     means: Means
     volunteers: Floats
     spread: Floats
-    are_shares: bool = False
 
     @classmethod
-    def of(cls, places: Integers, labels: Sequence[str], means: Means, targets: Floats, *, are_shares: bool) -> Group:
-        """The means at these `places` (t,) of all, which `targets` (V, …) are known of the volunteers."""
+    def of(cls, places: Integers, labels: Sequence[Label], means: Means, known: Floats) -> Group:
+        """The means at these `places` (t,) of all, which are `known` of the volunteers (V, …), NaN where missing."""
         chosen = Means(
             mean=means.mean[places],
             from_reports=means.from_reports[places],
             from_volunteers=means.from_volunteers[:, places],
             unseen=means.unseen[places],
         )
+        own = np.ma.masked_invalid(known[:, places])
         return cls(
-            names=tuple(labels[place] for place in places.tolist()),
+            labels=tuple(labels[place] for place in places.tolist()),
             means=chosen,
-            volunteers=targets[:, places].mean(axis=0),
-            spread=targets[:, places].std(axis=0),
-            are_shares=are_shares,
+            volunteers=np.asarray(own.mean(axis=0).filled(np.nan)),
+            spread=np.asarray(own.std(axis=0).filled(0.0)),
         )
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the means."""
+        return tuple(label.name for label in self.labels)
+
+    @property
     def intervals(self) -> tuple[Interval, ...]:
-        """With limits of 95% confidence."""
-        return intervals(self.names, self.means, are_shares=self.are_shares)
+        """With limits of 95% confidence; those of shares lie between 0 and 1."""
+        return intervals(self.names, self.means, are_shares=[label.kind == "share" for label in self.labels])
+
+    def content(self) -> list[dict[str, Any]]:
+        """For JSON. A date is a number of days since 1970 there."""
+        found = zip(self.labels, self.intervals, self.volunteers.tolist(), strict=True)
+        return [
+            _finite({**interval._asdict(), "volunteers": own, "kind": label.kind, "unit": label.unit})
+            for label, interval, own in found
+        ]
+
+
+class Row(NamedTuple):
+    """A line of the table: a mean, what it is of, and the volunteers' own."""
+
+    label: Label
+    interval: Interval
+    volunteers: float
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Name, estimate, limits and the volunteers' mean, as text."""
+        said, reach = self.label.said, (self.interval.high - self.interval.low) / 2
+        mean, low, high, own = (said(value, reach) for value in (*self.interval[1:], self.volunteers))
+        return self.label.title, mean, f"{low} … {high}", own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,12 +112,14 @@ class Estimate:
     reports: int
     epsilon: float
     """The largest budget of one report."""
+    releases: tuple[str, ...]
+    """The ids of the releases that the reports were made with."""
     calibrated: Calibrated | None = field(repr=False)
     """The volunteers, reweighted; None where estimates of several kinds were pooled."""
     along: Bools = field(repr=False)
     """Along which attributes and answers (n + m,) the volunteers were tilted."""
     numeric: dict[str, Floats] = field(repr=False)
-    """By name, the numeric answers and attributes (V,) of the volunteers, for quantiles and histograms."""
+    """By name, the numeric answers and attributes (V,) of the volunteers, NaN where missing: for distributions."""
 
     @property
     def attributes(self) -> tuple[Interval, ...]:
@@ -114,19 +147,20 @@ class Estimate:
         if not all(0 < share < 1 for share in at):
             raise DataError(f"quantiles lie between 0 and 1, got {', '.join(f'{share:g}' for share in at)}.")
         values, calibrated = self._distribution(name)
-        order = np.argsort(values, kind="stable")
-        below = np.cumsum(calibrated.weights[order])
+        present = ~np.isnan(values)
+        there = float(calibrated.weights @ present)
+        order = np.argsort(values, kind="stable")[: int(present.sum())]  # NaN comes last
+        below = np.cumsum(calibrated.weights[order]) / there
 
         def value_at(share: float) -> float:
             place = np.searchsorted(below, np.clip(share, 0.0, 1.0))
-            return float(values[order[min(int(place), len(values) - 1)]])
+            return float(values[order[min(int(place), len(order) - 1)]])
 
         found = []
         for share in at:
             middle = value_at(share)
-            error = float(ndtri((1 + CONFIDENCE) / 2)) * float(
-                np.sqrt(calibrated.means((values <= middle)[:, None].astype(np.float64)).variance[0])
-            )
+            is_below = ((values <= middle) - float(calibrated.weights @ (values <= middle)) / there * present) / there
+            error = float(ndtri((1 + CONFIDENCE) / 2) * np.sqrt(calibrated.means(is_below[:, None]).variance[0]))
             found.append(Interval(f"{name} at {share:g}", middle, value_at(share - error), value_at(share + error)))
         return tuple(found)
 
@@ -138,12 +172,16 @@ class Estimate:
             bins: how many of equal width between the volunteers' least and largest value, or their edges.
         """
         values, calibrated = self._distribution(name)
-        edges = np.histogram_bin_edges(values, bins)
+        present = ~np.isnan(values)
+        there = float(calibrated.weights @ present)
+        edges = np.histogram_bin_edges(values[present], bins)
         place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         inside = (values >= edges[0]) & (values <= edges[-1])
-        members = (np.eye(len(edges) - 1)[place]) * inside[:, None]
+        members = np.eye(len(edges) - 1)[place] * inside[:, None]
+        shares = calibrated.weights @ members / there
         names = [f"{name} from {low:g} to {high:g}" for low, high in pairwise(edges)]
-        return intervals(names, calibrated.means(members), are_shares=True)
+        among_present = shares + (members - shares * present[:, None]) / there  # a ratio of means, to first order
+        return intervals(names, calibrated.means(among_present), are_shares=True)
 
     def _distribution(self, name: str) -> tuple[Floats, Calibrated]:
         if self.calibrated is None or name not in self.numeric:
@@ -163,57 +201,69 @@ class Estimate:
             raise DataError("this estimate is about other records or another task: design with those it was made for.")
         return self.calibrated.weights_of(np.hstack([records, answers])[:, self.along])
 
+    def rows(self) -> list[Row]:
+        """What `table` and `plot` show: everything but an attribute times its weight, and places in the year."""
+        return [
+            Row(label, interval, own)
+            for group in self.groups.values()
+            for label, interval, own in zip(group.labels, group.intervals, group.volunteers.tolist(), strict=True)
+            if label.shown
+        ]
+
     def table(self) -> str:
         """All means as text, a line each; volunteers beside them."""
-        rows = [("", "estimate", "95% interval", "volunteers")]
-        for group in self.groups.values():
-            for interval, own in zip(group.intervals, group.volunteers, strict=True):
-                limits = f"{interval.low:.4g} … {interval.high:.4g}"
-                rows.append((interval.name, f"{interval.mean:.4g}", limits, f"{own:.4g}"))
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        rows = [HEADER, *(row.cells for row in self.rows())]
+        name, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [
-            f"{row[0]:<{widths[0]}}  "
-            + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            f"{row[0]:<{name}}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
             for row in rows
         ]
         return "\n".join([*lines, "", f"{self.reports:,} reports. {self.drift.words}", self.assumes])
 
     def to_json(self, path: str | Path) -> Path:
-        """Write everything but what computing it took."""
+        """Write everything but what computing it took: as JSON that any reader takes, null for what is not finite."""
         content = {
+            "format": FORMAT,
             "reports": self.reports,
             "epsilon": self.epsilon,
             "confidence": CONFIDENCE,
-            **{
-                kind: [interval._asdict() for interval in getattr(self, kind)] for kind in (*self.groups, "frequencies")
-            },
-            "drift": {"p_value": self.drift.p_value, "moved": list(self.drift.moved), "words": self.drift.words},
+            "releases": list(self.releases),
+            **{kind: group.content() for kind, group in self.groups.items()},
+            "frequencies": [_finite(interval._asdict()) for interval in self.frequencies],
+            "drift": _finite({
+                "p_value": self.drift.p_value,
+                "raised": self.drift.raised,
+                "moved": list(self.drift.moved),
+                "words": self.drift.words,
+            }),
             "assumes": self.assumes,
-        }
+        }  # fmt: skip
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
         return Path(path)
 
     def plot(self, path: str | Path) -> Path:
         """Draw estimates with intervals beside the volunteers' means, in the volunteers' standard deviations."""
-        shown = [group for group in self.groups.values() if group.names]
-        limits = np.array([interval[1:] for group in shown for interval in group.intervals])
-        own = np.concatenate([group.volunteers for group in shown])[:, None]
-        spread = np.concatenate([group.spread for group in shown])[:, None]
-        means, low, high = ((limits - own) / np.where(spread > 0, spread, 1.0)).T
-        names = [name for group in shown for name in group.names]
-        return draw(Path(path), names, means, low, high, title=f"{self.reports:,} reports, ε = {self.epsilon:.3g}")
+        spread = [value for group in self.groups.values() for value in group.spread.tolist()]
+        labels = [label for group in self.groups.values() for label in group.labels]
+        shown = [value for label, value in zip(labels, spread, strict=True) if label.shown]
+        rows = self.rows()
+        limits = np.array([row.interval[1:] for row in rows]).reshape(-1, 3)
+        own = np.array([row.volunteers for row in rows])[:, None]
+        away = (limits - own) / np.where(np.array(shown) > 0, shown, 1.0)[:, None]
+        return draw(
+            Path(path), [row.cells for row in rows], away, title=f"{self.reports:,} reports, ε = {self.epsilon:.3g}"
+        )
 
 
-def intervals(names: Iterable[str], means: Means, *, are_shares: bool = False) -> tuple[Interval, ...]:
+def intervals(names: Iterable[str], means: Means, *, are_shares: bool | Sequence[bool] = False) -> tuple[Interval, ...]:
     """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch)."""
     variance = means.variance
     volunteers = (means.from_volunteers**2).sum(axis=0)
     freedom = np.maximum(len(means.from_volunteers) - 1, 1) * (variance / np.maximum(volunteers, 1e-300)) ** 2
     reach = stdtrit(np.minimum(freedom, 1e9), (1 + CONFIDENCE) / 2) * np.sqrt(variance)
     low, high = means.mean - reach, means.mean + reach
-    if are_shares:
-        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    low, high = (np.where(are_shares, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))
     return tuple(map(Interval, names, means.mean.tolist(), low.tolist(), high.tolist()))
 
 
@@ -232,3 +282,10 @@ def _difference(later: Group, earlier: Group) -> tuple[Interval, ...]:
         unseen=a.unseen[one] + b.unseen[other],
     )
     return intervals(names, change)
+
+
+def _finite(content: dict[str, Any]) -> dict[str, Any]:
+    """The same with None for numbers that JSON has no word for."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in content.items()
+    }
