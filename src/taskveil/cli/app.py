@@ -11,6 +11,7 @@ from taskveil import __version__
 from taskveil.cli.attacks import audit
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import design, sign
+from taskveil.cli.estimating import estimate
 from taskveil.cli.figures import data, demo, reproduce
 from taskveil.cli.schemas import schema
 from taskveil.cli.sweeping import sweep
@@ -41,5 +42,5 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-for command in (demo, schema, design, sign, privatize, decode, sweep, audit, reproduce, data):
+for command in (demo, schema, design, sign, privatize, decode, estimate, sweep, audit, reproduce, data):
     app.command()(command)

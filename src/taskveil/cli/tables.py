@@ -70,7 +70,10 @@ def decode(
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Turn a table of reports into a table of estimates or of answers, in constant memory."""
+    """Turn a table of reports into a table of estimates or of answers, a row each, in constant memory.
+
+    Each is the best for its person and leans towards the volunteers. For means and shares over all: taskveil estimate.
+    """
     from taskveil.engines.answers import holds_log_probabilities
     from taskveil.engines.files import TableFile
     from taskveil.engines.parquet import decode_table

@@ -46,10 +46,21 @@ class Label(NamedTuple):
         return self.kind != "wave" and not self.repeats
 
     @property
+    def short(self) -> str:
+        """The name; that a date is computed with in days, nobody has to know who reads one."""
+        return self.name.removesuffix(" in days") if self.kind == "date" else self.name
+
+    @property
     def title(self) -> str:
-        """The name with its unit; that a date is computed with in days, nobody has to know who reads it."""
-        name = self.name.removesuffix(" in days") if self.kind == "date" else self.name
-        return f"{name} [{self.unit}]" if self.unit else name
+        """The name with its unit."""
+        return f"{self.short} [{self.unit}]" if self.unit else self.short
+
+    def interval(self, mean: float, low: float, high: float, *, change: bool = False) -> tuple[str, str]:
+        """A mean and its limits as text; those of a `change` have their sign."""
+        middle, least, most = (self.said(value, (high - low) / 2, change=change) for value in (mean, low, high))
+        for unit in (" points", " days"):
+            least = least.removesuffix(unit)  # once is enough
+        return middle, f"{least} … {most}"
 
     def said(self, value: float, error: float, *, change: bool = False) -> str:
         """A value whose interval reaches `error` to either side, as text; a `change` has its sign."""
@@ -57,7 +68,7 @@ class Label(NamedTuple):
         if not math.isfinite(value):
             return "unknown"
         if self.kind == "share":
-            return f"{100 * value:{sign}.{_decimals(100 * error, 100 * value)}f}%"
+            return f"{100 * value:{sign}.{_decimals(100 * error, 100 * value)}f}{' points' if change else '%'}"
         if self.kind == "date" and change:
             return f"{value:{sign}.{_decimals(error, value)}f} days"
         if self.kind == "date":

@@ -15,7 +15,6 @@ MOST_ROWS = 40
 """That a person looks at; of more means, those are drawn that are surest to differ from the volunteers'."""
 
 _NAME = 24  # characters of a name in a line
-_LINES = 2  # of a name
 
 
 def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *, title: str) -> Path:
@@ -62,8 +61,6 @@ def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *
 
 
 def _wrapped(name: str) -> str:
-    """A name on two lines at most, its middle left out where it is longer."""
-    room = _NAME * _LINES - 2
-    if len(name) > room:
-        name = f"{name[: room // 2]}…{name[-(room // 2) :]}"
-    return "\n".join(textwrap.wrap(name, _NAME, break_long_words=True)[:_LINES])
+    """A name on two lines at most, its middle left out where it is longer: long names differ at their ends."""
+    lines = textwrap.wrap(name, _NAME) or [""]
+    return "\n".join(lines if len(lines) <= 2 else [f"{name[: _NAME - 1].strip()}…", name[-_NAME:].strip()])

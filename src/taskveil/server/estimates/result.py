@@ -75,7 +75,7 @@ class Group:
         """For JSON. A date is a number of days since 1970 there."""
         found = zip(self.labels, self.intervals, self.volunteers.tolist(), strict=True)
         return [
-            _finite({**interval._asdict(), "volunteers": own, "kind": label.kind, "unit": label.unit})
+            finite({**interval._asdict(), "volunteers": own, "kind": label.kind, "unit": label.unit})
             for label, interval, own in found
         ]
 
@@ -90,9 +90,8 @@ class Row(NamedTuple):
     @property
     def cells(self) -> tuple[str, str, str, str]:
         """Name, estimate, limits and the volunteers' mean, as text."""
-        said, reach = self.label.said, (self.interval.high - self.interval.low) / 2
-        mean, low, high, own = (said(value, reach) for value in (*self.interval[1:], self.volunteers))
-        return self.label.title, mean, f"{low} … {high}", own
+        reach = (self.interval.high - self.interval.low) / 2
+        return self.label.title, *self.label.interval(*self.interval[1:]), self.label.said(self.volunteers, reach)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,11 +178,18 @@ class Estimate:
         inside = (values >= edges[0]) & (values <= edges[-1])
         members = np.eye(len(edges) - 1)[place] * inside[:, None]
         shares = calibrated.weights @ members / there
-        names = [f"{name} from {low:g} to {high:g}" for low, high in pairwise(edges)]
+        said = [self.label(name).said(edge, 0.0) if "date" in self.label(name) else f"{edge:g}" for edge in edges]
+        names = [f"{name} from {low} to {high}" for low, high in pairwise(said)]
         among_present = shares + (members - shares * present[:, None]) / there  # a ratio of means, to first order
         return intervals(names, calibrated.means(among_present), are_shares=True)
 
+    def label(self, name: str) -> Label:
+        """What a mean of this name is of: a number, a share or a date, and its unit."""
+        labels = [label for group in self.groups.values() for label in group.labels]
+        return next((label for label in labels if name in (label.name, label.short)), Label(name))
+
     def _distribution(self, name: str) -> tuple[Floats, Calibrated]:
+        name = self.label(name).name
         if self.calibrated is None or name not in self.numeric:
             known = ", ".join(self.numeric) if self.calibrated is not None else "none"
             raise DataError(f"the distribution of {name!r} is not estimated here, only of: {known}.")
@@ -220,25 +226,24 @@ class Estimate:
         ]
         return "\n".join([*lines, "", f"{self.reports:,} reports. {self.drift.words}", self.assumes])
 
-    def to_json(self, path: str | Path) -> Path:
-        """Write everything but what computing it took: as JSON that any reader takes, null for what is not finite."""
-        content = {
+    def content(self) -> dict[str, Any]:
+        """Everything but what computing it took, as JSON has it: None for what is not finite, a date in days."""
+        drift = {"p_value": self.drift.p_value, "raised": self.drift.raised, "moved": list(self.drift.moved)}
+        return {
             "format": FORMAT,
             "reports": self.reports,
             "epsilon": self.epsilon,
             "confidence": CONFIDENCE,
             "releases": list(self.releases),
             **{kind: group.content() for kind, group in self.groups.items()},
-            "frequencies": [_finite(interval._asdict()) for interval in self.frequencies],
-            "drift": _finite({
-                "p_value": self.drift.p_value,
-                "raised": self.drift.raised,
-                "moved": list(self.drift.moved),
-                "words": self.drift.words,
-            }),
+            "frequencies": [finite(interval._asdict()) for interval in self.frequencies],
+            "drift": finite({**drift, "words": self.drift.words}),
             "assumes": self.assumes,
-        }  # fmt: skip
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        }
+
+    def to_json(self, path: str | Path) -> Path:
+        """Write the `content`, as JSON that every reader takes."""
+        text = json.dumps(self.content(), indent=1, ensure_ascii=False, allow_nan=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
         return Path(path)
 
@@ -260,7 +265,8 @@ def intervals(names: Iterable[str], means: Means, *, are_shares: bool | Sequence
     """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch)."""
     variance = means.variance
     volunteers = (means.from_volunteers**2).sum(axis=0)
-    freedom = np.maximum(len(means.from_volunteers) - 1, 1) * (variance / np.maximum(volunteers, 1e-300)) ** 2
+    parts = np.minimum(variance / np.maximum(volunteers, 1e-300), 1e6)  # where volunteers have no part, infinite
+    freedom = np.maximum(len(means.from_volunteers) - 1, 1) * parts**2
     reach = stdtrit(np.minimum(freedom, 1e9), (1 + CONFIDENCE) / 2) * np.sqrt(variance)
     low, high = means.mean - reach, means.mean + reach
     low, high = (np.where(are_shares, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))
@@ -284,7 +290,7 @@ def _difference(later: Group, earlier: Group) -> tuple[Interval, ...]:
     return intervals(names, change)
 
 
-def _finite(content: dict[str, Any]) -> dict[str, Any]:
+def finite(content: dict[str, Any]) -> dict[str, Any]:
     """The same with None for numbers that JSON has no word for."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in content.items()
