@@ -73,7 +73,7 @@ class Label(NamedTuple):
             return f"{value:{sign}.{_decimals(error, value)}f} days"
         if self.kind == "date":
             return str(np.datetime64(round(value * DAY), "s").astype("datetime64[D]"))
-        if value != 0 and not 1e-4 <= abs(value) < 1e9:
+        if value != 0 and not 1e-4 <= max(abs(value), error) < 1e9:
             return f"{value:{sign}.3g}"
         return f"{value:{sign},.{_decimals(error, value)}f}"
 

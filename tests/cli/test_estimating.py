@@ -1,0 +1,134 @@
+"""`taskveil estimate`: from files of reports to a table that a person reads, and to files that programs read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskveil as tv
+from cli.running import one_line, run
+from taskveil.server.estimates.natural import Label
+
+
+def people(count: int, seed: int, *, more: float = 0.0) -> pd.DataFrame:
+    """A category, a number with holes and a date; some have `more` income."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({
+        "country": rng.choice(["France", "Ghana", "Peru"], count, p=[0.5, 0.3, 0.2]),
+        "income": np.where(rng.random(count) < 0.2, np.nan, rng.normal(30 + more, 8, count)),
+        "since": np.datetime64("2018-01-01") + rng.integers(0, 1500, count),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release, and the reports of two rounds."""
+    folder = tmp_path_factory.mktemp("estimate")
+    volunteers = people(300, 0)
+    income, since = (
+        tv.Number(0, 100, "k€", missing=True, fill=90),
+        tv.Date("2018-01-01", "2022-03-01", cycles=("year",)),
+    )
+    schema = tv.Schema.of(volunteers).replace(income=income, since=since)
+    weights = 1.0 / schema.expand(volunteers).std(axis=0)
+    veil = tv.design(volunteers, tv.MeanTask(np.diag(weights)), epsilon=8.0, domain=schema)
+    veil.save(folder / "release")
+    veil.save(folder / "bare", volunteers=False)
+    for name, table in {"first": people(6000, 1), "second": people(6000, 2, more=6.0), "few": people(50, 3)}.items():
+        table.to_parquet(folder / "people.parquet")
+        run("privatize", folder / "people.parquet", folder / f"{name}.parquet", "--release", folder / "release")
+    return folder
+
+
+def row_of(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (row,) = [row for row in rows if row["name"] == name]
+    return row
+
+
+def is_near(row: dict[str, Any], truth: float) -> bool:
+    """Within six standard errors: reports are drawn anew in every run, and must not fail it."""
+    return row["low"] < row["mean"] < row["high"] and abs(row["mean"] - truth) < 1.5 * (row["high"] - row["low"])
+
+
+def test_a_table_for_people_and_json_for_programs(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    files = ("--json", tmp_path / "e.json", "--plot", tmp_path / "e.png")
+    said = run("estimate", home / "second.parquet", "--release", home / "release", *files)
+    assert max(map(len, said.splitlines()[:12])) <= 80  # the table; files have names of their own length
+    assert "6,000 reports, ε = 8 each." in said
+    assert "income [k€]" in said
+    assert "income is missing" in said
+    assert "cos" not in said.split("6,000 reports")[0]  # nobody reads places in the year
+    assert "y0" not in said  # an attribute times its weight says nothing new
+    assert "Assumed: Nothing is assumed about the people" in said
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+
+    content = json.loads((tmp_path / "e.json").read_text(), parse_constant=pytest.fail)
+    assert content["format"] == "taskveil.estimate.1"
+    assert content["reports"] == 6000
+    assert content["releases"] == [tv.Veil.load(home / "release").release_id]
+    income, france = (row_of(content["attributes"], name) for name in ("income", "country=France"))
+    assert is_near(income, 36)  # of those who have one
+    assert income["high"] < 40  # with 90 for a missing one it would be 46.8
+    assert is_near(france, 0.5)
+    assert 0 <= france["low"] < france["high"] <= 1
+    for row, kind in ((income, "number"), (france, "share")):
+        cells = Label("", kind).interval(row["mean"], row["low"], row["high"])
+        assert re.search(rf"{cells[0]} +│ +{cells[1]} +│", said)
+    (date,) = [row for row in content["attributes"] if row["kind"] == "date"]
+    assert str(np.datetime64("1970-01-01") + int(date["mean"])) in said
+    assert 17_532 < date["volunteers"] < 19_032
+
+
+def test_what_changed_and_what_is_spread_how(home: Path, tmp_path: Path) -> None:
+    rounds = (home / "second.parquet", "--since", home / "first.parquet", "--release", home / "release")
+    more = ("--quantiles", "income", "--quantiles", "since", "--histogram", "income", "--json", tmp_path / "e.json")
+    said = run("estimate", *rounds, *more)
+    content = json.loads((tmp_path / "e.json").read_text())
+    income, france = (row_of(content["changes"]["attributes"], name) for name in ("income", "country=France"))
+    assert is_near(income, 6)
+    assert income["low"] > 0
+    assert is_near(france, 0)
+    assert " points" in said
+    assert " days" in said
+    assert is_near(row_of(content["quantiles"]["income"], "income at 0.5"), 36)
+    assert len(content["quantiles"]["since"]) == 5
+    assert sum(row["mean"] for row in content["histograms"]["income"]) == pytest.approx(1.0)
+    assert "since at 0.5 " in said
+    assert " 2019-" in said or " 2020-" in said  # a date is read as one
+
+
+def test_files_of_one_release_are_one_collection_and_releases_are_pooled(home: Path, tmp_path: Path) -> None:
+    volunteers = people(300, 0)[["income"]].fillna(30.0)
+    veil = tv.design(volunteers, tv.LinearTask(np.eye(1)), epsilon=2.0, method="codebook")
+    veil.save(tmp_path / "r")
+    people(4000, 4).fillna(30.0).to_parquet(tmp_path / "p.parquet")
+    for name in ("a.parquet", "b.parquet"):
+        run("privatize", tmp_path / "p.parquet", tmp_path / name, "--release", tmp_path / "r")
+    both = (tmp_path / "a.parquet", tmp_path / "b.parquet", "--release", tmp_path / "r")
+    assert "8,000 reports" in run("estimate", *both, "--simplex", "--json", tmp_path / "e.json")
+    shares = json.loads((tmp_path / "e.json").read_text())["frequencies"]
+    assert len(shares) > 1
+    assert all(0 <= row["mean"] <= 1 for row in shares)
+    said = run("estimate", home / "first.parquet", *both, "--release", home / "release")
+    assert "14,000 reports, ε = 8 each." in said
+    assert "Within a cell" in said
+
+
+def test_what_cannot_be_said_is_one_line(home: Path, tmp_path: Path) -> None:
+    release = ("--release", home / "release")
+    assert "50 reports of this release are too few" in one_line("estimate", home / "few.parquet", *release)
+    assert "keeps no volunteers" in one_line("estimate", home / "first.parquet", "--release", home / "bare")
+    assert "cannot read" in one_line("estimate", tmp_path / "nowhere.parquet", *release)
+    (tmp_path / "reports.csv").write_text("report_0\n3\n")
+    assert "no known release" in one_line("estimate", tmp_path / "reports.csv", *release)
+    unknown = one_line("estimate", home / "first.parquet", *release, "--quantiles", "height")
+    assert "the distribution of 'height' is not estimated here, only of: income" in unknown
+    folder = tmp_path / "nowhere" / "e.json"
+    assert "nowhere" in run("estimate", home / "first.parquet", *release, "--json", folder, code=2)

@@ -1,0 +1,54 @@
+"""Pictures of estimates: as many lines as a person looks at, names that fit, the width of a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taskveil import style
+from taskveil.server.estimates import picture
+
+
+def drawn(
+    count: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: np.ndarray | None = None
+) -> list:
+    """The figure's axes, which are drawn to a file too."""
+    kept = []
+    monkeypatch.setattr(style, "save", lambda fig, path: (kept.append(fig), fig.savefig(path), path)[2])
+    cells = [(f"{name} {place}", "1", "0 … 2", "3") for place in range(count)]
+    away = np.array([[0.1, -0.2, 0.4]] * count) if away is None else away
+    path = picture.draw(tmp_path / "e.png", cells, away, title="1,000 reports, ε = 2")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    (fig,) = kept
+    assert fig.get_figwidth() <= 6.0
+    return [fig, *fig.axes]
+
+
+def lines(ax: object) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]  # type: ignore[attr-defined]
+
+
+def test_long_names_take_two_lines_and_keep_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "how often have you been asked about the weather in the garden of your neighbours since spring"
+    _, ax = drawn(3, name, tmp_path, monkeypatch)
+    assert [label[-8:] for label in lines(ax)] == [f"spring {i}" for i in range(3)]
+    assert all(max(map(len, label.split("\n"))) <= 24 and label.count("\n") == 1 for label in lines(ax))
+
+
+def test_of_many_means_those_that_differ_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = np.tile([0.0, -0.5, 0.5], (100, 1))
+    away[[7, 93]] += 3.0
+    away[50] = np.nan
+    fig, ax = drawn(100, "x", tmp_path, monkeypatch, away)
+    assert len(lines(ax)) == picture.MOST_ROWS
+    assert {"x 7", "x 93"} <= set(lines(ax))
+    assert "x 50" not in lines(ax)
+    assert "40 of 99 means" in fig.get_suptitle().replace("\n", " ")
+    assert fig.get_figheight() < 15
+
+
+def test_a_single_mean_is_a_picture_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ax = drawn(1, "x", tmp_path, monkeypatch)
+    assert lines(ax) == ["x 0"]
