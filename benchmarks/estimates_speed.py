@@ -3,8 +3,8 @@
     python benchmarks/estimates_speed.py [REPORTS, by default 10000000]
 
 For every kind of report: a codebook's code number, Laplace noise on eight numbers, a response between levels, sums of
-codewords. Seconds (of one core) and peak memory are those of a process that loads the release, reads the file and prints nothing but
-the estimate: all means, frequencies and intervals. The memory must not grow with the file; that a tenth of the reports
+codewords. Seconds (of one core) and peak memory are those of a process that loads the release, reads the file and
+estimates all means, frequencies and intervals. The memory must not grow with the file; that a tenth of the reports
 takes as much shows it. Reports are drawn again from 100,000 real ones: making ten million is not what is measured.
 """
 
@@ -80,6 +80,7 @@ def measure(release: Path, reports: Path) -> tuple[float, float, float]:
     start = time.process_time()
     counted = tally_table(veil, reports)
     read = time.process_time()
+    assert counted.count == pq.read_metadata(reports).num_rows
     estimate = tv.estimate(veil, counted)
     assert estimate.attributes
     assert all(interval.low <= interval.high for interval in (*estimate.attributes, *estimate.frequencies))

@@ -170,7 +170,7 @@ def test_the_python_blocks_run_as_a_reader_types_them(
             done = taskveil(arguments, tmp_path)
             assert done.returncode == 0, (arguments, done.stdout, done.stderr)
             run.append(arguments)
-    assert [arguments[0] for arguments in run] == ["sign", "privatize", "decode", "sweep", "design"]
+    assert [arguments[0] for arguments in run] == ["sign", "privatize", "decode", "estimate", "sweep", "design"]
     printed = capsys.readouterr().out
     assert "HOLDS." in printed
     assert namespace["same"] == namespace["report"]
@@ -178,6 +178,8 @@ def test_the_python_blocks_run_as_a_reader_types_them(
     assert namespace["answers"].shape == (1, 2)
     assert namespace["estimates"].columns.tolist() == ["country", "since", "income", "children", "owner"]
     assert (tmp_path / "frontier.html").stat().st_size > 10_000
+    assert [share.name for share in namespace["estimate"].shares] == ["no", "yes"]
+    assert (tmp_path / "estimate.png").stat().st_size > 10_000
     estimates = pd.read_parquet(tmp_path / "estimates.parquet")
     truth = pd.read_parquet(tmp_path / "people.parquet")
     assert len(estimates) == len(truth)

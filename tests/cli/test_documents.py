@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -72,3 +73,6 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (answer,) = pq.read_table("answers.parquet").columns
     off = people["litres"] - answer.to_numpy()
     assert np.mean(off**2) < 0.7 * people["litres"].var()
+    (litres,) = json.loads(Path("estimate.json").read_text())["answers"]
+    reach = litres["high"] - litres["low"]
+    assert abs(litres["mean"] - people["litres"].mean()) < 1.5 * reach < people["litres"].std()
