@@ -44,7 +44,7 @@ def test_numbers_in_words() -> None:
     assert f"at most {MOST_FEATURES} directions" in said
     assert f"raises at {ALARMS:.0%}" in said
     assert BEND == 0.5
-    assert "half as large a one in squares" in said
+    assert "half as much of its square" in said
     assert f"Fewer than {FEWEST} reports" in said
     assert SURE == 0.25
     assert "within a quarter of a standard deviation" in said
