@@ -14,7 +14,9 @@ from cli.running import one_line, run
 from taskveil.cli import options
 from taskveil.designs.on_device import CLIENT_BYTES
 
-COMMANDS = ("demo", "schema", "design", "sign", "privatize", "decode", "sweep", "audit", "reproduce", "data")
+COMMANDS = (
+    *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "sweep", "audit", "reproduce", "data"),
+)
 
 
 def test_the_version() -> None:

@@ -101,6 +101,7 @@ def test_what_changed_and_what_is_spread_how(home: Path, tmp_path: Path) -> None
     assert len(content["quantiles"]["since"]) == 5
     assert sum(row["mean"] for row in content["histograms"]["income"]) == pytest.approx(1.0)
     assert "since at 0.5 " in said
+    assert "Distributions are those of the volunteers, reweighted" in said  # also where means assume nothing
     assert " 2019-" in said or " 2020-" in said  # a date is read as one
 
 

@@ -66,6 +66,8 @@ def estimate(
     for name, values in bins.items():
         cells = ((one.name, *Label(one.name, "share").interval(*one[1:])) for one in values)
         _print(f"How many people have which {name}", ("", "share", "95% interval"), cells)
+    if spread or bins:
+        console.print("Distributions are those of the volunteers, reweighted to be as the reports say people are.")
     console.print(f"{found.reports:,} reports, ε = {rounded_up(found.epsilon)} each.")
     console.print(escape(reworded(found.drift.words)), style="yellow" if found.drift.raised else None)
     console.print(f"Assumed: {escape(found.assumes)}")
