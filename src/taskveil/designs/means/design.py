@@ -14,7 +14,7 @@ from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.means.directions import Directions, candidates
-from taskveil.designs.means.groups import FEW, MANY, Group, Latents
+from taskveil.designs.means.groups import Group, Latents, most_rows
 from taskveil.designs.means.tables import exact_values, whole_numbers
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
@@ -60,18 +60,17 @@ class MeanDesigner:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """Directions, the encoder and the region that they make, the volunteers' latents there, and how they are parted."""
+    """Directions, the encoder and the region that they make, and the volunteers' latents there."""
 
     directions: Directions
     encoder: LinearEncoder
     region: BoxRegion
     latents: Latents
-    groups: tuple[Group, ...]
 
     @property
     def cost(self) -> float:
-        """What all groups cost, but for what all plans have in common."""
-        return sum(math.sqrt(group.cost) for group in self.groups) ** 2
+        """What it costs to tell latents one by one, but for what all plans have in common."""
+        return sum(math.sqrt(self.latents.alone(place).cost) for place in range(self.encoder.latent_dim)) ** 2
 
 
 @one_thread()
@@ -80,10 +79,10 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     task = problem.task
     if not isinstance(task, MeanTask):
         raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
-    rows = FEW if epsilon < math.log(MANY) else MANY
+    plans = [_plan(problem, directions, task.K, epsilon) for directions in _ways(problem, task)]
+    plan, rows = min(plans, key=lambda plan: plan.cost), most_rows(epsilon)
     while True:
-        plans = [_plan(problem, directions, task.K, epsilon, rows) for directions in _ways(problem, task)]
-        veil = _veil(problem, min(plans, key=lambda plan: plan.cost), epsilon, name)
+        veil = _veil(problem, plan, plan.latents.parted(rows), epsilon, name)
         if veil.size.client_bytes <= problem.on_device.client_bytes or rows == 1:
             return veil
         rows //= 2  # smaller tables, of fewer latents together
@@ -103,7 +102,7 @@ def _ways(problem: Problem, task: MeanTask) -> list[Directions]:
     return ways
 
 
-def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, rows: int) -> _Plan:
+def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float) -> _Plan:
     box = problem.domain.bounding_box
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=directions.weights, offset=directions.offset)
     low = np.zeros(encoder.latent_dim, dtype=np.int64)
@@ -111,32 +110,24 @@ def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, r
     told = K @ directions.back * region.step
     gram = told.T @ told
     gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / len(gram) + 1e-300
-    latents = Latents(
-        k=region.enforce(encoder(problem.X)),
-        low=region.low,
-        high=region.high,
-        gram=gram,
-        epsilon=epsilon,
-        rows=rows,
-    )
-    alone = [latents.alone(place) for place in range(encoder.latent_dim)]
-    order = sorted(range(len(alone)), key=lambda place: alone[place].cost)
-    return _Plan(directions=directions, encoder=encoder, region=region, latents=latents, groups=latents.parted(order))
+    k = region.enforce(encoder(problem.X))
+    latents = Latents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon)
+    return _Plan(directions=directions, encoder=encoder, region=region, latents=latents)
 
 
-def _veil(problem: Problem, plan: _Plan, epsilon: float, name: str) -> Veil:
+def _veil(problem: Problem, plan: _Plan, groups: Sequence[Group], epsilon: float, name: str) -> Veil:
     """Whole numbers for devices, and what their reports say for the server."""
-    channels = [group.channel(epsilon) for group in plan.groups]
+    channels = [group.channel(epsilon) for group in groups]
     roots = np.sqrt([max(channel.cost, 1e-300) for channel in channels])
     chances = np.maximum(1, np.rint(DRAWS * roots / roots.sum())).astype(np.int64)
     mean = problem.X.mean(axis=0)
-    groups, codewords = [], []
-    for group, channel, chance in zip(plan.groups, channels, chances.tolist(), strict=True):
+    parts, codewords = [], []
+    for group, channel, chance in zip(groups, channels, chances.tolist(), strict=True):
         table = whole_numbers(channel, epsilon)
         values = exact_values(table, group.points, group.prior)
         steps = np.linalg.solve(plan.latents.root(group.places), values.T) * (float(chances.sum()) / chance)
         codewords.append(mean + (plan.directions.back[:, group.places] @ steps).T * plan.region.step)
-        groups.append(
+        parts.append(
             LevelGroup(
                 places=np.array(group.places),
                 counts=np.array([len(levels) for levels in group.scales]),
@@ -146,5 +137,5 @@ def _veil(problem: Problem, plan: _Plan, epsilon: float, name: str) -> Veil:
             )
         )
     decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))
-    mechanism = LevelResponse(region=plan.region, groups=tuple(groups))
+    mechanism = LevelResponse(region=plan.region, groups=tuple(parts))
     return Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.means.channels import Channel, best_channel, channel_cost, response_channel
+from taskveil.designs.means.channels import Channel, Patterns, best_channel, channel_cost, response_channel
 from taskveil.designs.means.levels import best_levels, by_lot, level_prior
 
-FEW, MANY = 29, 64
-"""Rows of a table of several latents: so many at a small budget, so many from e^ε = MANY on."""
+FEW, MANY = 29, 128
+"""Rows of a group's table at most, at small budgets and at large ones."""
+
+APART = 1.5
+"""Below this ε latents are told one by one: together they would cost hardly a hundredth less."""
 
 ALONE = 8
 """Levels of a latent at most."""
@@ -35,54 +38,62 @@ class Group:
     points: Floats
     prior: Floats
     cost: float
+    paying: Patterns | None = None
+    """Patterns (R, L) that the search for the best channel begins with."""
 
     def channel(self, epsilon: float) -> Channel:
         """The best channel, or plain randomised response where that is about as good."""
         plain = response_channel(self.points, self.prior, epsilon)
-        if len(self.points) > FEW and _is_plain(len(self.points), epsilon):
+        if len(self.points) > FEW:
             return plain
-        best = best_channel(self.points, self.prior, epsilon)
+        best = best_channel(self.points, self.prior, epsilon, start=self.paying)
         return plain if plain.cost <= NEARLY * best.cost else best
 
 
+def most_rows(epsilon: float) -> int:
+    """How many rows a group's table may have: more than a few only where plain randomised response is nearly best."""
+    if epsilon < APART:
+        return 1
+    return int(np.clip(math.exp(min(epsilon, 20.0)) / PLAIN, FEW, MANY))
+
+
 def _is_plain(levels: int, epsilon: float) -> bool:
-    return epsilon > math.log(PLAIN * levels)
+    return epsilon >= math.log(PLAIN * levels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Latents:
     """Volunteers' latents k (N, r) in grid steps between `low` and `high` (r,); `gram` (r, r) is the squared error that
-    a grid step makes in each latent, and in two together; groups have at most so many `rows`."""
+    a grid step makes in each latent, and in two together."""
 
     k: Integers
     low: Integers
     high: Integers
     gram: Floats
     epsilon: float
-    rows: int
-    _known: dict[tuple[int, ...], Group | None] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[tuple[tuple[int, ...], int], Group] = field(default_factory=dict, init=False, repr=False)
+    _paying: dict[tuple[int, ...], Patterns] = field(default_factory=dict, init=False, repr=False)
+    """What paid for the last group whose latents had so many levels: it mostly does for the next."""
 
     def alone(self, place: int) -> Group:
         """One latent as a group."""
-        return self._known.get((place,)) or self._kept((place,), self._made((place,), ALONE))
+        return self._group((place,), ALONE)
 
-    def together(self, places: tuple[int, ...]) -> Group | None:
-        """These latents as one group; None where their levels would be too many."""
-        if len(places) == 1:
-            return self.alone(places[0])
-        if places not in self._known:
-            most = self._most_levels(places)
-            self._known[places] = None if most is None else self._made(places, most)
-        return self._known[places]
+    def together(self, places: tuple[int, ...], rows: int) -> Group | None:
+        """These latents as one group; None where their levels would make more than so many rows."""
+        most = ALONE if len(places) == 1 else self._most_levels(places, rows)
+        return None if most is None else self._group(places, most)
 
-    def _kept(self, places: tuple[int, ...], group: Group) -> Group:
-        self._known[places] = group
-        return group
+    def _group(self, places: tuple[int, ...], most: int) -> Group:
+        """These latents at so many levels each; made once."""
+        if (places, most) not in self._known:
+            self._known[places, most] = self._made(places, most)
+        return self._known[places, most]
 
-    def _most_levels(self, places: tuple[int, ...]) -> int | None:
+    def _most_levels(self, places: tuple[int, ...], rows: int) -> int | None:
         """How many levels each latent may have; two are enough only for latents that have no more."""
         distinct = [len(np.unique([*self.k[:, place], self.low[place], self.high[place]])) for place in places]
-        fitting = [most for most in range(2, ALONE + 1) if math.prod(min(most, one) for one in distinct) <= self.rows]
+        fitting = [most for most in range(2, ALONE + 1) if math.prod(min(most, one) for one in distinct) <= rows]
         return fitting[-1] if fitting and (fitting[-1] > 2 or max(distinct) == 2) else None
 
     def _made(self, places: tuple[int, ...], most: int) -> Group:
@@ -90,10 +101,11 @@ class Latents:
         prior = level_prior([by_lot(self.k[:, place], levels) for place, levels in zip(places, scales, strict=True)])
         steps = np.stack(np.meshgrid(*scales, indexing="ij"), axis=-1).reshape(-1, len(places))
         points = (steps - self.k[:, places].mean(axis=0)) @ self.root(places).T
-        cost = response_channel(points, prior, self.epsilon).cost
+        cost, paying, counts = response_channel(points, prior, self.epsilon).cost, None, tuple(map(len, scales))
         if not _is_plain(len(points), self.epsilon):
-            cost = min(cost, channel_cost(points, prior, self.epsilon))
-        return Group(places=places, scales=scales, points=points, prior=prior, cost=cost)
+            found, paying = channel_cost(points, prior, self.epsilon, start=self._paying.get(counts))
+            self._paying[counts], cost = paying, min(cost, found)
+        return Group(places=places, scales=scales, points=points, prior=prior, cost=cost, paying=paying)
 
     def root(self, places: Sequence[int]) -> Floats:
         """(k, k): from grid steps of these latents to the scale in which errors are measured."""
@@ -101,15 +113,20 @@ class Latents:
         # Latents that the task sees as one have a singular Gram matrix, and yet each must be told.
         return np.asarray(np.linalg.cholesky(gram + 1e-9 * np.diag(np.diag(gram))).T)
 
-    def parted(self, order: Sequence[int]) -> tuple[Group, ...]:
-        """Runs of the `order` as groups, such that Σ √cost is least, by dynamic programming over where runs end. Drawn
-        as often as √cost says, that is the square root of what all groups cost together."""
+    def parted(self, rows: int) -> tuple[Group, ...]:
+        """All latents in groups with tables of at most so many rows, such that Σ √cost is least: drawn as often as
+        √cost says, that is the square root of what all groups cost together.
+
+        Alike in cost is who gains most from being told together. So groups are runs of latents in the order of their
+        cost, found by dynamic programming over where runs end.
+        """
+        order = sorted(range(len(self.low)), key=lambda place: self.alone(place).cost)
         ways: list[tuple[float, tuple[Group, ...]]] = [(0.0, ())]
         ending: list[list[Group]] = [[] for _ in order]
         for start in range(len(order)):
             apart = math.inf
             for end in range(start, len(order)):
-                group = self.together(tuple(order[start : end + 1]))
+                group = self.together(tuple(order[start : end + 1]), rows)
                 if group is None or math.sqrt(group.cost) >= apart:
                     break  # one more is worth no group
                 ending[end].append(group)
