@@ -25,8 +25,8 @@ from taskveil.arrays import Floats
 
 Patterns = NDArray[np.bool_]
 
-NEWTON = 12
-"""Steps at most for one weight of the barrier."""
+NEWTON = 8
+"""Steps at most for one weight of the barrier: between rounds, about the middle is good enough."""
 
 DIRECTIONS = 12
 """Slanted half-spaces that the search starts with, besides those along single latents."""
@@ -91,7 +91,7 @@ def best_channel(
     *,
     start: Patterns | None = None,
     gap: float = 0.005,
-    rounds: int = 16,
+    rounds: int = 12,
 ) -> Channel:
     """The channel of least expected ‖v‖² that is ε-LDP and unbiased at every level.
 
@@ -104,7 +104,7 @@ def best_channel(
         rounds: how often at most to look for better patterns.
     """
     state, bound = _search(points, prior, epsilon, start, gap, rounds)
-    return _corner(state, bound, prior, points)
+    return _corner(state, bound, prior, points) or response_channel(points, prior, epsilon)
 
 
 def channel_cost(
@@ -135,8 +135,9 @@ def _search(
     extra, rng, room = float(np.expm1(epsilon)), np.random.default_rng(0), ROOM * len(points)
     patterns = _first_patterns(points, rng)
     if start is not None:
-        patterns = np.unique(np.concatenate([patterns, start, ~start]), axis=0)
-    masses, weight, bound = _even(_rows(patterns, extra)), None, -np.inf
+        patterns = _distinct(np.concatenate([patterns, start, ~start]))
+    masses, bound = _even(_rows(patterns, extra)), -np.inf
+    weight: float | None = None
     for _ in range(rounds):
         state, multipliers, weight = _centred(_rows(patterns, extra), masses, prior, points, weight, gap)
         new, below = _better_patterns(state, multipliers, prior, points, extra, rng)
@@ -152,6 +153,10 @@ def _search(
         patterns = np.concatenate([patterns[kept], pairs])
         masses = np.concatenate([0.98 * masses[kept], 0.02 * _even(_rows(pairs, extra))])
         weight *= 0.3
+    for _ in range(4 * NEWTON):
+        if np.abs(state.masses @ state.rows - 1.0).max() < 1e-9:
+            break
+        state, _, _ = _newton(state, prior, points, state.cost * gap / len(state.masses))
     return state, bound
 
 
@@ -167,7 +172,14 @@ def _first_patterns(points: Floats, rng: np.random.Generator) -> Patterns:
         some = np.linspace(0, len(cuts) - 1, min(7, len(cuts))).astype(int)
         found += [(heights >= cut)[None] for cut in cuts[some]]
     both = np.concatenate(found)
-    return np.asarray(np.unique(np.concatenate([both, ~both]), axis=0))
+    return _distinct(np.concatenate([both, ~both]))
+
+
+def _distinct(patterns: Patterns) -> Patterns:
+    """The same patterns, each once. (Sorting them as bytes is much faster than as rows.)"""
+    packed = np.packbits(patterns, axis=1)
+    _, first = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_index=True)
+    return np.asarray(patterns[first])
 
 
 def _rows(patterns: Patterns, extra: float) -> Floats:
@@ -261,7 +273,7 @@ def _better_patterns(
         found.append(pays)
         rows = _rows(pays, extra)
         values = (rows @ slopes) / (2.0 * (rows @ prior))[:, None]
-    patterns = np.unique(np.concatenate(found), axis=0)
+    patterns = _distinct(np.concatenate(found))
     rows = _rows(patterns, extra)
     prices = -((rows @ state.inverse) ** 2).sum(axis=1) / (rows @ prior) - rows @ multipliers
     prices /= rows.mean(axis=1)  # per unit of chance: those of all reports add up to one
@@ -271,8 +283,9 @@ def _better_patterns(
     return patterns[order], float(multipliers.sum() + (slopes * points).sum()) + min(0.0, least)
 
 
-def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Channel:
-    """The same values with as few reports as they need, found by a linear program; it costs no more."""
+def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Channel | None:
+    """The same values with as few reports as they need, found by a linear program; it costs no more. None where
+    rounding errors decide."""
     values, rows = state.values, state.rows
     costs = state.chances * (values**2).sum(axis=1)
     scale = 1.0 / rows.mean(axis=1)  # masses as chances, all of one size
@@ -281,10 +294,11 @@ def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Chann
     solved = linprog(costs * scale, A_eq=conditions, b_eq=wanted, bounds=(0, None), method="highs")
     masses = solved.x * scale if solved.status == 0 else state.masses
     kept = masses > SLIGHT
+    masses, rows = masses[kept], rows[kept]
+    # Solvers end a little beside the conditions; that rows add up to one is the guarantee's business.
+    masses = masses + np.linalg.lstsq(rows.T, 1.0 - rows.T @ masses, rcond=None)[0]
+    if masses.min() <= 0.0 or np.abs(rows.T @ masses - 1.0).max() > 1e-12:
+        return None
     return Channel(
-        patterns=rows[kept] > 1.0,
-        masses=masses[kept],
-        values=values[kept],
-        cost=float(costs[kept] @ masses[kept]),
-        bound=bound,
+        patterns=rows > 1.0, masses=masses, values=values[kept], cost=float(costs[kept] @ masses), bound=bound
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.means.directions import Directions, candidates
-from taskveil.designs.means.groups import Group, Latents, most_rows
+from taskveil.designs.means.groups import Group, Latents, most_rows, total_cost
 from taskveil.designs.means.tables import exact_values, whole_numbers
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
@@ -24,6 +23,9 @@ from taskveil.veil import Veil
 
 GRID_BITS = 24
 """A latent is this finely rounded before it is rounded by lot: finer than attributes are."""
+
+RIVAL = 1.25
+"""Directions that cost so many times more one by one than others are not tried together."""
 
 DRAWS = 2**40
 """What the chances of all groups add up to, nearly."""
@@ -68,9 +70,9 @@ class _Plan:
     latents: Latents
 
     @property
-    def cost(self) -> float:
-        """What it costs to tell latents one by one, but for what all plans have in common."""
-        return sum(math.sqrt(self.latents.alone(place).cost) for place in range(self.encoder.latent_dim)) ** 2
+    def alone(self) -> float:
+        """What it costs to tell latents one by one."""
+        return total_cost([self.latents.alone(place) for place in range(self.encoder.latent_dim)])
 
 
 @one_thread()
@@ -80,9 +82,11 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     if not isinstance(task, MeanTask):
         raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
     plans = [_plan(problem, directions, task.K, epsilon) for directions in _ways(problem, task)]
-    plan, rows = min(plans, key=lambda plan: plan.cost), most_rows(epsilon)
+    least, rows = min(plan.alone for plan in plans), most_rows(epsilon)
     while True:
-        veil = _veil(problem, plan, plan.latents.parted(rows), epsilon, name)
+        parted = [(plan, plan.latents.parted(rows)) for plan in plans if plan.alone <= RIVAL * least]
+        plan, groups = min(parted, key=lambda found: total_cost(found[1]))
+        veil = _veil(problem, plan, groups, epsilon, name)
         if veil.size.client_bytes <= problem.on_device.client_bytes or rows == 1:
             return veil
         rows //= 2  # smaller tables, of fewer latents together

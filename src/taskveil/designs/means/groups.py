@@ -80,9 +80,12 @@ class Latents:
         return self._group((place,), ALONE)
 
     def together(self, places: tuple[int, ...], rows: int) -> Group | None:
-        """These latents as one group; None where their levels would make more than so many rows."""
-        most = ALONE if len(places) == 1 else self._most_levels(places, rows)
-        return None if most is None else self._group(places, most)
+        """These latents as one group of least cost; None where levels worth the name would make more than so many
+        rows."""
+        if len(places) == 1:
+            return self.alone(places[0])
+        groups = [self._group(places, most) for most in self._level_counts(places, rows)]
+        return min(groups, key=lambda group: group.cost, default=None)
 
     def _group(self, places: tuple[int, ...], most: int) -> Group:
         """These latents at so many levels each; made once."""
@@ -90,11 +93,14 @@ class Latents:
             self._known[places, most] = self._made(places, most)
         return self._known[places, most]
 
-    def _most_levels(self, places: tuple[int, ...], rows: int) -> int | None:
-        """How many levels each latent may have; two are enough only for latents that have no more."""
+    def _level_counts(self, places: tuple[int, ...], rows: int) -> list[int]:
+        """How many levels each latent may have; very few are enough only for latents that have no more. The best
+        channel gains by every level, plain randomised response does not."""
         distinct = [len(np.unique([*self.k[:, place], self.low[place], self.high[place]])) for place in places]
         fitting = [most for most in range(2, ALONE + 1) if math.prod(min(most, one) for one in distinct) <= rows]
-        return fitting[-1] if fitting and (fitting[-1] > 2 or max(distinct) == 2) else None
+        plain = _is_plain(rows, self.epsilon)
+        fitting = [most for most in fitting if most >= min(3 if plain else 4, max(distinct))]
+        return fitting if plain else fitting[-1:]
 
     def _made(self, places: tuple[int, ...], most: int) -> Group:
         scales = tuple(best_levels(self.k[:, place], self.low[place], self.high[place], most) for place in places)
@@ -141,3 +147,8 @@ class Latents:
 
 def _first(way: tuple[float, tuple[Group, ...]]) -> float:
     return way[0]
+
+
+def total_cost(groups: Sequence[Group]) -> float:
+    """What groups cost together, each drawn as often as the root of its cost says."""
+    return sum(math.sqrt(group.cost) for group in groups) ** 2
