@@ -50,12 +50,12 @@ def as_linear(task: Task) -> LinearTask | None:
 
 
 def needs_unbiased(task: Task, method: str) -> str | None:
-    """Why a `method` that shrinks towards the volunteers cannot serve the task, in a sentence; None if it can."""
+    """Why a `method` whose answers are biased cannot serve the task, in a sentence; None if it can."""
     if not isinstance(task, MeanTask):
         return None
     return (
-        f"{method} answers for every person by shrinking towards the volunteers, which makes means wrong for any other "
-        'population: use method="auto" or "means" for a MeanTask, or a LinearTask for answers about single records.'
+        f"{method} answers for single records, which it draws towards the volunteers or into their range: added up, "
+        'that is biased for any other population. Use method="auto" or "means" for a MeanTask.'
     )
 
 

@@ -13,8 +13,8 @@ from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.means.directions import Directions, candidates
-from taskveil.designs.means.groups import Group, Latents, most_rows, total_cost
-from taskveil.designs.means.tables import exact_values, whole_numbers
+from taskveil.designs.means.groups import ALONE, Group, Latents, most_rows, total_cost
+from taskveil.designs.means.tables import LARGEST, exact_values, whole_numbers
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
@@ -23,6 +23,9 @@ from taskveil.veil import Veil
 
 GRID_BITS = 24
 """A latent is this finely rounded before it is rounded by lot: finer than attributes are."""
+
+LEAST = 0.05
+"""Channels for smaller budgets have the same patterns: they are searched for at this one."""
 
 RIVAL = 1.25
 """Directions that cost so many times more one by one than others are not tried together."""
@@ -81,15 +84,18 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     task = problem.task
     if not isinstance(task, MeanTask):
         raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
-    plans = [_plan(problem, directions, task.K, epsilon) for directions in _ways(problem, task)]
-    least, rows = min(plan.alone for plan in plans), most_rows(epsilon)
+    planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, task)
+    levels, rows = ALONE, most_rows(planned, len(ways[0].weights))
     while True:
-        parted = [(plan, plan.latents.parted(rows)) for plan in plans if plan.alone <= RIVAL * least]
+        plans = [_plan(problem, directions, task.K, planned, levels) for directions in ways]
+        rivals = [plan for plan in plans if plan.alone <= RIVAL * min(plan.alone for plan in plans)]
+        parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
         plan, groups = min(parted, key=lambda found: total_cost(found[1]))
         veil = _veil(problem, plan, groups, epsilon, name)
-        if veil.size.client_bytes <= problem.on_device.client_bytes or rows == 1:
+        if veil.size.client_bytes <= problem.on_device.client_bytes or levels == 2:
             return veil
-        rows //= 2  # smaller tables, of fewer latents together
+        # Smaller tables: of fewer latents together, then of fewer levels.
+        levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
 
 
 def _ways(problem: Problem, task: MeanTask) -> list[Directions]:
@@ -106,7 +112,7 @@ def _ways(problem: Problem, task: MeanTask) -> list[Directions]:
     return ways
 
 
-def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float) -> _Plan:
+def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, levels: int) -> _Plan:
     box = problem.domain.bounding_box
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=directions.weights, offset=directions.offset)
     low = np.zeros(encoder.latent_dim, dtype=np.int64)
@@ -115,13 +121,13 @@ def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float) -
     gram = told.T @ told
     gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / len(gram) + 1e-300
     k = region.enforce(encoder(problem.X))
-    latents = Latents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon)
+    latents = Latents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon, alone_levels=levels)
     return _Plan(directions=directions, encoder=encoder, region=region, latents=latents)
 
 
 def _veil(problem: Problem, plan: _Plan, groups: Sequence[Group], epsilon: float, name: str) -> Veil:
     """Whole numbers for devices, and what their reports say for the server."""
-    channels = [group.channel(epsilon) for group in groups]
+    channels = [group.channel(plan.latents.epsilon) for group in groups]
     roots = np.sqrt([max(channel.cost, 1e-300) for channel in channels])
     chances = np.maximum(1, np.rint(DRAWS * roots / roots.sum())).astype(np.int64)
     mean = problem.X.mean(axis=0)

@@ -44,12 +44,13 @@ def candidates(X: Floats, K: Floats, domain: Domain) -> Iterator[Directions]:
     yield Directions.of(np.eye(width)[asked], np.eye(width)[:, asked], domain)
     if len(asked) == 1:
         return
-    left, singular, right = np.linalg.svd(K[:, asked], full_matrices=False)
-    kept = singular > 1e-12 * singular[0]
-    outputs = X[:, asked] @ (K[:, asked].T @ left[:, kept])
+    # In shares of the attributes' reach, whatever their units: K = U S Vᵀ there, and S Vᵀ x is all that the task sees.
+    _, singular, right = np.linalg.svd(K[:, asked] * reach[asked], full_matrices=False)
+    kept = singular > len(asked) * np.finfo(float).eps * singular[0]
+    seen = singular[kept, None] * right[kept] / reach[asked]
     # Where volunteers do not vary, any basis is as good as another.
-    _, axes = np.linalg.eigh(np.atleast_2d(np.cov(outputs.T)))
-    rows, back = np.zeros((int(kept.sum()), width)), np.zeros((width, int(kept.sum())))
-    rows[:, asked] = axes.T @ (singular[kept, None] * right[kept])
-    back[asked] = (right[kept].T / singular[kept]) @ axes
+    _, axes = np.linalg.eigh(np.atleast_2d(np.cov(seen @ X[:, asked].T)))
+    rows, back = np.zeros((len(seen), width)), np.zeros((width, len(seen)))
+    rows[:, asked] = axes.T @ seen
+    back[asked] = reach[asked, None] * ((right[kept].T / singular[kept]) @ axes)
     yield Directions.of(rows, back, domain)

@@ -15,11 +15,12 @@ from taskveil.designs.means.levels import best_levels, by_lot, level_prior
 FEW, MANY = 29, 128
 """Rows of a group's table at most, at small budgets and at large ones."""
 
-APART = 1.5
-"""Below this ε latents are told one by one: together they would cost hardly a hundredth less."""
+APART, MOST_SEARCHED = 1.5, 48
+"""Below this ε latents are told one by one: together they would cost hardly a hundredth less. So are more than so many
+where every group's channel has to be searched for, to save time."""
 
 ALONE = 8
-"""Levels of a latent at most."""
+"""Levels of a latent at most, and at first."""
 
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
@@ -50,9 +51,10 @@ class Group:
         return plain if plain.cost <= NEARLY * best.cost else best
 
 
-def most_rows(epsilon: float) -> int:
-    """How many rows a group's table may have: more than a few only where plain randomised response is nearly best."""
-    if epsilon < APART:
+def most_rows(epsilon: float, latents: int) -> int:
+    """How many rows the tables of so many latents may have: more than a few only where plain randomised response is
+    nearly best."""
+    if epsilon < APART or (latents > MOST_SEARCHED and not _is_plain(FEW, epsilon)):
         return 1
     return int(np.clip(math.exp(min(epsilon, 20.0)) / PLAIN, FEW, MANY))
 
@@ -71,13 +73,14 @@ class Latents:
     high: Integers
     gram: Floats
     epsilon: float
+    alone_levels: int = ALONE
     _known: dict[tuple[tuple[int, ...], int], Group] = field(default_factory=dict, init=False, repr=False)
     _paying: dict[tuple[int, ...], Patterns] = field(default_factory=dict, init=False, repr=False)
     """What paid for the last group whose latents had so many levels: it mostly does for the next."""
 
     def alone(self, place: int) -> Group:
         """One latent as a group."""
-        return self._group((place,), ALONE)
+        return self._group((place,), self.alone_levels)
 
     def together(self, places: tuple[int, ...], rows: int) -> Group | None:
         """These latents as one group of least cost; None where levels worth the name would make more than so many

@@ -28,8 +28,9 @@ from taskveil.errors import TaskError
 from taskveil.tasks import MeanTask, Task
 from taskveil.veil import Veil
 
-HYBRID_FROM = 0.61
-"""The ε above which the hybrid mechanism mixes in the piecewise one (Wang et al., equation 11)."""
+HYBRID_FROM = 0.6093524930273093
+"""The ε above which the hybrid mechanism mixes in the piecewise one: ln((−5 + 2(6353 − 405√241)^⅓ + 2(6353 +
+405√241)^⅓)/27) (Wang et al., section III)."""
 
 SHARE = 2.5
 """The budget of one attribute that sampling aims at (Wang et al., equation 12)."""

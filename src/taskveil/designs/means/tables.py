@@ -13,13 +13,19 @@ TOTAL = 2.0**51
 SPARED = 1e-9
 """The share of the budget that is left over for making all rows' sums equal."""
 
+LARGEST = 27.0
+"""The largest ε that tables have room for: e^27 is 2^39, and a mean needs no more."""
+
 
 def whole_numbers(channel: Channel, epsilon: float) -> Integers:
-    """The channel as a table (L, R) whose rows have the same sum; no column has a ratio above e^ε."""
-    low = np.maximum(np.rint(channel.masses * TOTAL), 1.0).astype(np.int64)
-    high = np.floor(low * np.exp(epsilon * (1.0 - SPARED))).astype(np.int64)
-    table = np.where(channel.patterns.T, high, low)
-    # What rows lack is far below what the spared budget allows in the likeliest column that all rows share.
+    """The channel as a table (L, R) whose rows have the same sum; no column has a ratio above e^ε. It may have been
+    searched for another ε: if rows are equal for one, they are for all."""
+    low = np.maximum(np.rint(channel.masses * TOTAL), 1.0)
+    # Every entry is rounded by less than one, so no row lacks more than one for each report: the likeliest makes up for
+    # that, within what is spared.
+    spared = max(SPARED * epsilon, 4.0 * len(low) / float(low.max()))
+    high = np.floor(low * np.exp(max(0.0, min(epsilon, LARGEST) - spared)))
+    table = np.where(channel.patterns.T, high, low).astype(np.int64)
     sums = table.sum(axis=1)
     table[:, int(low.argmax())] += sums.max() - sums
     return np.asarray(table)

@@ -15,7 +15,7 @@ from taskveil.decoders import Layer, NetworkDecoder, least_squares_decoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem
 from taskveil.designs.simple.own_model import has_outputs, held_out_answers, model_encoder, model_of
-from taskveil.tasks import ModelTask, Task
+from taskveil.tasks import ModelTask, Task, needs_unbiased
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil import Veil
 
@@ -80,9 +80,9 @@ class AttributeLaplace:
 
     name: str
 
-    def why_not(self, task: Task) -> None:  # noqa: ARG002 - any task answers for a record
-        """It serves every task."""
-        return
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task that answers for a record."""
+        return needs_unbiased(task, self.name)
 
     def seeded(self, task: Task) -> bool:  # noqa: ARG002 - nothing is searched
         """One seed is enough."""
