@@ -47,7 +47,11 @@ OWN_MODEL = {"label_response", "binned_response", "prediction_laplace"}
 """Methods that run the task's model on the device."""
 
 
-@pytest.mark.parametrize("name", [name for name in DESIGNERS if name not in OWN_MODEL])
+MEANS = {"means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split"}
+"""Methods for means of a population."""
+
+
+@pytest.mark.parametrize("name", [name for name in DESIGNERS if name not in OWN_MODEL | MEANS])
 def test_every_method_designs_a_linear_task_within_its_budget(name: str) -> None:
     veils = list(design_many(DESIGNERS[name], Problem.of(X, LINEAR), epsilons=[0.5, 3.0], seeds=[0, 7]))
     assert {(epsilon, seed) for epsilon, seed, _ in veils} == {(0.5, 0), (0.5, 7), (3.0, 0), (3.0, 7)}
@@ -62,7 +66,8 @@ def test_who_serves_which_task() -> None:
     gradient = {"task_aware", "task_agnostic", "privacy_agnostic"}
     any_task, one_number = {"nothing", "attribute_laplace"}, {"binned_response", "prediction_laplace"}
     for task, serving in (
-        (LINEAR, set(DESIGNERS) - OWN_MODEL),
+        (LINEAR, set(DESIGNERS) - OWN_MODEL - MEANS),
+        (tv.MeanTask(np.eye(3)), {"auto"} | MEANS),
         (MODEL, {"auto", "codebook", *any_task, *one_number, *gradient}),
         (forest, {"auto", "codebook", *any_task, *one_number}),
         (own_loss, {"auto", "codebook", *any_task, *gradient}),

@@ -19,7 +19,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType
-from taskveil.tasks import LinearTask, ModelTask
+from taskveil.tasks import LinearTask, MeanTask, ModelTask
 from taskveil.veil import Veil
 
 with needs("a file of records"):
@@ -86,7 +86,7 @@ class Weighted(NamedTuple):
 def weighted_columns(veil: Veil) -> Weighted | None:
     """What every output of weighted means is about, its weight 1 where that is 0 and nobody cares; None where an output
     mixes columns, or the task is another one."""
-    if not isinstance(veil.task, LinearTask):
+    if not isinstance(veil.task, LinearTask | MeanTask):
         return None
     K, schema = veil.task.K, veil.schema
     if schema is None:

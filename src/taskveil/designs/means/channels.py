@@ -13,7 +13,7 @@ the multipliers then tell which others would help. What is left is a linear prog
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,8 @@ def best_channel(
         rounds: how often at most to look for better patterns.
     """
     state, bound = _search(points, prior, epsilon, start, gap, rounds)
-    return _corner(state, bound, prior, points) or response_channel(points, prior, epsilon)
+    found, plain = _corner(state, bound, prior, points), response_channel(points, prior, epsilon)
+    return found if found is not None and found.cost < plain.cost else replace(plain, bound=bound)
 
 
 def channel_cost(
