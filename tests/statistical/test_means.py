@@ -1,4 +1,4 @@
-"""The formulas of the literature's ways to means against what they draw, and real reports of people unlike volunteers."""
+"""The literature's formulas for means against what is drawn, and real reports of people unlike the volunteers."""
 
 from __future__ import annotations
 

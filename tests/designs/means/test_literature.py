@@ -1,4 +1,4 @@
-"""The literature's ways as formulas, on any domain, and in sweeps. tests/statistical compares them with what they draw."""
+"""The literature's ways as formulas, on any domain and in sweeps; tests/statistical compares them with draws."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_units_do_not_matter_and_more_budget_helps(way: Literature) -> None:
 
 
 def test_who_is_outside_is_brought_inside_and_that_costs_too() -> None:
-    outside = [*X, 0.0, 20.0, 0.0]
+    outside = X + np.array([0.0, 20.0, 0.0])
     inside = BOX.project(outside)
     for way in LITERATURE:
         expected = losses(way, 2.0, inside) + TASK.losses(inside, outside)
@@ -106,7 +106,7 @@ def test_a_sweep_compares_them_with_the_design(tmp_path: Path) -> None:
 
 
 def test_no_veil_is_made_of_a_formula() -> None:
-    with pytest.raises(TaskError, match="privunit is here to be compared with.*tv.sweep"):
+    with pytest.raises(TaskError, match=r"privunit is here to be compared with.*tv\.sweep"):
         tv.design(X, TASK, epsilon=1.0, method="privunit")
     with pytest.raises(TaskError, match="for a MeanTask"):
         tv.sweep(X, tv.LinearTask(np.eye(3)), epsilons=[1.0], methods=["codebook", "duchi"])
