@@ -51,7 +51,7 @@ def design(
         delta: must be 0 here; every design so far is purely ε-LDP.
         method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better, or "nothing",
             with a NothingToReportWarning, where neither beats one answer for everybody; the others are what they are
-            compared with. Or a `Designer` of your own.
+            compared with. A MeanTask has a design of its own, "means". Or a `Designer` of your own.
         encoder: of designs for a model, what the device computes: "linear", "light" (one hidden layer), "trees"
             (boosted trees), "own" (the task's own model), or "auto", the best of all that is allowed by cross-validated
             loss. Or a torch module, whose architecture is trained anew, or a callable for Python clients. See

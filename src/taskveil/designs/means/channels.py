@@ -103,8 +103,12 @@ def best_channel(
         gap: stop when the cost is at most this share above the bound.
         rounds: how often at most to look for better patterns.
     """
-    state, bound = _search(points, prior, epsilon, start, gap, rounds)
-    found, plain = _corner(state, bound, prior, points), response_channel(points, prior, epsilon)
+    plain = response_channel(points, prior, epsilon)
+    try:
+        state, bound = _search(points, prior, epsilon, start, gap, rounds)
+    except LinAlgError:  # levels so close that rounding errors decide
+        return plain
+    found = _corner(state, bound, prior, points)
     return found if found is not None and found.cost < plain.cost else replace(plain, bound=bound)
 
 
@@ -113,9 +117,13 @@ def channel_cost(
 ) -> tuple[float, Patterns]:
     """About what the best channel costs, and never less: for choosing among levels and groups. With the patterns (R, L)
     that matter most."""
-    state, _ = _search(points, prior, epsilon, start, gap=0.03, rounds=5)
+    plain = response_channel(points, prior, epsilon)
+    try:
+        state, _ = _search(points, prior, epsilon, start, gap=0.03, rounds=5)
+    except LinAlgError:
+        return plain.cost, plain.patterns
     chances = state.masses * state.chances
-    return state.cost, state.rows[np.argsort(-chances)[: 3 * len(points)]] > 1.0
+    return min(plain.cost, state.cost), state.rows[np.argsort(-chances)[: 3 * len(points)]] > 1.0
 
 
 def response_channel(points: Floats, prior: Floats, epsilon: float) -> Channel:

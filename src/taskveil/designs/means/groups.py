@@ -110,10 +110,12 @@ class Latents:
         prior = level_prior([by_lot(self.k[:, place], levels) for place, levels in zip(places, scales, strict=True)])
         steps = np.stack(np.meshgrid(*scales, indexing="ij"), axis=-1).reshape(-1, len(places))
         points = (steps - self.k[:, places].mean(axis=0)) @ self.root(places).T
-        cost, paying, counts = response_channel(points, prior, self.epsilon).cost, None, tuple(map(len, scales))
-        if not _is_plain(len(points), self.epsilon):
-            found, paying = channel_cost(points, prior, self.epsilon, start=self._paying.get(counts))
-            self._paying[counts], cost = paying, min(cost, found)
+        counts, paying = tuple(map(len, scales)), None
+        if _is_plain(len(points), self.epsilon):
+            cost = response_channel(points, prior, self.epsilon).cost
+        else:
+            cost, paying = channel_cost(points, prior, self.epsilon, start=self._paying.get(counts))
+            self._paying[counts] = paying
         return Group(places=places, scales=scales, points=points, prior=prior, cost=cost, paying=paying)
 
     def root(self, places: Sequence[int]) -> Floats:
