@@ -28,6 +28,9 @@ Patterns = NDArray[np.bool_]
 NEWTON = 8
 """Steps at most for one weight of the barrier: between rounds, about the middle is good enough."""
 
+LOWERED = 12
+"""Weights of the barrier at most until it costs a few percent."""
+
 DIRECTIONS = 12
 """Slanted half-spaces that the search starts with, besides those along single latents."""
 
@@ -35,7 +38,7 @@ ROOM = 7
 """Patterns that are kept from one round to the next, for every level."""
 
 SLIGHT = 1e-10
-"""Reports with less mass than this are left out."""
+"""Reports of less chance than this are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +72,8 @@ class _State:
         gram[np.diag_indices(len(gram))] *= 1.0 + 1e-12  # next to no budget makes all rows alike
         factor = cho_factor(gram)
         inverse = cho_solve(factor, points)
+        if not 0.0 <= float((points * inverse).sum()) < np.inf:
+            raise LinAlgError("rounding errors decide")
         return cls(
             rows=rows,
             masses=masses,
@@ -222,14 +227,15 @@ def _centred(
     state = _State.of(rows, masses, prior, points)
     first = weight is None
     weight = state.cost / len(masses) if weight is None else max(weight, 0.3 * gap * state.cost / len(masses))
-    while True:
+    for _ in range(LOWERED):
         for _ in range(NEWTON):
             state, multipliers, left = _newton(state, prior, points, weight)
             if left < max(0.1 * weight, 1e-7 * state.cost):
                 break
         if not first or weight * len(masses) < 0.05 * state.cost:
-            return state, multipliers, weight
+            break
         weight *= 0.2
+    return state, multipliers, weight
 
 
 def _newton(state: _State, prior: Floats, points: Floats, weight: float) -> tuple[_State, Floats, float]:
@@ -300,9 +306,11 @@ def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Chann
     scale = 1.0 / rows.mean(axis=1)  # masses as chances, all of one size
     conditions = np.concatenate([rows.T, *((rows * column[:, None]).T for column in values.T)]) * scale
     wanted = np.concatenate([np.ones(len(prior)), points.T.ravel()])
-    solved = linprog(costs * scale, A_eq=conditions, b_eq=wanted, bounds=(0, None), method="highs")
+    solved = linprog(
+        costs * scale, A_eq=conditions, b_eq=wanted, bounds=(0, None), method="highs", options={"time_limit": 5.0}
+    )
     masses = solved.x * scale if solved.status == 0 else state.masses
-    kept = masses > SLIGHT
+    kept = masses / scale > SLIGHT
     masses, rows = masses[kept], rows[kept]
     # Solvers end a little beside the conditions; that rows add up to one is the guarantee's business.
     masses = masses + np.linalg.lstsq(rows.T, 1.0 - rows.T @ masses, rcond=None)[0]
