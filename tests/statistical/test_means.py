@@ -12,7 +12,7 @@ import taskveil as tv
 from taskveil.designs.means.literature import LITERATURE, Scaled
 from taskveil.designs.means.privunit import PrivUnit
 
-DRAWS = 200_000
+DRAWS = 100_000
 TOLERANCE = 5.0
 """Standard errors: one wrong alarm in a million."""
 
@@ -76,7 +76,7 @@ def privunit(x: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.ndar
     radius, norm = math.sqrt(d), np.linalg.norm(x, axis=1)
     unit = x / norm[:, None] * np.where(rng.random(count) < (1 + norm / radius) / 2, 1, -1)[:, None]
     best = PrivUnit.of(d, epsilon)
-    sphere = rng.normal(size=(400_000, d))
+    sphere = rng.normal(size=(200_000, d))
     above = float(((sphere[:, 0] / np.linalg.norm(sphere, axis=1)) >= best.threshold).mean())
     cap = rng.random(count) < above * math.exp(epsilon) / (above * math.exp(epsilon) + 1 - above)
     drawn, left = np.zeros(x.shape), np.arange(count)
