@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, refuse_existing
-from taskveil.cli.jobs import WEIGHTED_MEANS, Asked, Job
+from taskveil.cli.jobs import Asked, Job
 from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
 from taskveil.release.folder import sign as sign_release
@@ -33,11 +34,12 @@ def design(
     drop: options.Drop = None,
     domain: options.Bounds = None,
     weight: options.Weight = None,
+    means: options.Means = False,
     unit: options.Units = None,
     method: Annotated[
         str,
         typer.Option(
-            help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization or nothing."
+            help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization, nothing or means."
         ),
     ] = "auto",
     encoder: options.Encoder = "auto",
@@ -55,7 +57,7 @@ def design(
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Design a veil for a model, or for weighted means of a table's columns, and write the release."""
+    """Design a veil for a model, for a table's columns, or for their means over all people; write the release."""
     # Now, and not after the design.
     refuse_existing(folder, overwrite, " Reports of the release that is there could then not be decoded any more.")
     if encoder == "own" and not share_model:
@@ -65,7 +67,7 @@ def design(
         )
     asked = Asked(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=columns, drop=drop, bounds=domain,
-        weights=weight, units=unit,
+        weights=weight, units=unit, means=means,
     )  # fmt: skip
     chosen: dict[str, Any] = {
         "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,
@@ -88,9 +90,12 @@ def design(
         typer.echo(json.dumps(_result(folder, veil, judgement)))
         return
     console.print(f"{veil.guarantee.statement}\n")
-    if isinstance(job.task, tv.LinearTask):
-        console.print(WEIGHTED_MEANS)
-    _print_judgement(judgement, judged)
+    if job.about is not None:
+        console.print(job.about, soft_wrap=True)
+    if isinstance(job.task, tv.MeanTask):
+        _print_error(judgement)
+    else:
+        _print_judgement(judgement, judged)
     others = [
         f"{entry.method} {entry.held_out_loss - veil.considered[0].held_out_loss:+.2g} ± {entry.standard_error:.2g}"
         for entry in veil.considered
@@ -111,6 +116,20 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "considered": [dataclasses.asdict(entry) for entry in veil.considered],
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
+
+
+def _print_error(judgement: Judgement | None) -> None:
+    """What means of a given number of people are worth, in standard deviations of the columns."""
+    if judgement is None:
+        return
+    one = math.sqrt(judgement.loss.mean / len(judgement.twin.columns or (None,)))
+    errors = ", ".join(f"{one / math.sqrt(people):.2g} with {people:,}" for people in (1_000, 10_000, 100_000))
+    console.print(
+        f"Expected error of a column's mean, in standard deviations of the column: {errors} people.\n"
+        "Single reports say next to nothing: read many of them with taskveil estimate.",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def _print_judgement(judgement: Judgement | None, asked: bool) -> None:

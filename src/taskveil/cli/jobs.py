@@ -21,8 +21,7 @@ from taskveil.records import as_records
 from taskveil.tails import harmless_range
 from taskveil.tasks.linear import spreads
 
-WEIGHTED_MEANS = "Task: the mean of every column, each weighed by 1/spread and by its --weight."
-"""What is said where no model is the task."""
+_WEIGHED = "each weighed by 1/spread and by its --weight."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +38,7 @@ class Asked:
     bounds: list[str] | None = None
     weights: list[str] | None = None
     units: list[str] | None = None
+    means: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Job:
 
     X: Any
     y: Any
-    task: tv.LinearTask | tv.ModelTask
+    task: tv.LinearTask | tv.MeanTask | tv.ModelTask
     names: tuple[str, ...]
     schema: tv.Schema | None
     units: dict[str, str] = field(default_factory=dict)
@@ -60,6 +60,8 @@ class Job:
         """Read, choose and check all that a design needs; whatever is wrong is said here."""
         if asked.model is not None and asked.weights:
             raise DataError("--weight is for weighted means of the columns: with --model, the model says what matters.")
+        if asked.model is not None and asked.means:
+            raise DataError("--means is about the columns' means over all people: with --model, the model is the task.")
         if asked.model is None and asked.loss is not None:
             raise DataError("--loss judges a model: pass --model too.")
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
@@ -92,7 +94,17 @@ class Job:
         weights = 1.0 / np.where(spread > 0, spread, 1.0)
         for name, weight in pairs("--weight", asked.weights, tuple(names)).items():
             weights[names.index(name)] *= numbers("--weight", [weight])[0]
-        return cls(task=tv.LinearTask(np.diag(weights)), **about)
+        K = np.diag(weights)
+        return cls(task=tv.MeanTask(K) if asked.means else tv.LinearTask(K), **about)
+
+    @property
+    def about(self) -> str | None:
+        """What the task is, in words; None where a model is."""
+        if isinstance(self.task, tv.MeanTask):
+            return f"Task: the mean of every column over all people, whoever they are, {_WEIGHED}"
+        if isinstance(self.task, tv.LinearTask):
+            return f"Task: every person's columns, {_WEIGHED} (For means over all people: --means.)"
+        return None
 
     def numbers(self) -> Floats:
         """The records as numbers (N, n), single cells that are out of line with all others brought back."""

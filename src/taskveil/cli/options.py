@@ -13,7 +13,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         help="An ONNX file, or package.module:object, a scikit-learn or torch model (or a function that returns one) "
-        "of a module here. Without one, weighted means of the columns are the task."
+        "of a module here. Without one, the weighted columns are the task."
     ),
 ]
 LossName = Annotated[
@@ -30,6 +30,12 @@ Bounds = Annotated[
 Weight = Annotated[
     list[str] | None,
     typer.Option(help="column=weight, times 1/spread; the others count 1. Repeatable."),
+]
+Means = Annotated[
+    bool,
+    typer.Option(
+        "--means", help="The columns' means over all people are the task, unbiased for any population (estimate)."
+    ),
 ]
 Units = Annotated[list[str] | None, typer.Option("--unit", help="column=unit, written into the release. Repeatable.")]
 Encoder = Annotated[

@@ -10,7 +10,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, numbers
-from taskveil.cli.jobs import WEIGHTED_MEANS, Asked, Job
+from taskveil.cli.jobs import Asked, Job
 from taskveil.errors import ResumeError
 
 
@@ -24,6 +24,7 @@ def sweep(
     drop: options.Drop = None,
     domain: options.Bounds = None,
     weight: options.Weight = None,
+    means: options.Means = False,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
         str | None,
@@ -58,6 +59,7 @@ def sweep(
                 drop=drop,
                 bounds=domain,
                 weights=weight,
+                means=means,
             )
         )
     try:
@@ -87,7 +89,7 @@ def sweep(
     if as_json:
         typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
         return
-    if isinstance(job.task, tv.LinearTask):
-        console.print(WEIGHTED_MEANS)
+    if job.about is not None:
+        console.print(job.about, soft_wrap=True)
     typer.echo("\n".join([frontier.table(), *frontier.advice()]))
     console.print(f"table, JSON, picture and page: {folder}")
