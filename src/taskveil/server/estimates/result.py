@@ -265,9 +265,9 @@ def intervals(names: Iterable[str], means: Means, *, are_shares: bool | Sequence
     """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch)."""
     variance = means.variance
     volunteers = (means.from_volunteers**2).sum(axis=0)
-    parts = np.minimum(variance / np.maximum(volunteers, 1e-300), 1e6)  # where volunteers have no part, infinite
-    freedom = np.maximum(len(means.from_volunteers) - 1, 1) * parts**2
-    reach = stdtrit(np.minimum(freedom, 1e9), (1 + CONFIDENCE) / 2) * np.sqrt(variance)
+    part = np.divide(volunteers, variance, out=np.zeros_like(variance), where=variance > 0)
+    freedom = max(len(means.from_volunteers) - 1, 1) / np.maximum(part**2, 1e-6)  # of reports alone: as good as endless
+    reach = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance)
     low, high = means.mean - reach, means.mean + reach
     low, high = (np.where(are_shares, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))
     return tuple(map(Interval, names, means.mean.tolist(), low.tolist(), high.tolist()))

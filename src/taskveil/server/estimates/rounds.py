@@ -96,9 +96,9 @@ def _needed(evidence: Evidence, seen: Floats) -> int:
     one = evidence.covariance * evidence.count
     scale = np.sqrt(np.maximum(np.diag(one), 1e-300))
     values, directions = np.linalg.eigh(one / np.outer(scale, scale))
-    kept = values > 1e-9 * values[-1]
+    kept = values > 1e-9 * max(values[-1], 1e-300)  # none where all reports say the same
     told = (seen / scale) @ (directions[:, kept] / np.sqrt(values[kept]))
-    most = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(told.T)))[-1])
+    most = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(told.T)))[-1]) if kept.any() else 0.0
     if most <= 1e-12:
         raise DataError("reports of this release say nothing about anybody: its design found nothing worth telling.")
     return int(np.ceil(1.0 / (most * SURE**2)))
