@@ -32,7 +32,8 @@ def tally(veil: Veil, reports: Any) -> Tally:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Round:
-    """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p)."""
+    """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p), of which `own`
+    (V,) is each one's own doing."""
 
     veil: Veil
     reference: Reference
@@ -40,6 +41,7 @@ class Round:
     tally: Tally
     evidence: Evidence
     seen: Floats
+    own: Floats
 
     @classmethod
     def of(cls, veil: Veil, reports: Any) -> Round:
@@ -59,7 +61,15 @@ class Round:
                 f"{counted.count:,} reports of this release are too few for any statement about people: "
                 f"{'at least ' if needed == FEWEST else ''}{needed:,} are needed. What single reports say is noise."
             )
-        return cls(veil=veil, reference=veil.reference, scores=scores, tally=counted, evidence=evidence, seen=seen)
+        return cls(
+            veil=veil,
+            reference=veil.reference,
+            scores=scores,
+            tally=counted,
+            evidence=evidence,
+            seen=seen,
+            own=scores.own(veil.reference.latents),
+        )
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -71,6 +71,9 @@ class Scores:
     told: float
     codes: int | None = None
     """How many different reports there are, if they are few enough to be counted."""
+    own: Callable[[Floats], Floats] = lambda latents: np.zeros(len(latents))
+    """The volunteers' latents (V, Z) → how much of u is every volunteer's own doing (V,): a codeword is the mean of
+    those it was made for, so whoever was alone with it is told without error, as no other person will be."""
     direct: bool = False
     """Whether u(x) is the record x itself: then nothing but reports is needed for means."""
 
@@ -102,12 +105,13 @@ def scores_of(veil: Veil) -> Scores:
         case Codebook(stages=(stage,)), CodewordDecoder() as decoder:
             table, response = _told_by_codes(veil, decoder), stage.response
 
-            def favoured(latents: Floats) -> Floats:
-                return np.asarray(table[stage.favoured(mechanism.region.enforce(latents))].sum(axis=1))
+            def favoured(latents: Floats) -> Integers:
+                return stage.favoured(mechanism.region.enforce(latents))
 
             return Scores(
                 raw=lambda reports: table[reports[:, 0]],
-                seen=favoured,
+                seen=lambda latents: table[favoured(latents)].sum(axis=1),
+                own=lambda latents: _shared(favoured(latents)).mean(axis=1),
                 outside=response.base * table.sum(axis=0),
                 told=response.extra,
                 codes=len(table) if len(table) <= MOST_CODES else None,
@@ -128,10 +132,11 @@ def scores_of(veil: Veil) -> Scores:
         case SumCodebook() as sums, CodewordDecoder() as decoder:
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
             anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            told = sums.response.extra
+            told, first = sums.response.extra, np.cumsum(decoder.sizes) - decoder.sizes
             return Scores(
                 raw=decoder,
                 seen=lambda latents: decoder(sums.nearest(sums.region.enforce(latents))),
+                own=lambda latents: _shared(sums.nearest(sums.region.enforce(latents)) + first).sum(axis=1),
                 outside=(1.0 - told) * anywhere,
                 told=told,
             )
@@ -149,6 +154,11 @@ def scores_of(veil: Veil) -> Scores:
                 "reports of this release are corrected stage by stage, and what many of them say together has no "
                 "unbiased form. Design it again with this version of taskveil."
             )
+
+
+def _shared(codewords: Integers) -> Floats:
+    """Codewords (V, m) → the part (V, m) that each volunteer has in them, 1 over how many there are for each."""
+    return np.asarray(1.0 / np.bincount(codewords.ravel())[codewords])
 
 
 def _told_by_codes(veil: Veil, decoder: CodewordDecoder) -> Floats:
