@@ -20,6 +20,8 @@ reports by H and with volunteer i by w_i (t_i − t̄ − H(u_i − ū)), which 
 h_i is how much of u_i is the volunteer's own doing (`scores`): codewords were made for the volunteers, and tell them
 better than anybody else; dividing by 1 − h_i makes up for it on average, as leverages do in regression (HC2).
 
+Of u only what goes along with z more than chance would have it is fitted (`_told`); the drift test takes all of it.
+
 **What is assumed**: people are as the volunteers but for a tilt. Reports see only some directions of it. Once they show
 that people differ at all (the drift test), intervals also allow for a tilt of every attribute and answer as large as
 the one seen, ρ² each, where reports do not see it; and for tilts that are not straight: one that changes with λ z may
@@ -156,6 +158,9 @@ def calibrate(
     reports, mean, u = _together(evidence, seen)
     directions = _directions(features)
     z = directions(features)
+    _, p_value = drift_test(mean - u.mean(axis=0), reports + _own_error(u), reports, len(z))
+    told = _told(u, z)
+    u, mean, reports = u @ told, mean @ told, told.T @ told
     tilt = np.zeros(z.shape[1])
     prior = np.eye(len(tilt)) / PRIOR**2
     for step in range(_STEPS):
@@ -179,7 +184,7 @@ def calibrate(
     covariance = reports + (u.T * weights**2) @ u
     solved = np.linalg.solve(covariance, A)
     gap, gap_covariance, trace = first
-    statistic, p_value = drift_test(gap, gap_covariance, reports, len(z))
+    statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
     beyond = max(0.0, (statistic - len(gap)) / trace) if trace > 0 else 0.0
     return Calibrated(
         weights=weights,
@@ -228,6 +233,34 @@ def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Flo
         us.append(u @ basis)
     size = sum(len(part) for part in reports)
     return np.eye(size), np.concatenate(means), np.hstack(us)
+
+
+def _own_error(u: Floats) -> Floats:
+    """The covariance (p, p) of the volunteers' mean of u (V, p)."""
+    centred = u - u.mean(axis=0)
+    return np.asarray(centred.T @ centred / len(u) ** 2)
+
+
+def _told(u: Floats, z: Floats) -> Floats:
+    """Directions (p, k) of u (V, p) that go along with z (V, q) more than chance would have it.
+
+    A codebook has many codewords, and what they stand for may be ten functions of one number. Among V volunteers each
+    goes along with every z a little, by chance; a tilt that was fitted to that would follow the noise. Canonical
+    correlations of what has nothing in common stay below (√p + √q)/√V (Marchenko and Pastur's edge).
+    """
+    basis, other = _uncorrelated(u), _uncorrelated(z)
+    common, correlations, _ = np.linalg.svd(
+        ((u - u.mean(axis=0)) @ basis).T @ (z - z.mean(axis=0)) @ other / len(u), full_matrices=False
+    )
+    edge = (np.sqrt(basis.shape[1]) + np.sqrt(other.shape[1])) / np.sqrt(len(u))
+    return np.asarray(basis @ common[:, correlations > edge])
+
+
+def _uncorrelated(values: Floats) -> Floats:
+    """Directions (p, r) in which values (V, p) have variance 1 and go along with each other not at all."""
+    _, lengths, axes = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)
+    kept = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
+    return np.asarray(axes[kept].T / lengths[kept] * np.sqrt(len(values)))
 
 
 def _directions(features: Floats) -> Directions:
