@@ -35,6 +35,8 @@ class Reference:
     shares: Integers8
     names: tuple[str, ...]
     """Of the answers."""
+    everybody: int
+    """How many volunteers the design was made with, kept here or not."""
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -46,6 +48,8 @@ class Reference:
         )
         if self.shares.shape != (outputs,) or len(self.names) != outputs or self.records.ndim != 2 or count < 2:
             raise DataError("a reference holds two volunteers or more, and says of every answer what it is.")
+        if self.everybody < 2:
+            raise DataError("a reference is of two volunteers or more.")
 
     @classmethod
     def of(cls, task: Task, X: Floats, y: Any, latents: Floats, drawn: Integers | None = None) -> Reference:
@@ -62,7 +66,14 @@ class Reference:
         numbers = X.shape[1] + latents.shape[1] + answers.shape[1]
         count = min(len(once), MOST_VOLUNTEERS, max(2, MOST_NUMBERS // numbers))
         kept = np.sort(np.random.default_rng(0).permutation(once)[:count])
-        return cls(records=X[kept], latents=latents[kept], answers=answers[kept], shares=shares, names=names)
+        return cls(
+            records=X[kept],
+            latents=latents[kept],
+            answers=answers[kept],
+            shares=shares,
+            names=names,
+            everybody=len(X),
+        )
 
     @property
     def count(self) -> int:

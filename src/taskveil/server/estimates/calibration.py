@@ -14,11 +14,11 @@ With A = Cov_w(u, z), C = Cov_w(t, z), L = (AᵀV⁻¹A + I/τ²)⁻¹AᵀV⁻¹
 reports by H and with volunteer i by w_i (t_i − t̄ − H(u_i − ū)), which gives its variance:
 
     H Cov(ŝ) Hᵀ             the randomisation, and which people happened to answer
-    Σ w_i² (t_i − t̄ − H(u_i − ū))² / (1 − h_i)     which volunteers happened to come
+    Σ w_i² (t_i − t̄ − H(u_i − ū))²     which volunteers happened to come
     ρ² (…)                  what the reports cannot see, where they show that people differ (below)
 
-h_i is how much of u_i is the volunteer's own doing (`scores`): codewords were made for the volunteers, and tell them
-better than anybody else; dividing by 1 − h_i makes up for it on average, as leverages do in regression (HC2).
+u_i is that of a stranger like volunteer i: codewords were made for the volunteers, so each is left out in turn
+(`leave_one_out`).
 
 Of u only what goes along with z more than chance would have it is fitted (`_told`); the drift test takes all of it.
 
@@ -47,8 +47,6 @@ ALARMS = 0.05
 """How often the drift test raises where people are like the volunteers."""
 MOST_FEATURES = 48
 """Directions of attributes and answers that the tilt may have: the widest ones."""
-MOST_OWN = 0.9
-"""At most so much of u is taken for the volunteer's own doing: codewords are smoothed, and hardly ever one's alone."""
 
 _STEPS = 50
 _LONGEST = 1.0  # of a step, in standard deviations: tilts are found in a few, and never overshoot
@@ -84,8 +82,7 @@ class Directions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibrated:
-    """The volunteers' weights (V,) and how they came about. `u` (V, p) and `z` (V, q) are centred at the weighted mean;
-    `own` (V,) is how much of u is the volunteer's own doing.
+    """The volunteers' weights (V,) and how they came about. `u` (V, p) and `z` (V, q) are centred at the weighted mean.
 
     `gap` and `gap_covariance` are what the reports say beyond the untilted volunteers, and how sure that is.
     """
@@ -95,7 +92,6 @@ class Calibrated:
     directions: Directions
     u: Floats
     z: Floats
-    own: Floats
     bent: Floats
     reports: Floats
     response: Floats
@@ -114,7 +110,7 @@ class Calibrated:
         t = targets - mean
         C = (w * t).T @ self.z
         H = C @ self.response
-        rest = (t - self.u @ H.T) / np.sqrt(1.0 - self.own[:, None])
+        rest = t - self.u @ H.T
         free = len(w) / max(len(w) - 1 - min(self.u.shape[1], self.z.shape[1]), 1)
         return Means(
             mean=mean,
@@ -144,15 +140,12 @@ class Calibrated:
         return np.asarray(self.spread * alike + BEND**2 * (bend**2).sum(axis=1))
 
 
-def calibrate(
-    evidence: Sequence[Evidence], seen: Sequence[Floats], own: Sequence[Floats], features: Floats
-) -> Calibrated:
+def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Floats) -> Calibrated:
     """The volunteers tilted towards what the reports of one or several releases say.
 
     Args:
         evidence: of every release, what its reports say.
         seen: of every release, u (V, p) of the volunteers.
-        own: of every release, how much of u (V,) is the volunteer's own doing.
         features: attributes and answers (V, f) of the volunteers, along which people may differ from them.
     """
     reports, mean, u = _together(evidence, seen)
@@ -192,7 +185,6 @@ def calibrate(
         directions=directions,
         u=u,
         z=z,
-        own=np.minimum(np.max(own, axis=0), MOST_OWN),
         bent=bent,
         reports=reports,
         response=np.linalg.solve(A.T @ solved + prior, solved.T),

@@ -32,8 +32,7 @@ def tally(veil: Veil, reports: Any) -> Tally:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Round:
-    """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p), of which `own`
-    (V,) is each one's own doing."""
+    """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p)."""
 
     veil: Veil
     reference: Reference
@@ -41,7 +40,6 @@ class Round:
     tally: Tally
     evidence: Evidence
     seen: Floats
-    own: Floats
 
     @classmethod
     def of(cls, veil: Veil, reports: Any) -> Round:
@@ -52,7 +50,7 @@ class Round:
                 "save it with volunteers=True."
             )
         scores, counted = scores_of(veil), tally(veil, reports)
-        seen, needed = scores.seen(veil.reference.latents), FEWEST
+        seen, needed = scores.seen(veil.reference), FEWEST
         if counted.count >= FEWEST:
             evidence = scores.evidence(counted)
             needed = max(FEWEST, _needed(evidence, seen))
@@ -68,7 +66,6 @@ class Round:
             tally=counted,
             evidence=evidence,
             seen=seen,
-            own=scores.own(veil.reference.latents),
         )
 
     @property

@@ -27,6 +27,8 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.decoders import CodewordDecoder, LatticeDecoder
 from taskveil.errors import DataError
+from taskveil.reference import Reference
+from taskveil.server.estimates.leave_one_out import told_of_strangers
 from taskveil.veil import Veil
 
 MOST_CODES = 2**20
@@ -63,17 +65,15 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """How reports of one release are read. `raw`: reports (N, width) → r (N, p); `seen`: latents (N, Z) → u (N, p)."""
+    """How reports of one release are read. `raw`: reports (N, width) → r (N, p); `seen`: u (V, p) of the
+    volunteers, as strangers' would be."""
 
     raw: Callable[[Integers], Floats]
-    seen: Callable[[Floats], Floats]
+    seen: Callable[[Reference], Floats]
     outside: Floats
     told: float
     codes: int | None = None
     """How many different reports there are, if they are few enough to be counted."""
-    own: Callable[[Floats], Floats] = lambda latents: np.zeros(len(latents))
-    """The volunteers' latents (V, Z) → how much of u is every volunteer's own doing (V,): a codeword is the mean of
-    those it was made for, so whoever was alone with it is told without error, as no other person will be."""
     direct: bool = False
     """Whether u(x) is the record x itself: then nothing but reports is needed for means."""
 
@@ -105,25 +105,31 @@ def scores_of(veil: Veil) -> Scores:
         case Codebook(stages=(stage,)), CodewordDecoder() as decoder:
             table, response = _told_by_codes(veil, decoder), stage.response
 
-            def favoured(latents: Floats) -> Integers:
-                return stage.favoured(mechanism.region.enforce(latents))
+            def seen(reference: Reference) -> Floats:
+                k = mechanism.region.enforce(reference.latents)
+                known = np.hstack([reference.records, reference.answers])[:, : table.shape[1]]
+                return told_of_strangers(stage, k, table, known, reference.everybody)
 
             return Scores(
                 raw=lambda reports: table[reports[:, 0]],
-                seen=lambda latents: table[favoured(latents)].sum(axis=1),
-                own=lambda latents: _shared(favoured(latents)).mean(axis=1),
+                seen=seen,
                 outside=response.base * table.sum(axis=0),
                 told=response.extra,
                 codes=len(table) if len(table) <= MOST_CODES else None,
             )
         case Laplace() as laplace, _:
-            return Scores(raw=laplace.values, seen=laplace.bound, outside=np.zeros(laplace.latent_dim), told=1.0)
+            return Scores(
+                raw=laplace.values,
+                seen=lambda volunteers: laplace.bound(volunteers.latents),
+                outside=np.zeros(laplace.latent_dim),
+                told=1.0,
+            )
         case LevelResponse() as levels, CodewordDecoder() as decoder:
             codewords = decoder.codewords
             codes = np.arange(len(codewords))[:, None]
             return Scores(
                 raw=lambda reports: codewords[reports[:, 0]],
-                seen=lambda latents: np.exp(levels.log_likelihood(codes, latents)).T @ codewords,
+                seen=lambda volunteers: np.exp(levels.log_likelihood(codes, volunteers.latents)).T @ codewords,
                 outside=np.zeros(codewords.shape[1]),
                 told=1.0,
                 codes=len(codewords),
@@ -132,11 +138,10 @@ def scores_of(veil: Veil) -> Scores:
         case SumCodebook() as sums, CodewordDecoder() as decoder:
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
             anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            told, first = sums.response.extra, np.cumsum(decoder.sizes) - decoder.sizes
+            told = sums.response.extra
             return Scores(
                 raw=decoder,
-                seen=lambda latents: decoder(sums.nearest(sums.region.enforce(latents))),
-                own=lambda latents: _shared(sums.nearest(sums.region.enforce(latents)) + first).sum(axis=1),
+                seen=lambda volunteers: decoder(sums.nearest(sums.region.enforce(volunteers.latents))),
                 outside=(1.0 - told) * anywhere,
                 told=told,
             )
@@ -145,7 +150,7 @@ def scores_of(veil: Veil) -> Scores:
             middle, _ = lattice.level_moments()
             return Scores(
                 raw=decoder,
-                seen=lambda latents: decoder.estimates(lattice.nearest(codebook.region.enforce(latents))),
+                seen=lambda volunteers: decoder.estimates(lattice.nearest(codebook.region.enforce(volunteers.latents))),
                 outside=(1.0 - told) * (decoder.weights @ middle * decoder.step + decoder.offset),
                 told=told,
             )
@@ -154,11 +159,6 @@ def scores_of(veil: Veil) -> Scores:
                 "reports of this release are corrected stage by stage, and what many of them say together has no "
                 "unbiased form. Design it again with this version of taskveil."
             )
-
-
-def _shared(codewords: Integers) -> Floats:
-    """Codewords (V, m) → the part (V, m) that each volunteer has in them, 1 over how many there are for each."""
-    return np.asarray(1.0 / np.bincount(codewords.ravel())[codewords])
 
 
 def _told_by_codes(veil: Veil, decoder: CodewordDecoder) -> Floats:
