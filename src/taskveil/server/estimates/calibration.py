@@ -213,18 +213,9 @@ def drift_test(gap: Floats, covariance: Floats, reports: Floats, volunteers: int
 
 def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
     """Covariance of the mean, mean and u of all releases side by side, in directions that differ between reports."""
-    reports, means, us = [], [], []
-    for one, u in zip(evidence, seen, strict=True):
-        scale = np.sqrt(np.maximum(np.diag(one.covariance), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)
-        values, directions = np.linalg.eigh(one.covariance / np.outer(scale, scale))
-        kept = values > 1e-9 * max(values[-1], 1e-300)
-        basis = directions[:, kept] / scale[:, None] / np.sqrt(values[kept])
-        reports.append(np.eye(int(kept.sum())))
-        means.append(one.mean @ basis)
-        us.append(u @ basis)
-    size = sum(len(part) for part in reports)
-    return np.eye(size), np.concatenate(means), np.hstack(us)
+    bases = [one.directions for one in evidence]
+    mean = np.concatenate([one.mean @ basis for one, basis in zip(evidence, bases, strict=True)])
+    return np.eye(len(mean)), mean, np.hstack([u @ basis for u, basis in zip(seen, bases, strict=True)])
 
 
 def _own_error(u: Floats) -> Floats:

@@ -100,12 +100,8 @@ class Round:
 
 def _needed(evidence: Evidence, seen: Floats) -> int:
     """How many reports there must be, by how well one of them tells the direction that is told best."""
-    one = evidence.covariance * evidence.count
-    scale = np.sqrt(np.maximum(np.diag(one), 1e-300))
-    values, directions = np.linalg.eigh(one / np.outer(scale, scale))
-    kept = values > 1e-9 * max(values[-1], 1e-300)  # none where all reports say the same
-    told = (seen / scale) @ (directions[:, kept] / np.sqrt(values[kept]))
-    most = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(told.T)))[-1]) if kept.any() else 0.0
+    told = seen @ evidence.directions / np.sqrt(evidence.count)
+    most = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(told.T)))[-1]) if told.shape[1] else 0.0
     if most <= 1e-12:
         raise DataError("reports of this release say nothing about anybody: its design found nothing worth telling.")
     return int(np.ceil(1.0 / (most * SURE**2)))

@@ -62,6 +62,17 @@ class Evidence:
     mean: Floats
     covariance: Floats
 
+    @property
+    def directions(self) -> Floats:
+        """(p, r): those in which reports differ, scaled so that the mean's covariance along them is the identity."""
+        variance = np.diag(self.covariance)
+        # A column that is the same for everybody varies by rounding errors alone.
+        varies = variance * self.count > 1e-14 * (self.mean**2 + variance * self.count)
+        scale = np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+        values, axes = np.linalg.eigh(self.covariance * np.outer(scale, scale))
+        kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
+        return np.asarray(scale[:, None] * axes[:, kept] / np.sqrt(values[kept]))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
@@ -89,12 +100,14 @@ class Scores:
     def evidence(self, tally: Tally) -> Evidence:
         """What a tally says of the people's mean of u."""
         if tally.codes is None:
-            mean, square = tally.total / tally.count, tally.square / tally.count
+            mean = tally.total / tally.count
+            spread = tally.square / tally.count - np.outer(mean, mean)
         else:
             values = self.raw(np.arange(len(tally.codes))[:, None]) - self.outside
             share = tally.codes / tally.count
-            mean, square = share @ values, (values.T * share) @ values
-        spread = (square - np.outer(mean, mean)) / max(tally.count - 1, 1)
+            mean = share @ values
+            spread = ((values - mean).T * share) @ (values - mean)
+        spread = spread / max(tally.count - 1, 1)
         return Evidence(count=tally.count, mean=mean / self.told, covariance=spread / self.told**2)
 
 
