@@ -64,7 +64,8 @@ def test_means_of_any_population_assume_nothing(volunteers: np.ndarray) -> None:
 
 def test_shares_of_classes_follow_the_people(volunteers: np.ndarray) -> None:
     """People with other class shares than the volunteers; devices compute what the model says."""
-    labels = (volunteers[:, 0] + 0.3 * volunteers[:, 1] > np.median(volunteers[:, 0])).astype(int)
+    score = volunteers[:, 0] + 0.3 * volunteers[:, 1]
+    labels = (score > np.median(score)).astype(int)
     task = tv.ModelTask(LogisticRegression(max_iter=1000).fit(volunteers, labels), loss="cross_entropy")
     honest = {"share_model": True, "volunteers_unseen": True}
     veil = tv.design(volunteers, task, y=labels, epsilon=4.0, method="codebook", encoder="own", **honest)
