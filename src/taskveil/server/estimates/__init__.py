@@ -58,7 +58,12 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     labels = labels_of(first.veil, reference)
     names = tuple(label.name for label in labels)
     along = _along(reference)
-    calibrated = calibrate([one.evidence for one in rounds], [one.seen for one in rounds], targets[:, along])
+    calibrated = calibrate(
+        [one.evidence for one in rounds],
+        [one.seen for one in rounds],
+        targets[:, along],
+        most=sum(one.looked_at for one in rounds),
+    )
 
     def found(B: Floats, c: Floats) -> tuple[Means, Bools]:
         """Means of B t + c, and which of them the reports are about."""

@@ -140,19 +140,25 @@ class Calibrated:
         return np.asarray(self.spread * alike + BEND**2 * (bend**2).sum(axis=1))
 
 
-def calibrate(evidence: Sequence[Evidence], seen: Sequence[Floats], features: Floats) -> Calibrated:
+def calibrate(
+    evidence: Sequence[Evidence],
+    seen: Sequence[Floats],
+    features: Floats,
+    most: int = MOST_FEATURES,
+) -> Calibrated:
     """The volunteers tilted towards what the reports of one or several releases say.
 
     Args:
         evidence: of every release, what its reports say.
         seen: of every release, u (V, p) of the volunteers.
         features: attributes and answers (V, f) of the volunteers, along which people may differ from them.
+        most: how many numbers of a record devices looked at: a tilt in so many directions is what reports can tell.
     """
     reports, mean, u = _together(evidence, seen)
     directions = _directions(features)
     z = directions(features)
     _, p_value = drift_test(mean - u.mean(axis=0), reports + _own_error(u), reports, len(z))
-    told = _told(u, z)
+    told = _told(u, z)[:, :most]
     u, mean, reports = u @ told, mean @ told, told.T @ told
     tilt = np.zeros(z.shape[1])
     prior = np.eye(len(tilt)) / PRIOR**2
@@ -225,7 +231,7 @@ def _own_error(u: Floats) -> Floats:
 
 
 def _told(u: Floats, z: Floats) -> Floats:
-    """Directions (p, k) of u (V, p) that go along with z (V, q) more than chance would have it.
+    """Directions (p, k) of u (V, p) that go along with z (V, q) more than chance would have it, the most first.
 
     A codebook has many codewords, and what they stand for may be ten functions of one number. Among V volunteers each
     goes along with every z a little, by chance; a tilt that was fitted to that would follow the noise. Canonical

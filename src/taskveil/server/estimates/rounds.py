@@ -76,6 +76,12 @@ class Round:
         return self.veil.columns or tuple(f"x{place}" for place in range(self.veil.encoder.width))
 
     @property
+    def looked_at(self) -> int:
+        """How many numbers of a record devices look at, of which what codewords stand for may be many functions."""
+        latents = self.reference.latents
+        return int(np.linalg.matrix_rank(latents - latents.mean(axis=0), rtol=1e-6))
+
+    @property
     def volunteers(self) -> bytes:
         """Equal for releases that were designed with the same volunteers for the same answers."""
         return self.reference.records.tobytes() + self.reference.answers.tobytes()
