@@ -70,6 +70,26 @@ def test_the_weights_are_a_tilt_and_fit_other_volunteers_too(z: np.ndarray) -> N
     assert calibrated.visible == pytest.approx(2.0, abs=0.05)
 
 
+def test_what_goes_along_by_chance_alone_is_not_fitted(z: np.ndarray) -> None:
+    """Ten columns that have nothing to do with the records, and come out one standard error off each."""
+    noise = np.random.default_rng(1).normal(size=(400, 10))
+    seen = np.column_stack([z[:, :1], noise])
+    said = evidence(seen.mean(axis=0) + np.append(0.0, np.full(10, 0.05)), 0.01)
+    calibrated = calibrate([said], [seen], [np.zeros(400)], z)
+    assert calibrated.u.shape[1] == 1
+    assert np.abs(calibrated.means(z).mean - z.mean(axis=0)).max() < 0.01
+
+
+def test_a_tilt_has_as_many_directions_as_devices_looked_at(z: np.ndarray) -> None:
+    """Two functions of one number: the one that goes along with the records best is fitted."""
+    seen = np.column_stack([z[:, 0], z[:, 0] > 1])
+    both, one = (
+        calibrate([evidence(seen.mean(axis=0), 0.01)], [seen], [np.zeros(400)], z, most=most) for most in (2, 1)
+    )
+    assert both.u.shape[1] >= one.u.shape[1] == 1
+    assert np.abs(np.corrcoef(one.u[:, 0], z[:, 0])[0, 1]) > 0.99
+
+
 def test_only_drift_makes_the_unseen_count(z: np.ndarray) -> None:
     alike, moved = (
         calibrate([evidence(z[:, :1].mean(axis=0) + shift, 0.03)], [z[:, :1]], [np.zeros(400)], z)
