@@ -43,9 +43,14 @@ def records(count: int, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([skewed, 0.5 * skewed + np.sqrt(0.75) * rng.normal(size=count)])
 
 
+def strangers(veil: tv.Veil, X: np.ndarray) -> Reference:
+    """Volunteers (V, n), none of whom had a part in the veil's codewords."""
+    return replace(Reference.of(veil.task, X, None, veil.encoder(X)), everybody=2**50)
+
+
 def with_volunteers(veil: tv.Veil, X: np.ndarray) -> tv.Veil:
-    """The veil with these volunteers (V, n) to compare people with."""
-    return replace(veil, reference=Reference.of(veil.task, X, None, veil.encoder(X)))
+    """The veil with such volunteers (V, n) to compare people with."""
+    return replace(veil, reference=strangers(veil, X))
 
 
 @dataclass(frozen=True)

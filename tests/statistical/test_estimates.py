@@ -18,7 +18,7 @@ from taskveil.server.estimates.frequencies import frequencies
 from taskveil.server.estimates.result import intervals
 from taskveil.server.estimates.scores import scores_of
 
-COLLECTIONS = 1000
+COLLECTIONS = 900
 ALARM = 1e-3  # how rarely a sound estimator may be taken for an unsound one
 
 
@@ -48,11 +48,9 @@ def outcome(shift: float) -> Outcome:
     rows = []
     for _ in range(COLLECTIONS if shift == 0 else COLLECTIONS // 8):
         volunteers = everybody[rng.integers(len(everybody), size=200)]
-        latents, reports = veil.encoder(volunteers), people.reports(2500, rng)
+        seen, reports = scores.seen(drawn.strangers(veil, volunteers)), people.reports(2500, rng)
         # As `taskveil.estimate` does for one release, but for the words.
-        calibrated = calibrate(
-            [scores.evidence(reports)], [scores.seen(latents)], [scores.own(latents)], features=volunteers
-        )
+        calibrated = calibrate([scores.evidence(reports)], [seen], volunteers, most=2)
         means = calibrated.means(np.column_stack([volunteers, volunteers.sum(axis=1)]))
         shorter = replace(
             means,

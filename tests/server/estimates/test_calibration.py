@@ -13,10 +13,10 @@ def evidence(mean: np.ndarray, error: float, count: int = 1000) -> Evidence:
     return Evidence(count=count, mean=mean, covariance=error**2 * np.eye(len(mean)))
 
 
-def fitted(z: np.ndarray, shift: float, error: float, rounds: int = 1, own: float = 0.0) -> Calibrated:
+def fitted(z: np.ndarray, shift: float, error: float, rounds: int = 1) -> Calibrated:
     """Reports see the records z (V, q) themselves and say that their means are `shift` higher, in every round."""
     said = [evidence(z.mean(axis=0) + shift, error) for _ in range(rounds)]
-    return calibrate(said, [z] * rounds, [np.full(len(z), own)] * rounds, z)
+    return calibrate(said, [z] * rounds, z)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_what_reports_see_exactly_is_what_they_say(z: np.ndarray) -> None:
 
 
 def test_what_reports_do_not_see_is_what_the_volunteers_say(z: np.ndarray) -> None:
-    blind = calibrate([evidence(np.zeros(1), 1.0)], [np.zeros((400, 1))], [np.zeros(400)], z)
+    blind = calibrate([evidence(np.zeros(1), 1.0)], [np.zeros((400, 1))], z)
     means = blind.means(z)
     np.testing.assert_allclose(means.mean, z.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(means.variance, z.var(axis=0, ddof=1) / 400, rtol=0.01)
@@ -43,9 +43,7 @@ def test_reports_move_what_goes_along_with_what_they_see(z: np.ndarray) -> None:
     """Only the first attribute is seen; a target 2 z₀ + noise follows it by its slope, an unrelated one stays."""
     target = np.column_stack([2 * z[:, 0] + 0.1 * np.sin(np.arange(400)), z[:, 1]])
     seen = z[:, :1]
-    calibrated = calibrate(
-        [evidence(seen.mean(axis=0) + 0.2, 1e-4)], [seen], [np.zeros(400)], np.column_stack([z, target])
-    )
+    calibrated = calibrate([evidence(seen.mean(axis=0) + 0.2, 1e-4)], [seen], np.column_stack([z, target]))
     moved = calibrated.means(target).mean - target.mean(axis=0)
     assert moved[0] == pytest.approx(0.4, rel=0.05)
     assert abs(moved[1]) < 0.05
@@ -70,31 +68,30 @@ def test_the_weights_are_a_tilt_and_fit_other_volunteers_too(z: np.ndarray) -> N
     assert calibrated.visible == pytest.approx(2.0, abs=0.05)
 
 
-def test_what_goes_along_by_chance_alone_is_not_fitted(z: np.ndarray) -> None:
+def test_what_goes_along_by_chance_alone_is_hardly_ever_fitted(z: np.ndarray) -> None:
     """Ten columns that have nothing to do with the records, and come out one standard error off each."""
-    noise = np.random.default_rng(1).normal(size=(400, 10))
-    seen = np.column_stack([z[:, :1], noise])
-    said = evidence(seen.mean(axis=0) + np.append(0.0, np.full(10, 0.05)), 0.01)
-    calibrated = calibrate([said], [seen], [np.zeros(400)], z)
-    assert calibrated.u.shape[1] == 1
-    assert np.abs(calibrated.means(z).mean - z.mean(axis=0)).max() < 0.01
+    rng = np.random.default_rng(1)
+    fitted_directions = []
+    for _ in range(40):
+        seen = np.column_stack([z[:, :1], rng.normal(size=(400, 10))])
+        said = evidence(seen.mean(axis=0) + np.append(0.0, np.full(10, 0.05)), 0.01)
+        calibrated = calibrate([said], [seen], z)
+        fitted_directions.append(calibrated.u.shape[1])
+        if fitted_directions[-1] == 1:
+            assert np.abs(calibrated.means(z).mean - z.mean(axis=0)).max() < 0.03
+    assert np.mean(np.array(fitted_directions) == 1) >= 0.85
 
 
 def test_a_tilt_has_as_many_directions_as_devices_looked_at(z: np.ndarray) -> None:
     """Two functions of one number: the one that goes along with the records best is fitted."""
     seen = np.column_stack([z[:, 0], z[:, 0] > 1])
-    both, one = (
-        calibrate([evidence(seen.mean(axis=0), 0.01)], [seen], [np.zeros(400)], z, most=most) for most in (2, 1)
-    )
+    both, one = (calibrate([evidence(seen.mean(axis=0), 0.01)], [seen], z, most=most) for most in (2, 1))
     assert both.u.shape[1] >= one.u.shape[1] == 1
     assert np.abs(np.corrcoef(one.u[:, 0], z[:, 0])[0, 1]) > 0.99
 
 
 def test_only_drift_makes_the_unseen_count(z: np.ndarray) -> None:
-    alike, moved = (
-        calibrate([evidence(z[:, :1].mean(axis=0) + shift, 0.03)], [z[:, :1]], [np.zeros(400)], z)
-        for shift in (0.0, 0.5)
-    )
+    alike, moved = (calibrate([evidence(z[:, :1].mean(axis=0) + shift, 0.03)], [z[:, :1]], z) for shift in (0.0, 0.5))
     assert alike.spread == 0.0
     assert (alike.means(z).unseen == 0).all()
     unseen = moved.means(z).unseen
@@ -102,21 +99,9 @@ def test_only_drift_makes_the_unseen_count(z: np.ndarray) -> None:
     assert unseen[1] > 10 * unseen[0]  # the first attribute is seen
 
 
-def test_whoever_made_a_codeword_alone_counts_for_more(z: np.ndarray) -> None:
-    """Three quarters of u being the volunteer's own doing, what is left of it is twice as uncertain."""
-    rough = np.round(z)
-    target = z - rough
-    plain, own = (
-        calibrate([evidence(rough.mean(axis=0), 0.05)], [rough], [np.full(400, part)], z).means(target)
-        for part in (0.0, 0.75)
-    )
-    np.testing.assert_allclose(own.from_volunteers, 2 * plain.from_volunteers)
-    np.testing.assert_allclose(own.mean, plain.mean)
-
-
 def test_columns_that_never_vary_or_say_the_same_do_no_harm(z: np.ndarray) -> None:
     wide = np.column_stack([z, np.full(400, 7.0), z @ [1.0, 2.0], z[:, 0] * 1e6])
-    plain, more = fitted(z, 0.2, 0.05), calibrate([evidence(z.mean(axis=0) + 0.2, 0.05)], [z], [np.zeros(400)], wide)
+    plain, more = fitted(z, 0.2, 0.05), calibrate([evidence(z.mean(axis=0) + 0.2, 0.05)], [z], wide)
     assert more.z.shape[1] == 2
     found = more.means(wide)
     np.testing.assert_allclose(found.mean[:2], plain.means(z).mean, atol=0.1 * 0.05)  # a tenth of the error

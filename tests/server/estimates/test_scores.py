@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import collections_drawn as drawn
 import releases
 import taskveil as tv
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
@@ -58,11 +59,12 @@ def made(name: str) -> tv.Veil:
 def test_scores_are_unbiased_for_every_record(name: str, kind: type) -> None:
     veil = made(name)
     assert isinstance(veil.mechanism, kind)
-    scores, reports, latents = scores_of(veil), all_reports(veil), veil.encoder(some_records(veil))
+    veil = drawn.with_volunteers(veil, some_records(veil))
+    scores, reports, latents = scores_of(veil), all_reports(veil), veil.reference.latents
     chance = np.exp(veil.mechanism.log_likelihood(reports, latents))
     np.testing.assert_allclose(chance.sum(axis=0), 1.0, atol=1e-9)
     expected = chance.T @ ((scores.raw(reports) - scores.outside) / scores.told)
-    seen = scores.seen(latents)
+    seen = scores.seen(veil.reference)
     np.testing.assert_allclose(expected, seen, atol=1e-8 * max(1.0, np.abs(seen).max()))
     assert np.ptp(seen, axis=0).max() > 0  # records do differ in what they tell
 
@@ -72,7 +74,8 @@ def test_designs_for_means_see_the_record_itself(volunteers: np.ndarray) -> None
     scores = scores_of(veil)
     assert scores.direct
     inside = np.clip(volunteers, veil.encoder.low, veil.encoder.high)[:50]
-    np.testing.assert_allclose(scores.seen(veil.encoder(inside)), inside, atol=2e-3 * volunteers.std())
+    seen = scores.seen(drawn.with_volunteers(veil, inside).reference)
+    np.testing.assert_allclose(seen, inside, atol=2e-3 * volunteers.std())
 
 
 def test_tallies_of_parts_add_up_to_that_of_the_whole() -> None:
@@ -95,11 +98,11 @@ def test_simulated_reports_are_as_real_ones() -> None:
     veil = made("codebook")
     latents = np.repeat(veil.encoder(some_records(veil, 4)), 10_000, axis=0)
     scores, rng = scores_of(veil), np.random.default_rng(0)
-    drawn = scores.evidence(scores.tally(_simulated(veil.mechanism, latents, rng)))
+    simulated = scores.evidence(scores.tally(_simulated(veil.mechanism, latents, rng)))
     real = scores.evidence(scores.tally(veil.mechanism(latents)))
-    error = np.sqrt(np.diag(drawn.covariance) + np.diag(real.covariance))
-    assert (np.abs(drawn.mean - real.mean) < 5 * error).all()
-    np.testing.assert_allclose(np.diag(drawn.covariance), np.diag(real.covariance), rtol=0.1)
+    error = np.sqrt(np.diag(simulated.covariance) + np.diag(real.covariance))
+    assert (np.abs(simulated.mean - real.mean) < 5 * error).all()
+    np.testing.assert_allclose(np.diag(simulated.covariance), np.diag(real.covariance), rtol=0.1)
 
 
 def test_stages_that_correct_each_other_have_no_scores() -> None:
