@@ -1,9 +1,10 @@
 """What many reports say together, with intervals. `estimate` is the front door.
 
 `scores` reads reports without bias and tallies them; `rounds` are the reports of one release, counted and found enough;
-`calibration` reweights the volunteers until they are as the reports say; `frequencies` counts who favours which
-codeword; `drift` says how far people are from the volunteers; `pooling` joins estimates that have no volunteers in
-common; `result` is what comes out, `natural` how people read it and `picture` how it looks.
+`features` are along what people may differ from the volunteers, and `calibration` reweights these until they are as the
+reports say, each read as a stranger would be (`leave_one_out`); `frequencies` counts who favours which codeword;
+`drift` says how far people are from the volunteers; `pooling` joins estimates that have no volunteers in common;
+`result` is what comes out, `natural` how people read it, `wording` what it rests on and `picture` how it looks.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats
 from taskveil.errors import DataError
-from taskveil.reference import Reference
 from taskveil.server.estimates.calibration import Means, calibrate
 from taskveil.server.estimates.drift import Drift, drift_of
+from taskveil.server.estimates.features import Features
 from taskveil.server.estimates.natural import holes_in, labels_of, over_those_who_have_one, with_holes
 from taskveil.server.estimates.pooling import pooled
 from taskveil.server.estimates.result import Estimate, Group, Interval
@@ -57,11 +58,11 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     targets = np.hstack([reference.records, reference.answers])
     labels = labels_of(first.veil, reference)
     names = tuple(label.name for label in labels)
-    along = _along(reference)
+    features = Features.of(reference)
     calibrated = calibrate(
         [one.evidence for one in rounds],
         [one.seen for one in rounds],
-        targets[:, along],
+        features(reference.records, reference.answers),
         most=sum(one.looked_at for one in rounds),
     )
 
@@ -93,19 +94,9 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
         releases=tuple(one.veil.release_id for one in rounds),
         calibrated=calibrated,
-        along=along,
+        features=features,
         numeric={name: known[:, place] for place, name in enumerate(names) if not share[place]},
     )
-
-
-def _along(reference: Reference) -> Bools:
-    """Along which attributes and answers (n + m,) people may differ from the volunteers: all of them, but for answers
-    that are linear in the attributes and would count twice."""
-    records = reference.records - reference.records.mean(axis=0)
-    answers = reference.answers - reference.answers.mean(axis=0)
-    rest = answers - records @ np.linalg.lstsq(records, answers, rcond=None)[0]
-    own = (rest**2).sum(axis=0) > 1e-6 * (answers**2).sum(axis=0)
-    return np.concatenate([np.ones(records.shape[1], dtype=bool), own])
 
 
 def _direct(rounds: list[Round], B: Floats, c: Floats) -> tuple[Means, Bools]:

@@ -28,7 +28,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
         epsilon=max(one.epsilon for one in estimates),
         releases=tuple(release for one in estimates for release in one.releases),
         calibrated=None,
-        along=estimates[0].along,
+        features=estimates[0].features,
         numeric={},
     )
 

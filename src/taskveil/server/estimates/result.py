@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from taskveil.arrays import Bools, Floats, Integers
+from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.server.estimates.calibration import Calibrated, Means
 from taskveil.server.estimates.drift import Drift
+from taskveil.server.estimates.features import Features
 from taskveil.server.estimates.natural import Label
 from taskveil.server.estimates.picture import draw
 
@@ -115,8 +116,8 @@ class Estimate:
     """The ids of the releases that the reports were made with."""
     calibrated: Calibrated | None = field(repr=False)
     """The volunteers, reweighted; None where estimates of several kinds were pooled."""
-    along: Bools = field(repr=False)
-    """Along which attributes and answers (n + m,) the volunteers were tilted."""
+    features: Features = field(repr=False)
+    """Along what the volunteers were tilted."""
     numeric: dict[str, Floats] = field(repr=False)
     """By name, the numeric answers and attributes (V,) of the volunteers, NaN where missing: for distributions."""
 
@@ -203,9 +204,9 @@ class Estimate:
     def weights(self, records: Floats, answers: Floats) -> Floats:
         """How much volunteers with these records (N, n) and answers (N, m) count, 1 on average, so that together they
         are like the people who answered: what `taskveil.design(..., like=estimate)` asks for."""
-        if self.calibrated is None or self.along.shape != (records.shape[1] + answers.shape[1],):
-            raise DataError("this estimate is about other records or another task: design with those it was made for.")
-        return self.calibrated.weights_of(np.hstack([records, answers])[:, self.along])
+        if self.calibrated is None:
+            raise DataError("several estimates were pooled here, and none of them says who counts how much.")
+        return self.calibrated.weights_of(self.features(records, answers))
 
     def rows(self) -> list[Row]:
         """What `table` and `plot` show: everything but an attribute times its weight, and places in the year."""
