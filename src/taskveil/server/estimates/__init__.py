@@ -63,6 +63,7 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
         [one.evidence for one in rounds],
         [one.seen for one in rounds],
         features(reference.records, reference.answers),
+        features.emphasis,
         most=sum(one.looked_at for one in rounds),
     )
 

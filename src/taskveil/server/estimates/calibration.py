@@ -144,6 +144,7 @@ def calibrate(
     evidence: Sequence[Evidence],
     seen: Sequence[Floats],
     features: Floats,
+    emphasis: Floats | float = 1.0,
     most: int = MOST_FEATURES,
 ) -> Calibrated:
     """The volunteers tilted towards what the reports of one or several releases say.
@@ -152,10 +153,11 @@ def calibrate(
         evidence: of every release, what its reports say.
         seen: of every release, u (V, p) of the volunteers.
         features: attributes and answers (V, f) of the volunteers, along which people may differ from them.
+        emphasis: how large a tilt along each feature (f,) is thought, against the others.
         most: how many numbers of a record devices looked at: a tilt in so many directions is what reports can tell.
     """
     reports, mean, u = _together(evidence, seen)
-    directions = _directions(features)
+    directions = _directions(features, emphasis)
     z = directions(features)
     _, p_value = drift_test(mean - u.mean(axis=0), reports + _own_error(u), reports, len(z))
     told = _told(u, z)[:, :most]
@@ -184,7 +186,7 @@ def calibrate(
     solved = np.linalg.solve(covariance, A)
     gap, gap_covariance, trace = first
     statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
-    beyond = max(0.0, (statistic - len(gap)) / trace) if trace > 0 else 0.0
+    beyond = min(max(0.0, (statistic - len(gap)) / trace), PRIOR**2) if trace > 0 else 0.0
     return Calibrated(
         weights=weights,
         tilt=tilt,
@@ -231,7 +233,8 @@ def _own_error(u: Floats) -> Floats:
 
 
 def _told(u: Floats, z: Floats) -> Floats:
-    """Directions (p, k) of u (V, p) that go along with z (V, q) more than chance would have it, the most first.
+    """Directions (p, k) of u (V, p) that go along with z (V, q) more than chance would have it, what reports tell best
+    first; in u, reports have the covariance 1.
 
     A codebook has many codewords, and what they stand for may be ten functions of one number. Among V volunteers each
     goes along with every z a little, by chance; a tilt that was fitted to that would follow the noise. Canonical
@@ -242,7 +245,11 @@ def _told(u: Floats, z: Floats) -> Floats:
         ((u - u.mean(axis=0)) @ basis).T @ (z - z.mean(axis=0)) @ other / len(u), full_matrices=False
     )
     edge = (np.sqrt(basis.shape[1]) + np.sqrt(other.shape[1])) / np.sqrt(len(u))
-    return np.asarray(basis @ common[:, correlations > edge])
+    orthonormal, _ = np.linalg.qr(basis @ common[:, correlations > edge])
+    best, _, _ = np.linalg.svd(
+        ((u - u.mean(axis=0)) @ orthonormal).T @ (z - z.mean(axis=0)) @ other, full_matrices=False
+    )
+    return np.asarray(orthonormal @ best)
 
 
 def _uncorrelated(values: Floats) -> Floats:
@@ -252,12 +259,12 @@ def _uncorrelated(values: Floats) -> Floats:
     return np.asarray(axes[kept].T / lengths[kept] * np.sqrt(len(values)))
 
 
-def _directions(features: Floats) -> Directions:
-    """The widest ones, every feature that varies counting alike."""
+def _directions(features: Floats, emphasis: Floats | float) -> Directions:
+    """The widest ones, every feature that varies counting by its emphasis."""
     center = features.mean(axis=0)
     spread = features.std(axis=0)
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=1e-300)
-    scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
+    scale = np.where(varies, emphasis / np.where(varies, spread, 1.0), 0.0)
     _, values, axes = np.linalg.svd((features - center) * scale / np.sqrt(len(features)), full_matrices=False)
     kept = (values > 1e-4 * values[0]) & (np.arange(len(values)) < min(MOST_FEATURES, len(features) // 5 + 1))
     return Directions(center=center, axes=scale[:, None] * axes[kept].T)

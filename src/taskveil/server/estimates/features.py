@@ -17,8 +17,10 @@ _NOTHING = 1e-6  # of an answer's variance is left where it is linear in the att
 class Features:
     """Records (N, n) and answers (N, m) → features (N, f).
 
-    Answers that are linear in the attributes would count twice and are left out. What is left of the others without the
-    attributes counts by itself too: labels may have moved although the records did not.
+    Answers that are linear in the attributes would count twice and are left out. The others together count as much as
+    all attributes together (`emphasis`): people may differ in the answer first and in the attributes that go with it,
+    as well as the other way round. What attributes do not tell of an answer counts by itself too: labels may have moved
+    although records did not.
     """
 
     slopes: Floats
@@ -33,6 +35,13 @@ class Features:
         slopes: Floats = np.asarray(np.linalg.lstsq(with_one, reference.answers, rcond=None)[0], dtype=np.float64)
         left = (reference.answers - with_one @ slopes).var(axis=0)
         return cls(slopes=slopes, own=left > _NOTHING * reference.answers.var(axis=0))
+
+    @property
+    def emphasis(self) -> Floats:
+        """(f,): how large a tilt along each feature is thought, against one attribute's."""
+        attributes, answers = len(self.slopes) - 1, int(self.own.sum())
+        together = np.sqrt(attributes / max(answers, 1))
+        return np.concatenate([np.ones(attributes), np.full(answers, max(1.0, together)), np.ones(answers)])
 
     def __call__(self, records: Floats, answers: Floats) -> Floats:
         """Attributes, answers, and what is left of the answers."""

@@ -20,6 +20,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms.codebook import Stage
 
 _MOST = 0.999  # of a codeword is somebody's own
+_TIMES = 10.0  # larger than what leaving out changes must be what is told
 
 
 def told_of_strangers(stage: Stage, k: Integers, table: Floats, known: Floats, everybody: int) -> Floats:
@@ -38,7 +39,18 @@ def told_of_strangers(stage: Stage, k: Integers, table: Floats, known: Floats, e
     part = np.minimum(response.extra / (response.extra * count + response.base * everybody), _MOST)
     others = _nearest_without(stage, k, favoured, part)
     own = np.where((others[:, :, None] == favoured[:, None, :]).any(axis=2), part[others], 0.0)[:, :, None]
-    return np.asarray(((table[others] - own * known[:, None, :]) / (1.0 - own)).sum(axis=1))
+    without = own / (1.0 - own) * (table[others] - known[:, None, :])
+    told = table[others].sum(axis=1)
+    return np.asarray(told + _small(without.sum(axis=1), told, known.std(axis=0)))
+
+
+def _small(changes: Floats, told: Floats, spread: Floats) -> Floats:
+    """The part of `changes` (V, p) in directions in which they are small against what is `told` (V, p), every column in
+    its `spread` (p,) among volunteers: where codewords hardly differ, changes would be all there is."""
+    scale = np.where(spread > 0, spread, 1.0)
+    _, _, axes = np.linalg.svd((told - told.mean(axis=0)) / scale, full_matrices=False)
+    kept = axes[(told / scale @ axes.T).std(axis=0) > _TIMES * (changes / scale @ axes.T).std(axis=0)]
+    return np.asarray(changes / scale @ kept.T @ kept * scale)
 
 
 def _nearest_without(stage: Stage, k: Integers, favoured: Integers, part: Floats) -> Integers:
