@@ -76,3 +76,32 @@ def test_volunteers_are_brought_inside_a_given_domain(domain: Domain) -> None:
 
 def test_folds_may_hold_a_single_record() -> None:
     assert len(Problem.of(X[:5], LINEAR).some(np.arange(5) == 2).X) == 1
+
+
+class Leaning:
+    """People of whom those with a large first attribute are many."""
+
+    def weights(self, records: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        assert answers.shape == (len(records), LINEAR.outputs)
+        odds = np.exp(1.5 * records[:, 0])
+        return np.asarray(odds / odds.mean())
+
+
+def test_volunteers_who_are_together_like_others() -> None:
+    """Each comes as often as it counts, or once more."""
+    problem, people = Problem.of(X=X, task=LINEAR), Leaning()
+    alike = problem.like(people, seed=0)
+    weights = people.weights(X, LINEAR.truth(X))
+    assert alike.drawn is not None and len(alike.X) == len(X)
+    np.testing.assert_array_equal(alike.X, problem.X[alike.drawn])
+    assert (np.abs(np.bincount(alike.drawn, minlength=len(X)) - weights) < 1).all()
+
+
+def test_a_design_for_other_people_still_knows_its_volunteers_as_they_came() -> None:
+    """People of every round are compared with the same ones, and what they said before cancels in a difference."""
+    first = tv.design(X, LINEAR, epsilon=1.0, method="codebook")
+    second = tv.design(X, LINEAR, epsilon=1.0, method="codebook", like=Leaning())
+    assert first.reference is not None and second.reference is not None
+    assert not np.array_equal(first.decoder.codewords, second.decoder.codewords)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(second.reference.records, first.reference.records)
+    np.testing.assert_array_equal(second.reference.answers, first.reference.answers)

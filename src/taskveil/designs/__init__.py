@@ -90,13 +90,14 @@ def design(
         ),
         answers=answers,
     )
+    volunteers = problem
     if like is not None:
         problem = problem.like(like, seed)
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
     if veil.reference is None:  # learned encoders know the volunteers by heart, and bring their own
-        latents = veil.encoder(problem.X)
-        reference = Reference.of(problem.task, problem.X, problem.y, latents, problem.drawn)
-        veil = replace(veil, reference=reference)
+        # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
+        latents = veil.encoder(volunteers.X)
+        veil = replace(veil, reference=Reference.of(problem.task, volunteers.X, volunteers.y, latents))
     schema = problem.schema
     if schema is None:
         return replace(veil, columns=column_names(X))
