@@ -92,7 +92,8 @@ def test_volunteers_who_are_together_like_others() -> None:
     problem, people = Problem.of(X=X, task=LINEAR), Leaning()
     alike = problem.like(people, seed=0)
     weights = people.weights(X, LINEAR.truth(X))
-    assert alike.drawn is not None and len(alike.X) == len(X)
+    assert alike.drawn is not None
+    assert len(alike.X) == len(X)
     np.testing.assert_array_equal(alike.X, problem.X[alike.drawn])
     assert (np.abs(np.bincount(alike.drawn, minlength=len(X)) - weights) < 1).all()
 
@@ -101,7 +102,8 @@ def test_a_design_for_other_people_still_knows_its_volunteers_as_they_came() -> 
     """People of every round are compared with the same ones, and what they said before cancels in a difference."""
     first = tv.design(X, LINEAR, epsilon=1.0, method="codebook")
     second = tv.design(X, LINEAR, epsilon=1.0, method="codebook", like=Leaning())
-    assert first.reference is not None and second.reference is not None
+    assert first.reference is not None
+    assert second.reference is not None
     assert not np.array_equal(first.decoder.codewords, second.decoder.codewords)  # type: ignore[union-attr]
     np.testing.assert_array_equal(second.reference.records, first.reference.records)
     np.testing.assert_array_equal(second.reference.answers, first.reference.answers)
