@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -144,14 +145,9 @@ class Latents:
                 apart = math.sqrt(group.cost) + math.sqrt(self.alone(order[min(end + 1, len(order) - 1)]).cost)
         for end, groups in enumerate(ending):
             found = [(ways[end + 1 - len(group.places)], group) for group in groups]
-            ways.append(
-                min(((least + math.sqrt(group.cost), (*before, group)) for (least, before), group in found), key=_first)
-            )
+            made = ((least + math.sqrt(group.cost), (*before, group)) for (least, before), group in found)
+            ways.append(min(made, key=itemgetter(0)))
         return ways[-1][1]
-
-
-def _first(way: tuple[float, tuple[Group, ...]]) -> float:
-    return way[0]
 
 
 def total_cost(groups: Sequence[Group]) -> float:

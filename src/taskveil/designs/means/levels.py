@@ -17,8 +17,8 @@ ANYWHERE = 0.02
 
 
 def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
-    """At most `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded
-    by lot at the least cost in variance; fewer where more would not lower it."""
+    """The `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded by
+    lot at the least cost in variance; where they have no more values than that, these."""
     ends = np.array([low, high])
     distinct = np.unique(k)
     if len(distinct) > CANDIDATES:

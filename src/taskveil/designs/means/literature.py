@@ -82,7 +82,7 @@ def duchi(records: Scaled, epsilon: float) -> Floats:
     middle = math.comb(d, d // 2) if d % 2 == 0 else 0
     agreeing = 2 ** (d - 1) + middle / 2  # sign vectors that agree in at least half of all places
     # The mean of a sign times the record's, over these: Σ over vectors of (their sum)/d.
-    told = d * math.comb(d - 1, (d - 1) // 2) / d / agreeing if d % 2 else math.comb(d - 1, d // 2) / agreeing
+    told = math.comb(d - 1, d // 2) / agreeing
     reach = 1.0 / (told * math.tanh(epsilon / 2))
     squared_sum = d * 2 ** (d - 1) / agreeing  # E of (their sum)², to which ties add nothing
     products = (squared_sum - d) / (d * (d - 1)) if d > 1 else 0.0
@@ -167,7 +167,7 @@ class Literature:
         epsilons: Sequence[float],  # noqa: ARG002
         seeds: Sequence[int],  # noqa: ARG002
     ) -> Iterator[tuple[float, int, Veil]]:
-        """None: TaskError."""
+        """There are none; a TaskError says so."""
         raise TaskError(
             f"{self.name} is here to be compared with, as a formula: name it among the methods of tv.sweep. "
             'A veil for means is made by method="means".'

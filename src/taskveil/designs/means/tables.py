@@ -19,10 +19,10 @@ LARGEST = 27.0
 
 def whole_numbers(channel: Channel, epsilon: float) -> Integers:
     """The channel as a table (L, R) whose rows have the same sum; no column has a ratio above e^ε. It may have been
-    searched for another ε: if rows are equal for one, they are for all."""
+    searched for a larger ε: if rows have equal sums for one, they have for all."""
     low = np.maximum(np.rint(channel.masses * TOTAL), 1.0)
-    # Every entry is rounded by less than one, so no row lacks more than one for each report: the likeliest makes up for
-    # that, within what is spared.
+    # Masses are rounded by a half, so entries by less than e^ε, and no row lacks more than that for each report: the
+    # likeliest report, whose larger entries are e^ε times `low`, makes up for it within what is spared.
     spared = max(SPARED * epsilon, 4.0 * len(low) / float(low.max()))
     high = np.floor(low * np.exp(max(0.0, min(epsilon, LARGEST) - spared)))
     table = np.where(channel.patterns.T, high, low).astype(np.int64)
