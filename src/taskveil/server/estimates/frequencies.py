@@ -27,7 +27,7 @@ def frequencies(counts: Integers, response: Response, *, confidence: float = 0.9
     """
     total = int(counts.sum())
     low, high = _midp(counts, total, (1 - confidence) / 2)
-    shares = (counts / total - response.base) / response.extra
+    shares = _inverted(counts / total, response)
     return shares, np.clip(_inverted(low, response), 0.0, 1.0), np.clip(_inverted(high, response), 0.0, 1.0)
 
 
@@ -42,6 +42,7 @@ def on_the_simplex(shares: Floats, total: float = 1.0) -> Floats:
 
 
 def _inverted(probability: Floats, response: Response) -> Floats:
+    """The share of people (K,) who must favour codewords that come with these probabilities (K,)."""
     return np.asarray((probability - response.base) / response.extra)
 
 

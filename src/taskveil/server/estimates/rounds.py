@@ -69,13 +69,6 @@ class Round:
         )
 
     @property
-    def attributes(self) -> tuple[str, ...]:
-        """The names of the records' numbers."""
-        if self.veil.schema is not None:
-            return tuple(self.veil.schema.columns)
-        return self.veil.columns or tuple(f"x{place}" for place in range(self.veil.encoder.width))
-
-    @property
     def looked_at(self) -> int:
         """How many numbers of a record devices look at, of which what codewords stand for may be many functions."""
         latents = self.reference.latents
