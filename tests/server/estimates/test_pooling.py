@@ -7,6 +7,7 @@ import pytest
 
 import collections_drawn as drawn
 import taskveil as tv
+from taskveil.errors import DataError
 
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
 
@@ -37,6 +38,10 @@ def test_releases_with_other_volunteers_are_weighted_by_precision() -> None:
     assert both.frequencies == ()
     assert both.epsilon == pytest.approx(4.0)
     assert both.drift.p_value >= min(estimate.drift.p_value for estimate in single)
+    with pytest.raises(DataError, match="each with weights of its own"):
+        both.quantiles(both.attributes[0].name)
+    with pytest.raises(DataError, match="each with weights of its own"):
+        both.weights(EVERYBODY[:5], EVERYBODY[:5])
 
 
 def test_one_release_in_two_parts_is_as_one() -> None:
@@ -54,7 +59,7 @@ def test_budgets_with_the_same_volunteers_are_fitted_together() -> None:
     veils = [asked(1.0, 0), asked(4.0, 0)]
     reports = [said(veil, 5000, seed) for seed, veil in enumerate(veils)]
     both = tv.estimate(veils, reports)
-    assert both.calibrated is not None
+    assert both.reweighted is not None
     best = tv.estimate(veils[1], reports[1])
     assert (widths(both) < 1.02 * widths(best)).all()
     # As independent estimates they would be too sure of the volunteers.

@@ -2,9 +2,10 @@
 
 `scores` reads reports without bias and tallies them; `rounds` are the reports of one release, counted and found enough;
 `features` are along what people may differ from the volunteers, and `calibration` reweights these until they are as the
-reports say, each read as a stranger would be (`leave_one_out`); `frequencies` counts who favours which codeword;
-`drift` says how far people are from the volunteers; `pooling` joins estimates that have no volunteers in common;
-`result` is what comes out, `natural` how people read it, `wording` what it rests on and `picture` how it looks.
+reports say, each read as a stranger would be (`leave_one_out`): they are then `reweighted`, for distributions;
+`frequencies` counts who favours which codeword; `drift` says how far people are from the volunteers; `pooling` joins
+estimates that have no volunteers in common; `result` is what comes out, `natural` how people read it, `wording` what it
+rests on and `picture` how it looks.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from taskveil.server.estimates.features import Features
 from taskveil.server.estimates.natural import holes_in, labels_of, over_those_who_have_one, with_holes
 from taskveil.server.estimates.pooling import pooled
 from taskveil.server.estimates.result import Estimate, Group, Interval
+from taskveil.server.estimates.reweighted import Reweighted
 from taskveil.server.estimates.rounds import Round, tally
 from taskveil.server.estimates.scores import Tally
 from taskveil.server.estimates.wording import assumption
@@ -94,9 +96,11 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
         releases=tuple(one.veil.release_id for one in rounds),
-        calibrated=calibrated,
-        features=features,
-        numeric={name: known[:, place] for place, name in enumerate(names) if not share[place]},
+        reweighted=Reweighted(
+            calibrated=calibrated,
+            features=features,
+            numeric={name: known[:, place] for place, name in enumerate(names) if not share[place]},
+        ),
     )
 
 

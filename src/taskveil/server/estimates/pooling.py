@@ -27,9 +27,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
         reports=sum(one.reports for one in estimates),
         epsilon=max(one.epsilon for one in estimates),
         releases=tuple(release for one in estimates for release in one.releases),
-        calibrated=None,
-        features=estimates[0].features,
-        numeric={},
+        reweighted=None,
     )
 
 

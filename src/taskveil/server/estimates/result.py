@@ -16,9 +16,9 @@ from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.server.estimates.calibration import Calibrated, Means
 from taskveil.server.estimates.drift import Drift
-from taskveil.server.estimates.features import Features
 from taskveil.server.estimates.natural import Label
 from taskveil.server.estimates.picture import draw
+from taskveil.server.estimates.reweighted import Reweighted
 
 CONFIDENCE = 0.95
 FORMAT = "taskveil.estimate.1"
@@ -114,12 +114,8 @@ class Estimate:
     """The largest budget of one report."""
     releases: tuple[str, ...]
     """The ids of the releases that the reports were made with."""
-    calibrated: Calibrated | None = field(repr=False)
-    """The volunteers, reweighted; None where estimates of several kinds were pooled."""
-    features: Features = field(repr=False)
-    """Along what the volunteers were tilted."""
-    numeric: dict[str, Floats] = field(repr=False)
-    """By name, the numeric answers and attributes (V,) of the volunteers, NaN where missing: for distributions."""
+    reweighted: Reweighted | None = field(repr=False)
+    """The volunteers, counted as people are; None where several estimates were pooled."""
 
     @property
     def attributes(self) -> tuple[Interval, ...]:
@@ -190,11 +186,8 @@ class Estimate:
         return next((label for label in labels if name in (label.name, label.short)), Label(name))
 
     def _distribution(self, name: str) -> tuple[Floats, Calibrated]:
-        name = self.label(name).name
-        if self.calibrated is None or name not in self.numeric:
-            known = ", ".join(self.numeric) if self.calibrated is not None else "none"
-            raise DataError(f"the distribution of {name!r} is not estimated here, only of: {known}.")
-        return self.numeric[name], self.calibrated
+        volunteers = self._volunteers()
+        return volunteers.values(self.label(name).name), volunteers.calibrated
 
     def minus(self, earlier: Estimate) -> dict[str, tuple[Interval, ...]]:
         """What changed since an `earlier` round: differences of all means that both have, by kind. What both rounds owe
@@ -204,9 +197,15 @@ class Estimate:
     def weights(self, records: Floats, answers: Floats) -> Floats:
         """How much volunteers with these records (N, n) and answers (N, m) count, 1 on average, so that together they
         are like the people who answered: what `taskveil.design(..., like=estimate)` asks for."""
-        if self.calibrated is None:
-            raise DataError("several estimates were pooled here, and none of them says who counts how much.")
-        return self.calibrated.weights_of(self.features(records, answers))
+        return self._volunteers().weights_of(records, answers)
+
+    def _volunteers(self) -> Reweighted:
+        if self.reweighted is None:
+            raise DataError(
+                "this estimate was pooled from several, each with weights of its own for the volunteers: for "
+                "distributions, or to design with like=, estimate from releases of one kind with the same volunteers."
+            )
+        return self.reweighted
 
     def rows(self) -> list[Row]:
         """What `table` and `plot` show: everything but an attribute times its weight, and places in the year."""
