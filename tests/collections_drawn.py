@@ -57,6 +57,7 @@ def with_volunteers(veil: tv.Veil, X: np.ndarray) -> tv.Veil:
 class People:
     """So many people (M, n) stand for everybody; `chances` (K,) is how probable each report of one of them is."""
 
+    release: str
     means: np.ndarray
     favour: np.ndarray
     chances: np.ndarray
@@ -66,9 +67,10 @@ class People:
         (stage,) = veil.mechanism.stages
         favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
         favour = np.bincount(favoured.ravel(), minlength=stage.response.size) / len(X)
-        return cls(X.mean(axis=0), favour, stage.response.base + stage.response.extra * favour)
+        return cls(veil.release_id, X.mean(axis=0), favour, stage.response.base + stage.response.extra * favour)
 
     def reports(self, count: int, rng: np.random.Generator) -> Tally:
         """What `count` people, drawn with replacement, report."""
         none = np.zeros((0, 0))
-        return Tally(count=count, codes=rng.multinomial(count, self.chances), total=none.ravel(), square=none)
+        codes = rng.multinomial(count, self.chances)
+        return Tally(release=self.release, count=count, codes=codes, total=none.ravel(), square=none)

@@ -10,6 +10,7 @@ import pytest
 import collections_drawn as drawn
 import taskveil as tv
 from taskveil.errors import DataError
+from taskveil.server.estimates import tally
 from taskveil.wire import Received
 
 
@@ -61,3 +62,23 @@ def test_a_design_that_tells_nothing_estimates_nothing(volunteers: np.ndarray, t
 def test_every_set_of_reports_needs_its_release(veil: tv.Veil) -> None:
     with pytest.raises(DataError, match=r"1 sets of reports for 2 releases"):
         tv.estimate([veil, veil], [reports(veil, 200)])
+
+
+@pytest.fixture(scope="module")
+def several(veil: tv.Veil) -> list[tv.Veil]:
+    """Of every kind of tally, and two of the same shape."""
+    X = drawn.records(200, np.random.default_rng(2))
+    n, box = X.shape[1], tv.Box(X.min(axis=0), X.max(axis=0))
+    means = [tv.design(X, tv.MeanTask(np.eye(n)), epsilon=epsilon, domain=box) for epsilon in (1.0, 2.0)]
+    return [veil, tv.design(X, tv.LinearTask(np.eye(n)), epsilon=2.0, method="task_aware"), *means]
+
+
+def test_a_tally_is_of_one_release(several: list[tv.Veil]) -> None:
+    counted = [tally(veil, reports(veil, 3000)) for veil in several]
+    for veil, own in zip(several, counted, strict=True):
+        assert tv.estimate(veil, own + own).reports == 6000
+        for other in (other for other in counted if other is not own):
+            with pytest.raises(DataError, match=f"release {other.release[:12]}…, not of {veil.release_id[:12]}…"):
+                tv.estimate(veil, other)
+            with pytest.raises(DataError, match="tallies of different releases"):
+                own + other

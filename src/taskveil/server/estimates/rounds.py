@@ -26,6 +26,11 @@ def tally(veil: Veil, reports: Any) -> Tally:
     """What reports add up to. Tallies of the parts of a collection add up (`+`) to that of the whole, so that nobody
     has to hold all reports at once."""
     if isinstance(reports, Tally):
+        if reports.release != veil.release_id:
+            raise DataError(
+                f"this is a tally of reports of release {reports.release[:12]}…, not of {veil.release_id[:12]}…. "
+                "Estimate from it with the release that the reports were made with."
+            )
         return reports
     return scores_of(veil).tally(veil.checked(reports))
 

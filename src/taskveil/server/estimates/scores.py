@@ -37,16 +37,27 @@ MOST_CODES = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
-    """So many reports: how often each code number came (K,), or sum (p,) and sum of squares (p, p) of what they say."""
+    """So many reports: how often each code number came (K,), or sum (p,) and sum of squares (p, p) of what they say.
 
+    It is of one release, like its reports: code numbers and sums of another one look alike and mean something else.
+    """
+
+    release: str
+    """The id of the release that the reports were made with."""
     count: int
     codes: Integers | None
     total: Floats
     square: Floats
 
     def __add__(self, other: Tally) -> Tally:
-        """All reports of both."""
+        """All reports of both, or a DataError unless they are of one release."""
+        if self.release != other.release:
+            raise DataError(
+                f"these are tallies of different releases, {self.release[:12]}… and {other.release[:12]}…, which do "
+                "not add up. Pass each beside its veil: tv.estimate([veil, other], [tally, others])."
+            )
         return Tally(
+            release=self.release,
             count=self.count + other.count,
             codes=None if self.codes is None or other.codes is None else self.codes + other.codes,
             total=self.total + other.total,
@@ -79,6 +90,7 @@ class Scores:
     """How reports of one release are read. `raw`: reports (N, width) → r (N, p); `seen`: u (V, p) of the
     volunteers, as strangers' would be."""
 
+    release: str
     raw: Callable[[Integers], Floats]
     seen: Callable[[Reference], Floats]
     outside: Floats
@@ -93,9 +105,9 @@ class Scores:
         none = np.zeros((0, 0))
         if self.codes is not None:
             found = np.bincount(reports[:, 0], minlength=self.codes)
-            return Tally(count=len(reports), codes=found, total=none[0:0].ravel(), square=none)
+            return Tally(release=self.release, count=len(reports), codes=found, total=none[0:0].ravel(), square=none)
         raw = self.raw(reports) - self.outside  # near zero, so that the squares lose no digits
-        return Tally(count=len(reports), codes=None, total=raw.sum(axis=0), square=raw.T @ raw)
+        return Tally(release=self.release, count=len(reports), codes=None, total=raw.sum(axis=0), square=raw.T @ raw)
 
     def evidence(self, tally: Tally) -> Evidence:
         """What a tally says of the people's mean of u."""
@@ -113,7 +125,7 @@ class Scores:
 
 def scores_of(veil: Veil) -> Scores:
     """How the reports of a veil are read, or a DataError."""
-    mechanism = veil.mechanism
+    mechanism, release = veil.mechanism, veil.release_id
     match mechanism, veil.decoder:
         case Codebook(stages=(stage,)), CodewordDecoder() as decoder:
             table, response = _told_by_codes(veil, decoder), stage.response
@@ -124,6 +136,7 @@ def scores_of(veil: Veil) -> Scores:
                 return told_of_strangers(stage, k, table, known, reference.everybody)
 
             return Scores(
+                release=release,
                 raw=lambda reports: table[reports[:, 0]],
                 seen=seen,
                 outside=response.base * table.sum(axis=0),
@@ -132,6 +145,7 @@ def scores_of(veil: Veil) -> Scores:
             )
         case Laplace() as laplace, _:
             return Scores(
+                release=release,
                 raw=laplace.values,
                 seen=lambda volunteers: laplace.bound(volunteers.latents),
                 outside=np.zeros(laplace.latent_dim),
@@ -141,6 +155,7 @@ def scores_of(veil: Veil) -> Scores:
             codewords = decoder.codewords
             codes = np.arange(len(codewords))[:, None]
             return Scores(
+                release=release,
                 raw=lambda reports: codewords[reports[:, 0]],
                 seen=lambda volunteers: np.exp(levels.log_likelihood(codes, volunteers.latents)).T @ codewords,
                 outside=np.zeros(codewords.shape[1]),
@@ -153,6 +168,7 @@ def scores_of(veil: Veil) -> Scores:
             anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
             told = sums.response.extra
             return Scores(
+                release=release,
                 raw=decoder,
                 seen=lambda volunteers: decoder(sums.nearest(sums.region.enforce(volunteers.latents))),
                 outside=(1.0 - told) * anywhere,
@@ -162,6 +178,7 @@ def scores_of(veil: Veil) -> Scores:
             lattice, told = codebook.lattice, codebook.response.extra
             middle, _ = lattice.level_moments()
             return Scores(
+                release=release,
                 raw=decoder,
                 seen=lambda volunteers: decoder.estimates(lattice.nearest(codebook.region.enforce(volunteers.latents))),
                 outside=(1.0 - told) * (decoder.weights @ middle * decoder.step + decoder.offset),
