@@ -18,6 +18,10 @@ MOST_VOLUNTEERS = 2000
 """Kept at most: beyond them it is the reports that decide how sure an estimate is."""
 MOST_NUMBERS = 2**18
 """Kept of all volunteers together, 2 MB."""
+MOST_EVERYBODY = 2**53
+"""Volunteers of a design: as many as doubles tell apart."""
+FARTHEST = 1e150
+"""Of a number that is kept: squares of what is larger overflow, and no design is made of it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,10 +50,17 @@ class Reference:
             latents=(self.latents, (count, *self.latents.shape[1:])),
             answers=(self.answers, (count, outputs)),
         )
-        if self.shares.shape != (outputs,) or len(self.names) != outputs or self.records.ndim != 2 or count < 2:
-            raise DataError("a reference holds two volunteers or more, and says of every answer what it is.")
-        if self.everybody < 2:
-            raise DataError("a reference is of two volunteers or more.")
+        kept = self.records, self.latents, self.answers
+        if self.shares.shape != (outputs,) or len(self.names) != outputs or {array.ndim for array in kept} != {2}:
+            raise DataError("a reference has a row for every volunteer, and says of every answer what it is.")
+        if not ((self.shares == 0) | (self.shares == 1)).all():
+            raise DataError(
+                "answers of a reference are marked by 1 where they are probabilities of classes, else by 0."
+            )
+        if not 2 <= count <= self.everybody < MOST_EVERYBODY:
+            raise DataError("a reference holds two volunteers or more, and no more than there were.")
+        if max(float(np.abs(array).max()) for array in kept) > FARTHEST:
+            raise DataError(f"volunteers' numbers must lie within ±{FARTHEST:g}: say them in larger units.")
 
     @classmethod
     def of(cls, task: Task, X: Floats, y: Any, latents: Floats, drawn: Integers | None = None) -> Reference:

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
+from taskveil.client.mechanisms import LevelResponse
 from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, canonical, read_device, read_files, unpack
-from taskveil.decoders import Decoder
+from taskveil.decoders import CodewordDecoder, Decoder
 from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
@@ -185,11 +186,30 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             raise ReleaseError(f"{folder}: the answers do not fit the reports.")
         if parts["task"] is not None:
             parts["task"].check_width(device.encoder.width)
+        _check_estimates(folder, device, parts)
         return parts, str(client["digest"])
     except ReleaseError:
         raise
     except BROKEN as error:
         raise ReleaseError(f"{folder} holds no valid veil: {error}") from error
+
+
+def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> None:
+    """What many reports are read by, against what devices make: nobody may find out later that they do not fit."""
+    for decoder in (parts["decoder"], parts["answering"]):
+        codes = [most + 1 for most in device.mechanism.layout.high]
+        if isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes:
+            raise ReleaseError(f"{folder}: the decoder has other codewords than reports name.")
+    reference, task = parts["reference"], parts["task"]
+    if reference is None:
+        return
+    if isinstance(device.mechanism, LevelResponse) and task is None:
+        raise ReleaseError(f"{folder}: reports for means need the task that says of what.")
+    widths = reference.records.shape[1], reference.latents.shape[1]
+    if widths != (device.encoder.width, device.encoder.latent_dim):
+        raise ReleaseError(f"{folder}: the volunteers are no records that devices take.")
+    if task is not None and reference.answers.shape[1] != task.outputs:
+        raise ReleaseError(f"{folder}: the volunteers' answers are not the task's.")
 
 
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
