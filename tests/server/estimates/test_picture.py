@@ -52,3 +52,9 @@ def test_of_many_means_those_that_differ_are_drawn(tmp_path: Path, monkeypatch: 
 def test_a_single_mean_is_a_picture_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, ax = drawn(1, "x", tmp_path, monkeypatch)
     assert lines(ax) == ["x 0"]
+
+
+def test_a_share_beyond_its_limits_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = np.array([[-0.3, -0.2, 0.4], [-0.3, -0.2, -0.2], [0.5, -0.2, 0.4]])  # unbiased means, limits cut at 0 and 1
+    _, ax = drawn(3, "x", tmp_path, monkeypatch, away)
+    assert len(lines(ax)) == 3

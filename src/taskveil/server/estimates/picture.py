@@ -40,11 +40,10 @@ def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *
     heights = np.array([1.0 + 0.55 * name.count("\n") for name in names])
     places = -(np.cumsum(heights) - heights / 2)
     means, low, high = away[known].T
+    reaches = np.maximum([means - low, high - means], 0.0)  # an unbiased share may lie beyond limits cut at 0 and 1
     fig, (ax,) = figure(height=1.3 + 0.27 * float(heights.sum()))
     ax.axvline(0.0, color="#c0392b", linewidth=1.2, label="volunteers")
-    ax.errorbar(
-        means, places, xerr=[means - low, high - means], fmt="o", markersize=4, color="#1f5fbf", label="people, 95%"
-    )
+    ax.errorbar(means, places, xerr=reaches, fmt="o", markersize=4, color="#1f5fbf", label="people, 95%")
     ax.set_yticks(places, names, fontsize=9)
     beside = ax.secondary_yaxis("right")
     beside.set_yticks(places, [f"{row[1]}  ({row[3]})" for row in shown], fontsize=9)
