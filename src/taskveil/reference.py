@@ -24,7 +24,7 @@ FARTHEST = 1e150
 """Of a number that is kept: squares of what is larger overflow, and no design is made of it."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Reference:
     """Some volunteers, a row each. Shapes: records (V, n) as numbers, latents (V, Z), answers (V, m), shares (m,).
 
@@ -61,6 +61,9 @@ class Reference:
             raise DataError("a reference holds two volunteers or more, and no more than there were.")
         if max(float(np.abs(array).max()) for array in kept) > FARTHEST:
             raise DataError(f"volunteers' numbers must lie within ±{FARTHEST:g}: say them in larger units.")
+
+    def __repr__(self) -> str:
+        return f"<Reference of {self.count} volunteers>"  # whose numbers belong in no notebook, log or traceback
 
     @classmethod
     def of(cls, task: Task, X: Floats, y: Any, latents: Floats, drawn: Integers | None = None) -> Reference:

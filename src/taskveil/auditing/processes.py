@@ -160,7 +160,7 @@ def spawn_digests(veil: Veil | None, batch: NDArray[np.float64], count: int) -> 
     with tempfile.TemporaryDirectory() as place:
         folder, file = Path(place) / "release", Path(place) / "batch.npy"
         try:
-            veil.save(folder)
+            veil.save(folder, volunteers=False)
         except (KeyError, TaskveilError):
             return []
         np.save(file, batch)

@@ -52,7 +52,7 @@ _STEPS = 50
 _LONGEST = 1.0  # of a step, in standard deviations: tilts are found in a few, and never overshoot
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Means:
     """Means (t,) of some quantities, with what makes them uncertain: the reports (t,), every volunteer's part (V, t)
     and what the reports cannot see (t,)."""
@@ -80,7 +80,7 @@ class Directions:
         return np.asarray((features - self.center) @ self.axes)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Calibrated:
     """The volunteers' weights (V,) and how they came about. `u` (V, p) and `z` (V, q) are centred at the weighted mean.
 

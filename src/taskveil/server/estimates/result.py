@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Group:
     """Some means under their labels. `volunteers` are the volunteers' own means (t,) and `spread` their standard
     deviations (t,)."""

@@ -35,7 +35,7 @@ def tally(veil: Veil, reports: Any) -> Tally:
     return scores_of(veil).tally(veil.checked(reports))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Round:
     """What reports of one veil say (`evidence`), beside what its volunteers would: `seen` (V, p)."""
 
