@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,3 +50,15 @@ def test_devices_get_none_of_them_and_the_release_id_is_the_same(veil: tv.Veil, 
     assert holding == {"with/server"}
     assert tv.Veil.load(tmp_path / "without").reference is None
     assert veil.release_id == tv.Veil.load(tmp_path / "without").release_id == replace(veil, reference=None).release_id
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other permissions")
+def test_nobody_else_on_the_machine_reads_them(veil: tv.Veil, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        veil.save(tmp_path / "with")
+        veil.save(tmp_path / "without", volunteers=False)
+    finally:
+        os.umask(before)
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.glob("*/*")}
+    assert modes == {"with/client": 0o755, "with/server": 0o700, "without/client": 0o755, "without/server": 0o755}

@@ -121,8 +121,9 @@ def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
 
 
 def _write(veil: Designed, folder: Path) -> None:
-    for name in (CLIENT, SERVER):
-        (folder / name).mkdir()
+    (folder / CLIENT).mkdir()
+    # Volunteers' records are for whoever may read their table; who else may, the owner says (chmod).
+    (folder / SERVER).mkdir(mode=0o777 if veil.reference is None else 0o700)
     release = write_files(folder / CLIENT, *pack_device(veil.device, veil.guarantee))
     arrays: dict[str, Array] = {}
     server = {
