@@ -54,6 +54,14 @@ def design(
             " /--unjudged", help="Do not hold volunteers out to say what the design is worth.", show_default=False
         ),
     ] = True,
+    volunteers: Annotated[
+        bool,
+        typer.Option(
+            " /--no-volunteers",
+            help="Keep no volunteers' records in server/: nobody can estimate from these files alone.",
+            show_default=False,
+        ),
+    ] = True,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
@@ -85,7 +93,7 @@ def design(
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
     if job.schema is None:
         veil = dataclasses.replace(veil, units=job.measured_in())
-    veil.save(folder, overwrite=overwrite)
+    veil.save(folder, overwrite=overwrite, volunteers=volunteers)
     if as_json:
         typer.echo(json.dumps(_result(folder, veil, judgement)))
         return
@@ -104,6 +112,13 @@ def design(
     cost = f", by cross-validation; what the others cost more: {', '.join(others)}" if others else ""
     console.print(f"Method: {veil.method}{cost}", soft_wrap=True, highlight=False)
     console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
+    if volunteers and veil.reference is not None:
+        console.print(
+            f"{folder / 'server'} holds the records of {veil.reference.count:,} volunteers, for taskveil estimate: "
+            "keep it as you keep their table, or design with --no-volunteers.",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[str, Any]:
