@@ -76,6 +76,14 @@ def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
         tally_tables([one, unused], sources)
 
 
+def test_no_file_counts_twice(tmp_path: Path) -> None:
+    veil = codebook()
+    source = write(tmp_path / "r.parquet", reports_of(veil), veil.release_id)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match="named twice"):
+        tally_tables([veil], [source, tmp_path / "folder" / ".." / "r.parquet"])
+
+
 def test_no_report_is_none_at_all(tmp_path: Path) -> None:
     veil = codebook()
     empty = tally_table(veil, write(tmp_path / "r.parquet", reports_of(veil, 0), veil.release_id))

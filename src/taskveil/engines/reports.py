@@ -78,10 +78,13 @@ def tally_tables(
 
     Args:
         veils: one for every release that reports may be of.
-        sources: what `privatize_table` wrote, in any order; several files of one release are one collection.
+        sources: what `privatize_table` wrote, in any order; several files of one release are one collection. The same
+            file twice is refused: people who are counted twice make intervals too short.
         progress: called with the number of rows done since the last call.
     """
     found: dict[int, Tally] = {}
+    if len({source.resolve() for source in sources}) < len(sources):
+        raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
     for source in sources:
         stated = _release_of(TableFile.open(source))
         place = next((place for place, veil in enumerate(veils) if veil.release_id == stated), 0)
