@@ -82,3 +82,10 @@ def test_a_tally_is_of_one_release(several: list[tv.Veil]) -> None:
                 tv.estimate(veil, other)
             with pytest.raises(DataError, match="tallies of different releases"):
                 own + other
+
+
+def test_reports_that_are_all_the_same_are_no_collection(several: list[tv.Veil]) -> None:
+    for veil in several:
+        counted = tally(veil, reports(veil, 1)).codes is not None
+        with pytest.raises(DataError, match="counted many times" if counted else "say nothing about anybody"):
+            tv.estimate(veil, np.repeat(reports(veil, 1), 3000, axis=0))

@@ -57,6 +57,11 @@ class Round:
         scores, counted = scores_of(veil), tally(veil, reports)
         seen, needed = scores.seen(veil.reference), FEWEST
         if counted.count >= FEWEST:
+            if counted.codes is not None and np.count_nonzero(counted.codes) == 1 < len(counted.codes):
+                raise DataError(
+                    f"all {counted.count:,} reports are the same, and those of many people never are: was one counted "
+                    "many times?"
+                )
             evidence = scores.evidence(counted)
             needed = max(FEWEST, _needed(evidence, seen))
         if counted.count < needed:
