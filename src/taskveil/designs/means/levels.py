@@ -12,6 +12,13 @@ from taskveil.arrays import Floats, Integers
 CANDIDATES = 48
 """Values among which levels are chosen, besides both ends."""
 
+SHARED = 5
+"""Volunteers who have a value in common before it may be a level as it is: levels are public, and whoever is alone with
+a value is not."""
+
+MARKS = 128
+"""Parts of the domain's reach to which other values are rounded first."""
+
 ANYWHERE = 0.02
 """The share of people who may be anywhere, whatever volunteers say: it keeps what others cost within bounds."""
 
@@ -19,11 +26,11 @@ ANYWHERE = 0.02
 def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
     """The `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded by
     lot at the least cost in variance; where they have no more values than that, these."""
-    ends = np.array([low, high])
-    distinct = np.unique(k)
+    public = _public(k, low, high)
+    distinct = np.unique(public)
     if len(distinct) > CANDIDATES:
-        distinct = np.unique(np.quantile(k, np.linspace(0.0, 1.0, CANDIDATES), method="nearest"))
-    places = np.unique(np.concatenate([ends, distinct]))
+        distinct = np.unique(np.quantile(public, np.linspace(0.0, 1.0, CANDIDATES), method="nearest"))
+    places = np.unique(np.concatenate([[low, high], distinct]))
     if len(places) <= most:
         return places
     # Whoever is at x between levels a < b has variance (x − a)(b − x) after rounding: three sums for each interval.
@@ -43,6 +50,13 @@ def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
     for before in reversed(came_from):
         chosen.append(int(before[chosen[-1]]))
     return np.unique(np.append(places[chosen], low))
+
+
+def _public(k: Integers, low: int, high: int) -> Integers:
+    """The values k (N,), rounded to marks of the domain where fewer than five volunteers share them."""
+    _, which, counts = np.unique(k, return_inverse=True, return_counts=True)
+    marks = low + (np.rint((k - low) / max(high - low, 1) * MARKS) * (high - low)).astype(np.int64) // MARKS
+    return np.where(counts[which] >= SHARED, k, marks)
 
 
 def by_lot(k: Integers, levels: Integers) -> Floats:
