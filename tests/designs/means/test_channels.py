@@ -84,3 +84,12 @@ def test_together_costs_less_than_by_lot_at_larger_budgets() -> None:
     for epsilon, gain in ((2.0, 0.95), (4.0, 0.75), (8.0, 0.55)):
         alone = best_channel(levels[:, None], prior, epsilon).cost
         assert best_channel(pair, np.full(25, 0.04), epsilon).cost < gain * 4 * alone
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e8])
+def test_channels_are_as_good_in_any_unit(unit: float) -> None:
+    points, prior = problem(7, 1)
+    there, here = best_channel(points * unit, prior, 1.0), best_channel(points, prior, 1.0)
+    assert there.cost / unit**2 == pytest.approx(here.cost, rel=1e-6)
+    chances = np.where(there.patterns, math.e, 1.0).T * there.masses
+    assert np.abs(chances @ there.values / unit - points).max() < 1e-6 * np.abs(there.values / unit).max()

@@ -149,3 +149,13 @@ def test_methods_that_are_biased_refuse_and_say_so(method: str) -> None:
 def test_it_refuses_other_tasks() -> None:
     with pytest.raises(TaskError, match="it serves a MeanTask"):
         tv.design(X, tv.LinearTask(SCALED), epsilon=1.0, method="means")
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-9, 1e140])
+def test_the_unit_of_the_error_does_not_matter(unit: float) -> None:
+    """Solvers tolerate errors in numbers near one: with answers in nanounits they would accept any channel."""
+    losses = [
+        np.mean(tv.design(X, tv.MeanTask(SCALED * size), epsilon=1.0, domain=BOX).losses(X) / size / size)
+        for size in (1.0, unit)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

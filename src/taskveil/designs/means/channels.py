@@ -108,13 +108,16 @@ def best_channel(
         gap: stop when the cost is at most this share above the bound.
         rounds: how often at most to look for better patterns.
     """
-    plain = response_channel(points, prior, epsilon)
+    points, size = _near_one(points)
+    best = plain = response_channel(points, prior, epsilon)
     try:
         state, bound = _search(points, prior, epsilon, start, gap, rounds)
     except LinAlgError:  # levels so close that rounding errors decide
-        return plain
-    found = _corner(state, bound, prior, points)
-    return found if found is not None and found.cost < plain.cost else replace(plain, bound=bound)
+        pass
+    else:
+        found = _corner(state, bound, prior, points)
+        best = found if found is not None and found.cost < plain.cost else replace(plain, bound=bound)
+    return replace(best, values=best.values * size, cost=best.cost * size**2, bound=best.bound * size**2)
 
 
 def channel_cost(
@@ -122,13 +125,21 @@ def channel_cost(
 ) -> tuple[float, Patterns]:
     """About what the best channel costs, and never less: for choosing among levels and groups. With the patterns (R, L)
     that matter most."""
+    points, size = _near_one(points)
     plain = response_channel(points, prior, epsilon)
     try:
         state, _ = _search(points, prior, epsilon, start, gap=0.03, rounds=5)
     except LinAlgError:
-        return plain.cost, plain.patterns
+        return plain.cost * size**2, plain.patterns
     chances = state.masses * state.chances
-    return min(plain.cost, state.cost), state.rows[np.argsort(-chances)[: 3 * len(points)]] > 1.0
+    return min(plain.cost, state.cost) * size**2, state.rows[np.argsort(-chances)[: 3 * len(points)]] > 1.0
+
+
+def _near_one(points: Floats) -> tuple[Floats, float]:
+    """Points (L, k) over their size, and their size, a power of two: what solvers tolerate is meant for numbers near
+    one."""
+    size = 2.0 ** int(np.frexp(np.abs(points).max())[1])
+    return points / size, size
 
 
 def response_channel(points: Floats, prior: Floats, epsilon: float) -> Channel:

@@ -84,10 +84,13 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     task = problem.task
     if not isinstance(task, MeanTask):
         raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
-    planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, task)
+    box = problem.domain.bounding_box
+    # Only ratios of errors decide, in whichever unit the task has them.
+    K = task.K / (float(np.abs(task.K * (box.high - box.low)).max()) or 1.0)
+    planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, K)
     levels, rows = ALONE, most_rows(planned, len(ways[0].weights))
     while True:
-        plans = [_plan(problem, directions, task.K, planned, levels) for directions in ways]
+        plans = [_plan(problem, directions, K, planned, levels) for directions in ways]
         rivals = [plan for plan in plans if plan.alone <= RIVAL * min(plan.alone for plan in plans)]
         parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
         plan, groups = min(parted, key=lambda found: total_cost(found[1]))
@@ -98,9 +101,9 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
         levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
 
 
-def _ways(problem: Problem, task: MeanTask) -> list[Directions]:
+def _ways(problem: Problem, K: Floats) -> list[Directions]:
     """Directions that may be told; TaskError where the caller allows fewer than the task has."""
-    ways = list(candidates(problem.X, task.K, problem.domain))
+    ways = list(candidates(problem.X, K, problem.domain))
     if problem.latent_dim is not None:
         least = min(len(way.weights) for way in ways)
         ways = [way for way in ways if len(way.weights) <= problem.latent_dim]
