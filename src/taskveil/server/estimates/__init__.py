@@ -106,13 +106,14 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
 
 def _direct(rounds: list[Round], B: Floats, c: Floats) -> tuple[Means, Bools]:
     """Means of B t + c, t = Kx being attributes and answers, where reports are unbiased for the record itself, by
-    nobody's help, and which of them the reports are about. Rounds count by the precision of each mean."""
-    found = []
+    nobody's help, and which of them the reports are about: of a task that weighs a sum, the sum is told and its terms
+    are not. Rounds count by the precision of each mean."""
+    found, asked = [], np.ones(len(B), dtype=bool)
     for one in rounds:
         K = B @ np.vstack([np.eye(one.seen.shape[1]), one.matrix])
         variance = np.einsum("tp,pq,tq->t", K, one.evidence.covariance, K)
         found.append((K @ one.evidence.mean + c, variance))
-    asked = np.all([variance > 0 for _, variance in found], axis=0)
+        asked &= (variance > 0) & one.tells(K)
     precision = np.array([1.0 / np.where(asked, variance, 1.0) for _, variance in found])
     mean = (np.array([mean for mean, _ in found]) * precision).sum(axis=0) / precision.sum(axis=0)
     none: Floats = np.zeros((1, len(mean)))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Bools, Floats
+from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError
 from taskveil.reference import Reference
@@ -20,6 +21,9 @@ FEWEST = 100
 """Reports that an estimate needs at least: it is about people in general, never about a few."""
 SURE = 0.25
 """How well an estimate must know what reports tell best, in the volunteers' standard deviations, to be one."""
+
+UNTOLD = 1e-4
+"""The share of a mean that latents may leave open: devices round weights to whole numbers."""
 
 
 def tally(veil: Veil, reports: Any) -> Tally:
@@ -93,6 +97,18 @@ class Round:
     def matrix(self) -> Floats:
         """K (m, n) of a task that is linear in the record."""
         return np.asarray(self.veil.task.predict(np.eye(self.veil.encoder.width))).T  # type: ignore[union-attr]
+
+    def tells(self, K: Floats) -> Bools:
+        """(t,): whether the latents of this release determine Kx, K (t, n). Where they do not, what is not told of a
+        record decodes to the volunteers' mean, and the mean of it is theirs."""
+        encoder = self.veil.encoder
+        if not isinstance(encoder, LinearEncoder):
+            return np.ones(len(K), dtype=bool)
+        # In shares of the attributes' ranges, whatever their units.
+        rows, wanted = encoder.weights.astype(np.float64), K * (encoder.high - encoder.low)
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+        untold = wanted - wanted @ np.linalg.pinv(rows) @ rows
+        return np.asarray(np.linalg.norm(untold, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
 
     def frequencies(self, *, simplex: bool) -> tuple[Interval, ...]:
         """How many people favour each codeword; of mechanisms without a list of codewords, none."""
