@@ -23,6 +23,9 @@ where every group's channel has to be searched for, to save time."""
 ALONE = 8
 """Levels of a latent at most, and at first."""
 
+FINE = (16, 24, 32, 48)
+"""Levels of a latent that is told alone, where the budget is enough for plain randomised response between so many."""
+
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
 
@@ -79,15 +82,17 @@ class Latents:
     _paying: dict[tuple[int, ...], Patterns] = field(default_factory=dict, init=False, repr=False)
     """What paid for the last group whose latents had so many levels: it mostly does for the next."""
 
-    def alone(self, place: int) -> Group:
-        """One latent as a group."""
-        return self._group((place,), self.alone_levels)
+    def alone(self, place: int, rows: int = 1) -> Group:
+        """One latent as a group, at more than the usual levels where that costs less and a table has so many rows."""
+        fine = [most for most in FINE if most <= rows and _is_plain(most, self.epsilon)]
+        groups = [self._group((place,), most) for most in (self.alone_levels, *fine)]
+        return min(groups, key=lambda group: group.cost)
 
     def together(self, places: tuple[int, ...], rows: int) -> Group | None:
         """These latents as one group of least cost; None where levels worth the name would make more than so many
         rows."""
         if len(places) == 1:
-            return self.alone(places[0])
+            return self.alone(places[0], rows)
         groups = [self._group(places, most) for most in self._level_counts(places, rows)]
         return min(groups, key=lambda group: group.cost, default=None)
 
@@ -142,7 +147,7 @@ class Latents:
                 if group is None or math.sqrt(group.cost) >= apart:
                     break  # one more is worth no group
                 ending[end].append(group)
-                apart = math.sqrt(group.cost) + math.sqrt(self.alone(order[min(end + 1, len(order) - 1)]).cost)
+                apart = math.sqrt(group.cost) + math.sqrt(self.alone(order[min(end + 1, len(order) - 1)], rows).cost)
         for end, groups in enumerate(ending):
             found = [(ways[end + 1 - len(group.places)], group) for group in groups]
             made = ((least + math.sqrt(group.cost), (*before, group)) for (least, before), group in found)
