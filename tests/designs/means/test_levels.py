@@ -56,3 +56,8 @@ def test_the_prior_is_the_volunteers_and_leaves_nobody_out() -> None:
     assert joint.sum() == pytest.approx(1.0)
     assert joint.min() == pytest.approx(ANYWHERE / 6)
     assert joint.reshape(2, 3)[:, 1] == pytest.approx((1 - ANYWHERE) * np.array([0.7, 0.3]) + ANYWHERE / 6)
+
+
+def test_volunteers_a_grid_step_apart_share_a_level() -> None:
+    """Telling one from the other without bias would need reports of enormous values."""
+    assert best_levels(np.array([0, 1, 500_000, 500_001, 999_999]), 0, 1_000_000, 8).tolist() == [0, 500_000, 1_000_000]

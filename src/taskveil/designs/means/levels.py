@@ -22,6 +22,10 @@ MARKS = 128
 ANYWHERE = 0.02
 """The share of people who may be anywhere, whatever volunteers say: it keeps what others cost within bounds."""
 
+APART = 2**12
+"""Levels are at least this part of the range apart: to tell a grid step from the next exactly costs more than rounding
+by lot does."""
+
 
 def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
     """The `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded by
@@ -30,7 +34,7 @@ def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
     distinct = np.unique(public)
     if len(distinct) > CANDIDATES:
         distinct = np.unique(np.quantile(public, np.linspace(0.0, 1.0, CANDIDATES), method="nearest"))
-    places = np.unique(np.concatenate([[low, high], distinct]))
+    places = _apart(np.unique(np.concatenate([[low, high], distinct])))
     if len(places) <= most:
         return places
     # Whoever is at x between levels a < b has variance (x − a)(b − x) after rounding: three sums for each interval.
@@ -57,6 +61,15 @@ def _public(k: Integers, low: int, high: int) -> Integers:
     _, which, counts = np.unique(k, return_inverse=True, return_counts=True)
     marks = low + (np.rint((k - low) / max(high - low, 1) * MARKS) * (high - low)).astype(np.int64) // MARKS
     return np.where(counts[which] >= SHARED, k, marks)
+
+
+def _apart(places: Integers) -> Integers:
+    """The first place, the last, and of those between all that are not next to another."""
+    least, kept = (places[-1] - places[0]) / APART, [places[0]]
+    for place in places[1:-1]:
+        if place - kept[-1] >= least and places[-1] - place >= least:
+            kept.append(place)
+    return np.unique([*kept, places[-1]])
 
 
 def by_lot(k: Integers, levels: Integers) -> Floats:
