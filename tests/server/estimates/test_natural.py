@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import taskveil as tv
-from taskveil.server.estimates.natural import Label, holes_in, over_those_who_have_one, with_holes
+from taskveil.server.estimates.calibration import Means
+from taskveil.server.estimates.natural import Label, holes_in, labels_of, over_those_who_have_one, with_holes
+from taskveil.server.estimates.result import Group
 
 SCHEMA = tv.Schema({
     "country": tv.Category(["France", "Ghana"], missing=True),
@@ -91,3 +94,33 @@ def test_where_nobody_has_a_value_nothing_is_divided_by_nothing() -> None:
     B, c = over_those_who_have_one(list(holes_in(SCHEMA)), numbers.mean(axis=0))
     assert np.array_equal(B, np.eye(SCHEMA.width))
     assert not c.any()
+
+
+def test_no_mean_lies_where_nobody_can() -> None:
+    """Unbiased means of rare values are below 0 half of the time: neither tables nor pictures take that."""
+    means = Means(
+        mean=np.array([-0.07, 0.5, 3.0]),
+        from_reports=np.array([0.0016, 0.01, 4.0]),
+        from_volunteers=np.zeros((1, 3)),
+        unseen=np.zeros(3),
+    )
+    labels = (Label("x", "share", bounds=(0, 1)), Label("y", "share", bounds=(0, 1)), Label("z", bounds=(2, 90)))
+    group = Group(labels=labels, means=means, volunteers=np.ones(3), spread=np.ones(3))
+    rare, half, number = group.intervals
+    assert (rare.mean, rare.low) == (0.0, 0.0)
+    assert 0 < rare.high < 0.01
+    assert half.low < half.mean < half.high
+    assert (number.mean, number.low) == (3.0, 2.0)
+    assert number.high == pytest.approx(3 + 1.96 * 2, abs=0.01)
+    assert all(entry.low <= entry.mean <= entry.high for entry in group.intervals)
+
+
+def test_fields_say_where_means_can_be() -> None:
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"age": rng.integers(18, 90, 300), "sex": rng.choice(["f", "m"], 300)})
+    schema = tv.Schema.of(people).replace(age=tv.Number(18, 100, "years", missing=True))
+    veil = tv.design(people, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema)
+    assert veil.reference is not None
+    bounds = {label.name: label.bounds for label in labels_of(veil, veil.reference)}
+    assert bounds["age"] == (18, 100)
+    assert bounds["sex=f"] == bounds["age is missing"] == (0, 1)

@@ -39,6 +39,8 @@ class Label(NamedTuple):
     unit: str = ""
     repeats: bool = False
     """Whether it is an attribute times its weight, and says nothing that the attribute does not."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Between which everybody's value lies, and hence the mean."""
 
     @property
     def shown(self) -> bool:
@@ -94,6 +96,7 @@ def labels_of(veil: Veil, reference: Reference) -> tuple[Label, ...]:
             name,
             "share" if by_class else "number",
             repeats=K is not None and np.count_nonzero(K[place]) == 1,
+            bounds=(0.0, 1.0) if by_class else (-math.inf, math.inf),
         )
         for place, (name, by_class) in enumerate(zip(reference.names, reference.shares.tolist(), strict=True))
     ]
@@ -108,7 +111,9 @@ def _attributes(veil: Veil) -> Iterator[Label]:
         return
     for name, field in zip(veil.schema.names, veil.schema.fields.fields, strict=True):
         names, kinds = field.labels(name), _kinds(field)
-        yield from map(Label, names, kinds, (field.unit, *[""] * (len(names) - 1)))
+        units = (field.unit, *[""] * (len(names) - 1))
+        for label in zip(names, kinds, units, zip(*field.box, strict=True), strict=True):
+            yield Label(*label[:3], bounds=label[3])
 
 
 def _kinds(field: Field) -> list[Kind]:

@@ -69,8 +69,8 @@ class Group:
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
-        """With limits of 95% confidence; those of shares lie between 0 and 1."""
-        return intervals(self.names, self.means, are_shares=[label.kind == "share" for label in self.labels])
+        """With limits of 95% confidence. Neither means nor limits lie where no person's value can."""
+        return intervals(self.names, self.means, *np.reshape([label.bounds for label in self.labels], (-1, 2)).T)
 
     def content(self) -> list[dict[str, Any]]:
         """For JSON. A date is a number of days since 1970 there."""
@@ -178,7 +178,7 @@ class Estimate:
         said = [self.label(name).said(edge, 0.0) if "date" in self.label(name) else f"{edge:g}" for edge in edges]
         names = [f"{name} from {low} to {high}" for low, high in pairwise(said)]
         among_present = shares + (members - shares * present[:, None]) / there  # a ratio of means, to first order
-        return intervals(names, calibrated.means(among_present), are_shares=True)
+        return intervals(names, calibrated.means(among_present), 0.0, 1.0)
 
     def label(self, name: str) -> Label:
         """What a mean of this name is of: a number, a share or a date, and its unit."""
@@ -261,16 +261,18 @@ class Estimate:
         )
 
 
-def intervals(names: Iterable[str], means: Means, *, are_shares: bool | Sequence[bool] = False) -> tuple[Interval, ...]:
-    """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch)."""
+def intervals(
+    names: Iterable[str], means: Means, least: Floats | float = -np.inf, most: Floats | float = np.inf
+) -> tuple[Interval, ...]:
+    """Limits of 95% confidence: Student's, with the degrees of freedom that the volunteers' part leaves (Welch).
+    Means and limits are brought between `least` and `most` (t,), which costs no interval its coverage."""
     variance = means.variance
     volunteers = (means.from_volunteers**2).sum(axis=0)
     part = np.divide(volunteers, variance, out=np.zeros_like(variance), where=variance > 0)
     freedom = max(len(means.from_volunteers) - 1, 1) / np.maximum(part**2, 1e-6)  # of reports alone: as good as endless
     reach = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance)
-    low, high = means.mean - reach, means.mean + reach
-    low, high = (np.where(are_shares, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))
-    return tuple(map(Interval, names, means.mean.tolist(), low.tolist(), high.tolist()))
+    found = (np.clip(limit, least, most).tolist() for limit in (means.mean, means.mean - reach, means.mean + reach))
+    return tuple(map(Interval, names, *found))
 
 
 def _difference(later: Group, earlier: Group) -> tuple[Interval, ...]:
