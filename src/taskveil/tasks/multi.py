@@ -13,6 +13,7 @@ from taskveil.errors import TaskError
 from taskveil.schema import Schema
 from taskveil.tasks.costs import LinearInTruth, Weighted
 from taskveil.tasks.linear import LinearTask
+from taskveil.tasks.mean import MeanTask
 from taskveil.tasks.model import ModelTask
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class MultiTask:
             pairs = tuple((task, float(weight)) for task, weight in parts)
         except (TypeError, ValueError) as error:
             raise TaskError(f"MultiTask takes pairs (task, weight): {error}.") from error
+        if any(isinstance(task, MeanTask) for task, _ in pairs):
+            raise TaskError(
+                "a MeanTask shares no report with other tasks: its reports are about many people together, theirs "
+                "about single ones. Design for it by itself; several matrices of means stack into one, np.vstack([K, ...])."
+            )
         if not pairs or not all(isinstance(task, LinearTask | ModelTask) for task, _ in pairs):
             raise TaskError("MultiTask needs at least one (task, weight) with a LinearTask or ModelTask.")
         if not all(np.isfinite(weight) and weight > 0 for _, weight in pairs):
