@@ -39,7 +39,7 @@ def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str]) -> D
         return Drift(
             p_value=p_value,
             moved=(),
-            words=f"No sign that people differ from the volunteers (p = {_said(p_value)}; the test raises at 5%).",
+            words=f"No sign that people differ from the volunteers (p {_said(p_value)}; the test raises at 5%).",
         )
     means, own = calibrated.means(targets), targets.mean(axis=0)
     parts = means.from_volunteers - (targets - own) / len(targets)  # the volunteers' error of the difference
@@ -62,7 +62,7 @@ def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str]) -> D
         p_value=p_value,
         moved=tuple(names[column] for column in moved),
         words=(
-            f"People differ from the volunteers (p = {_said(p_value)}; the test raises at 5%)"
+            f"People differ from the volunteers (p {_said(p_value)}; the test raises at 5%)"
             f"{': ' + told + more if told else ', in nothing that can be named for sure'}. Single answers lean towards "
             "the volunteers: design the next round with like=estimate, or with volunteers who are like these people."
         ),
@@ -70,4 +70,4 @@ def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str]) -> D
 
 
 def _said(p_value: float) -> str:
-    return f"{p_value:.2g}" if p_value >= 1e-4 else "less than 0.0001"
+    return f"= {p_value:.2g}" if p_value >= 1e-4 else "< 0.0001"
