@@ -41,7 +41,7 @@ def test_it_is_a_task_but_no_linear_one() -> None:
     assert as_linear(task) is None
     assert not isinstance(task, tv.LinearTask)
     assert needs_unbiased(tv.LinearTask(K), "any") is None
-    with pytest.raises(TaskError, match="LinearTask or ModelTask"):
+    with pytest.raises(TaskError, match="a MeanTask shares no report with other tasks"):
         tv.MultiTask([(task, 1.0)])  # type: ignore[list-item]
 
 
@@ -51,3 +51,24 @@ def test_on_a_table_it_is_still_about_means() -> None:
     bound = tv.MeanTask(np.diag([2.0, 3.0])).on(schema)
     assert isinstance(bound, tv.MeanTask)
     assert np.array_equal(bound.K, tv.LinearTask(np.diag([2.0, 3.0])).on(schema).K)
+
+
+def test_it_asks_who_has_no_value() -> None:
+    """The mean is that of the people who have one, whatever share of them that is and whatever stands in for none."""
+    rng = np.random.default_rng(0)
+
+    def people(count: int, without: float) -> pd.DataFrame:
+        income = np.where(rng.random(count) < without, np.nan, rng.uniform(10, 50, count))
+        return pd.DataFrame({"income": income, "sex": rng.choice(["f", "m"], count)})
+
+    volunteers, others = people(400, 0.1), people(20_000, 0.5)
+    schema = tv.Schema.of(volunteers).replace(income=tv.Number(0, 200, missing=True))  # 100 stands in for none
+    task = tv.MeanTask(np.diag([1 / 12, 2.0]))
+    assert task.on(schema).on(schema).outputs == task.on(schema).outputs == 4
+    veil = tv.design(volunteers, task, epsilon=4.0, domain=schema)
+    found = {entry.name: entry for entry in tv.estimate(veil, veil.privatize(others)).attributes}
+    assert found["income is missing"].mean == pytest.approx(0.5, abs=0.06)
+    assert found["income"].mean == pytest.approx(30, abs=6)
+    ignored = tv.design(volunteers, tv.MeanTask(np.diag([0.0, 2.0])), epsilon=4.0, domain=schema)
+    names = [entry.name for entry in tv.estimate(ignored, ignored.privatize(others)).attributes]
+    assert names == ["sex=f", "sex=m"]  # of what is not asked for nothing is said

@@ -116,9 +116,10 @@ class Scores:
             spread = tally.square / tally.count - np.outer(mean, mean)
         else:
             values = self.raw(np.arange(len(tally.codes))[:, None]) - self.outside
-            share = tally.codes / tally.count
-            mean = share @ values
-            spread = ((values - mean).T * share) @ (values - mean)
+            share, first = tally.codes / tally.count, values[0]
+            away = share @ (values - first)  # exactly 0 for what all codes stand for alike: reports do not tell it
+            mean = first + away
+            spread = ((values - first - away).T * share) @ (values - first - away)
         spread = spread / max(tally.count - 1, 1)
         return Evidence(count=tally.count, mean=mean / self.told, covariance=spread / self.told**2)
 
