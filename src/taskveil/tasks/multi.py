@@ -37,7 +37,7 @@ class MultiTask:
         if any(isinstance(task, MeanTask) for task, _ in pairs):
             raise TaskError(
                 "a MeanTask shares no report with other tasks: its reports are about many people together, theirs "
-                "about single ones. Design for it by itself; several matrices of means stack into one, np.vstack([K, ...])."
+                "about single ones. Design for it by itself; several matrices of means stack into one."
             )
         if not pairs or not all(isinstance(task, LinearTask | ModelTask) for task, _ in pairs):
             raise TaskError("MultiTask needs at least one (task, weight) with a LinearTask or ModelTask.")
