@@ -30,7 +30,7 @@ def test_nothing_that_is_printed_has_a_volunteers_number(veil: tv.Veil) -> None:
         veil,
         veil.reference,
         found,
-        found.calibrated,
+        found.reweighted.calibrated,
         *found.groups.values(),
         found.groups["attributes"].means,
     ):

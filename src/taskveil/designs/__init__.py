@@ -9,7 +9,7 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
-from taskveil.errors import BudgetError
+from taskveil.errors import BudgetError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import column_names
 from taskveil.reference import Reference
@@ -92,6 +92,8 @@ def design(
     )
     volunteers = problem
     if like is not None:
+        if not callable(getattr(like, "weights", None)):
+            raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
         problem = problem.like(like, seed)
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
     if veil.reference is None:  # learned encoders know the volunteers by heart, and bring their own

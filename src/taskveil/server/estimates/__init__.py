@@ -113,8 +113,8 @@ def _direct(rounds: list[Round], B: Floats, c: Floats) -> tuple[Means, Bools]:
         K = B @ np.vstack([np.eye(one.seen.shape[1]), one.matrix])
         variance = np.einsum("tp,pq,tq->t", K, one.evidence.covariance, K)
         found.append((K @ one.evidence.mean + c, variance))
-        asked &= (variance > 0) & one.tells(K)
-    precision = np.array([1.0 / np.where(asked, variance, 1.0) for _, variance in found])
+        asked &= one.tells(K)
+    precision = np.array([1.0 / np.maximum(variance, 1e-300) for _, variance in found])
     mean = (np.array([mean for mean, _ in found]) * precision).sum(axis=0) / precision.sum(axis=0)
     none: Floats = np.zeros((1, len(mean)))
     return Means(mean=mean, from_reports=1.0 / precision.sum(axis=0), from_volunteers=none, unseen=none[0]), asked

@@ -66,7 +66,7 @@ class Round:
                     f"all {counted.count:,} reports are the same, and those of many people never are: was one counted "
                     "many times?"
                 )
-            evidence = scores.evidence(counted)
+            evidence = scores.evidence(counted, veil.reference)
             needed = max(FEWEST, _needed(evidence, seen))
         if counted.count < needed:
             raise DataError(

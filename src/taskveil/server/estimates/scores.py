@@ -31,6 +31,9 @@ from taskveil.reference import Reference
 from taskveil.server.estimates.leave_one_out import told_of_strangers
 from taskveil.veil import Veil
 
+PSEUDO = 4
+"""Reports of volunteers that are added for the spread, where there is nothing else to tell it."""
+
 MOST_CODES = 2**20
 """Different reports that are counted one by one."""
 
@@ -97,8 +100,14 @@ class Scores:
     told: float
     codes: int | None = None
     """How many different reports there are, if they are few enough to be counted."""
-    direct: bool = False
-    """Whether u(x) is the record x itself: then nothing but reports is needed for means."""
+    expected: Callable[[Reference], Floats] | None = None
+    """How likely every code is (K,) for the volunteers; given where u(x) is the record x itself, and nothing but
+    reports is needed for means."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether u(x) is the record x itself."""
+        return self.expected is not None
 
     def tally(self, reports: Integers) -> Tally:
         """What `reports` (N, width) add up to."""
@@ -109,8 +118,12 @@ class Scores:
         raw = self.raw(reports) - self.outside  # near zero, so that the squares lose no digits
         return Tally(release=self.release, count=len(reports), codes=None, total=raw.sum(axis=0), square=raw.T @ raw)
 
-    def evidence(self, tally: Tally) -> Evidence:
-        """What a tally says of the people's mean of u."""
+    def evidence(self, tally: Tally, reference: Reference | None = None) -> Evidence:
+        """What a tally says of the people's mean of u.
+
+        Where nothing but reports decides how sure it is, a few that the `reference` volunteers would send are added for
+        the spread: among few reports a rare one may not have come yet, and without it all would seem certain.
+        """
         if tally.codes is None:
             mean = tally.total / tally.count
             spread = tally.square / tally.count - np.outer(mean, mean)
@@ -119,6 +132,8 @@ class Scores:
             share, first = tally.codes / tally.count, values[0]
             away = share @ (values - first)  # exactly 0 for what all codes stand for alike: reports do not tell it
             mean = first + away
+            if self.expected is not None and reference is not None:
+                share = (tally.codes + PSEUDO * self.expected(reference)) / (tally.count + PSEUDO)
             spread = ((values - first - away).T * share) @ (values - first - away)
         spread = spread / max(tally.count - 1, 1)
         return Evidence(count=tally.count, mean=mean / self.told, covariance=spread / self.told**2)
@@ -154,15 +169,14 @@ def scores_of(veil: Veil) -> Scores:
             )
         case LevelResponse() as levels, CodewordDecoder() as decoder:
             codewords = decoder.codewords
-            codes = np.arange(len(codewords))[:, None]
             return Scores(
                 release=release,
                 raw=lambda reports: codewords[reports[:, 0]],
-                seen=lambda volunteers: np.exp(levels.log_likelihood(codes, volunteers.latents)).T @ codewords,
+                seen=lambda volunteers: levels.chances(volunteers.latents) @ codewords,
                 outside=np.zeros(codewords.shape[1]),
                 told=1.0,
                 codes=len(codewords),
-                direct=True,
+                expected=lambda volunteers: levels.chances(volunteers.latents).mean(axis=0),
             )
         case SumCodebook() as sums, CodewordDecoder() as decoder:
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])

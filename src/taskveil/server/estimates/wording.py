@@ -17,7 +17,7 @@ def assumption(calibrated: Calibrated, veils: Sequence[Veil]) -> str:
     if all(isinstance(veil.mechanism, LevelResponse) for veil in veils):
         return (
             "Nothing is assumed about the people: reports are unbiased for every record inside the domain. A record "
-            "outside counts as the nearest one inside."
+            "outside counts as the nearest one inside; a design without a given domain took the volunteers' own range."
         )
     volunteers = len(calibrated.weights)
     said = (
