@@ -110,12 +110,13 @@ def test_columns_that_never_vary_or_say_the_same_do_no_harm(z: np.ndarray) -> No
 
 
 def test_the_drift_test_is_hotellings() -> None:
-    """One direction, no noise from reports: Student's t² with V − 1 degrees of freedom."""
-    from scipy.stats import t
+    """One direction: Student's t with V − 1 degrees of freedom where reports are very many, normal where volunteers
+    are."""
+    from scipy.stats import norm, t
 
-    gap, variance, volunteers = np.array([0.2]), np.array([[0.01]]), 30
-    statistic, p_value = drift_test(gap, variance, 0 * variance, volunteers)
-    assert statistic == pytest.approx(4.0)
-    assert p_value == pytest.approx(2 * t.sf(2.0, volunteers - 1), rel=0.02)
-    _, known = drift_test(gap, variance, variance, volunteers)  # all of it from very many reports
-    assert known == pytest.approx(0.0455, abs=1e-3)
+    few = 1e6 * np.random.default_rng(0).normal(size=(30, 1))
+    error = float(few.std() / np.sqrt(30))
+    found = drift_test(few.mean(axis=0) + 2 * error, few)
+    assert found == pytest.approx(2 * t.sf(2.0, 29), rel=1e-6)
+    many = 1e-6 * np.random.default_rng(0).normal(size=(3000, 1))
+    assert drift_test(many.mean(axis=0) + 2.0, many) == pytest.approx(2 * norm.sf(2.0), rel=1e-6)

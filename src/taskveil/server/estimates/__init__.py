@@ -86,13 +86,14 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     share = np.array([label.kind == "share" for label in labels])
     kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
     new = np.array([not label.repeats for label in labels])
+    new_names = [label.name for label in labels if not label.repeats]
     return Estimate(
         groups={
             kind: Group.of(np.flatnonzero(members & asked), labels, means, known) for kind, members in kinds.items()
         },
         frequencies=first.frequencies(simplex=simplex) if len(rounds) == 1 else (),
-        drift=drift_of(calibrated, targets[:, new], [name for name, is_new in zip(names, new, strict=True) if is_new]),
-        assumes=assumption(calibrated, [one.veil for one in rounds]),
+        drift=drift_of(calibrated, targets[:, new], new_names),
+        assumes=assumption(calibrated, [one.veil for one in rounds], targets[:, new], new_names),
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
         releases=tuple(one.veil.release_id for one in rounds),

@@ -3,7 +3,7 @@
 Reports tell the people's mean of u without any assumption (`scores`). What is asked for is the mean of something else,
 t: an attribute, an answer, a class. The volunteers know how t and u go together, but they are other people. So they are
 tilted: volunteer i counts w_i ∝ exp(λ·z_i), z the principal components of attributes and answers, all of them scaled to
-variance 1, with the λ that fits the reports.
+variance 1 and answers emphasised (`features`), with the λ that fits the reports.
 
     minimise over λ   (ŝ − Σ w_i u_i)ᵀ V⁻¹ (ŝ − Σ w_i u_i) + |λ|²/τ²,      V = the covariance of ŝ − Σ w_i u_i
 
@@ -14,7 +14,7 @@ With A = Cov_w(u, z), C = Cov_w(t, z), L = (AᵀV⁻¹A + I/τ²)⁻¹AᵀV⁻¹
 reports by H and with volunteer i by w_i (t_i − t̄ − H(u_i − ū)), which gives its variance:
 
     H Cov(ŝ) Hᵀ             the randomisation, and which people happened to answer
-    Σ w_i² (t_i − t̄ − H(u_i − ū))²     which volunteers happened to come
+    Σ w_i² (t_i − t̄ − H(u_i − ū))²     which volunteers happened to come, times V/(V − 1 − what was fitted)
     ρ² (…)                  what the reports cannot see, where they show that people differ (below)
 
 u_i is that of a stranger like volunteer i: codewords were made for the volunteers, so each is left out in turn
@@ -24,8 +24,8 @@ Of u only what goes along with z more than chance would have it is fitted (`_tol
 
 **What is assumed**: people are as the volunteers but for a tilt. Reports see only some directions of it. Once they show
 that people differ at all (the drift test), intervals also allow for a tilt of every attribute and answer as large as
-the one seen, ρ² each, where reports do not see it; and for tilts that are not straight: one that changes with λ z may
-also change with half as much of its square.
+the one seen, ρ² ≤ τ² each, where reports do not see it; and for tilts that are not straight: one that changes with λ z
+may also change with half as much of its square.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Directions:
 class Calibrated:
     """The volunteers' weights (V,) and how they came about. `u` (V, p) and `z` (V, q) are centred at the weighted mean.
 
-    `gap` and `gap_covariance` are what the reports say beyond the untilted volunteers, and how sure that is.
+    u is scaled so that the covariance of what reports say of it is the identity.
     """
 
     weights: Floats
@@ -93,11 +93,8 @@ class Calibrated:
     u: Floats
     z: Floats
     bent: Floats
-    reports: Floats
     response: Floats
-    gap: Floats
-    gap_covariance: Floats
-    statistic: float
+    """L (q, p): how the tilt moves with the reports."""
     p_value: float
     spread: float
     """ρ²: the squared tilt that the reports show beyond chance, of each attribute and answer; 0 unless the drift test
@@ -114,7 +111,7 @@ class Calibrated:
         free = len(w) / max(len(w) - 1 - min(self.u.shape[1], self.z.shape[1]), 1)
         return Means(
             mean=mean,
-            from_reports=np.einsum("tp,pq,tq->t", H, self.reports, H),
+            from_reports=(H**2).sum(axis=1),
             from_volunteers=w * rest * np.sqrt(free),
             unseen=self._unseen(t, C, H) if self.spread > 0 else np.zeros(len(mean)),
         )
@@ -123,6 +120,14 @@ class Calibrated:
     def visible(self) -> float:
         """How many of the tilt's directions reports see: 1 for each that they tell, less for what they hardly tell."""
         return float(np.trace(self.response @ ((self.weights[:, None] * self.u).T @ self.z)))
+
+    def seen(self, targets: Floats) -> Floats:
+        """How much of what a tilt does to the means of `targets` (V, t) reports see, from 0 to 1 (t,)."""
+        w = self.weights[:, None]
+        C = (w * (targets - self.weights @ targets)).T @ self.z
+        slope = C - C @ self.response @ ((w * self.u).T @ self.z)
+        all_of_it = (C**2).sum(axis=1)
+        return np.asarray(1.0 - (slope**2).sum(axis=1) / np.where(all_of_it > 0, all_of_it, 1.0))
 
     def weights_of(self, features: Floats) -> Floats:
         """How much other volunteers with these features (N, f) count, 1 on average."""
@@ -156,80 +161,93 @@ def calibrate(
         emphasis: how large a tilt along each feature (f,) is thought, against the others.
         most: how many numbers of a record devices looked at: a tilt in so many directions is what reports can tell.
     """
-    reports, mean, u = _together(evidence, seen)
+    mean, u = _together(evidence, seen)
     directions = _directions(features, emphasis)
     z = directions(features)
-    _, p_value = drift_test(mean - u.mean(axis=0), reports + _own_error(u), reports, len(z))
+    p_value = drift_test(mean, u)
     told = _told(u, z)[:, :most]
-    u, mean, reports = u @ told, mean @ told, told.T @ told
-    tilt = np.zeros(z.shape[1])
-    prior = np.eye(len(tilt)) / PRIOR**2
-    for step in range(_STEPS):
-        weights = _weights(z @ tilt)
-        here, there = weights @ u, weights @ z
-        A = (weights[:, None] * (u - here)).T @ (z - there)
-        gap = mean - here
-        covariance = reports + ((u - here).T * weights**2) @ (u - here)
-        solved = np.linalg.solve(covariance, np.column_stack([A, gap]))
-        information = A.T @ solved[:, :-1]
-        if step == 0:
-            first = gap, covariance, float(np.trace(information))
-        move = np.linalg.solve(information + prior, A.T @ solved[:, -1] - prior @ tilt)
+    u, mean = u @ told, mean @ told
+    tilt, prior = np.zeros(z.shape[1]), np.eye(z.shape[1]) / PRIOR**2
+    untilted = at = _Tilted.by(tilt, u, z, mean)
+    for _ in range(_STEPS):
+        move = np.linalg.solve(at.information + prior, at.solved.T @ at.gap - prior @ tilt)
         length = float(np.linalg.norm(move))
         tilt = tilt + move * min(1.0, _LONGEST / max(length, 1e-300))
+        at = _Tilted.by(tilt, u, z, mean)
         if length < 1e-7:
             break
-    weights = _weights(z @ tilt)
-    u, z, bent = (array - weights @ array for array in (u, z, _bent(features, directions, tilt)))
-    A = (weights[:, None] * u).T @ z
-    covariance = reports + (u.T * weights**2) @ u
-    solved = np.linalg.solve(covariance, A)
-    gap, gap_covariance, trace = first
-    statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
-    beyond = min(max(0.0, (statistic - len(gap)) / trace), PRIOR**2) if trace > 0 else 0.0
+    bent = _bent(features, directions, tilt)
     return Calibrated(
-        weights=weights,
+        weights=at.weights,
         tilt=tilt,
         directions=directions,
-        u=u,
-        z=z,
-        bent=bent,
-        reports=reports,
-        response=np.linalg.solve(A.T @ solved + prior, solved.T),
-        gap=gap,
-        gap_covariance=gap_covariance,
-        statistic=statistic,
+        u=at.u,
+        z=at.z,
+        bent=bent - at.weights @ bent,
+        response=np.asarray(np.linalg.solve(at.information + prior, at.solved.T), dtype=np.float64),
         p_value=p_value,
-        spread=beyond if p_value < ALARMS else 0.0,
+        spread=min(untilted.beyond_chance, PRIOR**2) if p_value < ALARMS else 0.0,
     )
 
 
-def drift_test(gap: Floats, covariance: Floats, reports: Floats, volunteers: int) -> tuple[float, float]:
-    """Hotelling's T² of the gap (p,) and its p-value: how rare so large a gap is where people are like the volunteers.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Tilted:
+    """The volunteers by a tilt: weights (V,), u (V, p) and z (V, q) centred, the gap (p,) that is left to the reports'
+    mean, its covariance V (p, p), V⁻¹A (p, q) and AᵀV⁻¹A (q, q)."""
+
+    weights: Floats
+    u: Floats
+    z: Floats
+    gap: Floats
+    covariance: Floats
+    solved: Floats
+    information: Floats
+
+    @classmethod
+    def by(cls, tilt: Floats, u: Floats, z: Floats, mean: Floats) -> _Tilted:
+        weights = _weights(z @ tilt)
+        here, there = weights @ u, weights @ z
+        u, z = u - here, z - there
+        A = (weights[:, None] * u).T @ z
+        covariance = np.eye(len(mean)) + (u.T * weights**2) @ u
+        solved = np.asarray(np.linalg.solve(covariance, A), dtype=np.float64)
+        return cls(
+            weights=weights, u=u, z=z, gap=mean - here, covariance=covariance, solved=solved, information=A.T @ solved
+        )
+
+    @property
+    def beyond_chance(self) -> float:
+        """The squared tilt of every direction that would make such a gap, less what chance makes."""
+        told = float(np.trace(self.information))
+        statistic = float(self.gap @ np.linalg.solve(self.covariance, self.gap))
+        return max(0.0, (statistic - len(self.gap)) / told) if told > 0 else 0.0
+
+
+def drift_test(mean: Floats, u: Floats) -> float:
+    """The p-value of Hotelling's T²: how rare so large a gap between the reports' mean (p,), whose covariance is the
+    identity, and that of u (V, p) is where people are like the volunteers.
 
     The volunteers' part of the covariance is an estimate; its degrees of freedom are those of Nel and van der Merwe.
     """
-    p = len(gap)
-    statistic = float(gap @ np.linalg.solve(covariance, gap))
-    part = np.linalg.solve(covariance, covariance - reports)
+    p, volunteers = len(mean), len(u)
+    gap, centred = mean - u.mean(axis=0), u - u.mean(axis=0)
+    theirs = centred.T @ centred / volunteers**2
+    covariance = np.eye(p) + theirs
+    part = np.linalg.solve(covariance, theirs)
     freedom = (p + p**2) / max((np.trace(part @ part) + np.trace(part) ** 2) / max(volunteers - 1, 1), 1e-300)
     if freedom <= p:
-        return statistic, 1.0
-    freedom = min(freedom, 1e12)
-    return statistic, float(fdtrc(p, freedom - p + 1, statistic * (freedom - p + 1) / (freedom * p)))
+        return 1.0
+    left = min(freedom, 1e12) - p + 1
+    statistic = float(gap @ np.linalg.solve(covariance, gap))
+    return float(fdtrc(p, left, statistic * left / ((left + p - 1) * p)))
 
 
-def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
-    """Covariance of the mean, mean and u of all releases side by side, in directions that differ between reports."""
+def _together(evidence: Sequence[Evidence], seen: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Mean (p,) and u (V, p) of all releases side by side, in directions that differ between reports, scaled so that
+    the covariance of the mean is the identity."""
     bases = [one.directions for one in evidence]
     mean = np.concatenate([one.mean @ basis for one, basis in zip(evidence, bases, strict=True)])
-    return np.eye(len(mean)), mean, np.hstack([u @ basis for u, basis in zip(seen, bases, strict=True)])
-
-
-def _own_error(u: Floats) -> Floats:
-    """The covariance (p, p) of the volunteers' mean of u (V, p)."""
-    centred = u - u.mean(axis=0)
-    return np.asarray(centred.T @ centred / len(u) ** 2)
+    return mean, np.hstack([u @ basis for u, basis in zip(seen, bases, strict=True)])
 
 
 def _told(u: Floats, z: Floats) -> Floats:

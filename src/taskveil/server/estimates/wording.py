@@ -11,9 +11,13 @@ from taskveil.client.mechanisms import Laplace, LevelResponse
 from taskveil.server.estimates.calibration import Calibrated
 from taskveil.veil import Veil
 
+HARDLY = 0.1
+"""Of what a tilt does to a mean, reports see so much where they hardly see it."""
+_NAMED = 8  # are named in words
 
-def assumption(calibrated: Calibrated, veils: Sequence[Veil]) -> str:
-    """What the intervals of an estimate from these veils rest on."""
+
+def assumption(calibrated: Calibrated, veils: Sequence[Veil], targets: Floats, names: Sequence[str]) -> str:
+    """What the intervals of an estimate from these veils rest on, for the means of `targets` (V, t) of these names."""
     if all(isinstance(veil.mechanism, LevelResponse) for veil in veils):
         return (
             "Nothing is assumed about the people: reports are unbiased for every record inside the domain. A record "
@@ -26,6 +30,10 @@ def assumption(calibrated: Calibrated, veils: Sequence[Veil]) -> str:
         f"volunteer counts more or less by a factor exp(λ·z) of attributes and answers. Of {calibrated.z.shape[1]} "
         f"such directions reports see {calibrated.visible:.1f}."
     )
+    hardly = [name for name, seen in zip(names, calibrated.seen(targets), strict=True) if seen < HARDLY]
+    if hardly:
+        more = f" and {len(hardly) - _NAMED} more" if len(hardly) > _NAMED else ""
+        said += f" They hardly see {', '.join(hardly[:_NAMED])}{more}: what is said of these is the volunteers' word."
     if calibrated.spread > 0:
         said += (
             " Because the reports show that people differ, intervals also allow for as large a difference in "
