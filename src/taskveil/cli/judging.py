@@ -105,7 +105,7 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
         nothing=task.constant_loss(records[train], y, X, labels),
         clear=float(task.losses(X, X, labels).mean()),
         silent=_silent(twin, task, job, records[train], X) if isinstance(task, LinearTask) and enough else (),
-        unseen=copy is not None or job.y is None,
+        unseen=copy is not None or job.y is None or not isinstance(job.task, tv.ModelTask),
     )
 
 

@@ -63,3 +63,13 @@ def test_the_picture_is_written(estimate: Estimate, tmp_path: Path) -> None:
 def test_a_name_is_known_with_its_unit(estimate: Estimate) -> None:
     assert estimate.label("b").unit == "kW"
     assert estimate.label("nothing of ours").kind == "number"
+
+
+def test_a_few_whole_numbers_have_a_bin_each() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(1, 6, 800), rng.normal(size=800)]).astype(float)
+    veil = tv.design(X, tv.LinearTask(np.eye(2)), epsilon=4.0, method="codebook")
+    found = tv.estimate(veil, veil.privatize(X))
+    assert [entry.name for entry in found.histogram("x0")] == [f"x0 is {value}" for value in range(1, 6)]
+    assert sum(entry.mean for entry in found.histogram("x0")) == pytest.approx(1.0)
+    assert len(found.histogram("x1", 4)) == 4

@@ -92,7 +92,7 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
             kind: Group.of(np.flatnonzero(members & asked), labels, means, known) for kind, members in kinds.items()
         },
         frequencies=first.frequencies(simplex=simplex) if len(rounds) == 1 else (),
-        drift=drift_of(calibrated, targets[:, new], new_names),
+        drift=drift_of(calibrated, targets[:, new], new_names, harmless=first.scores.direct),
         assumes=assumption(calibrated, [one.veil for one in rounds], targets[:, new], new_names),
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),

@@ -32,8 +32,9 @@ class Drift:
         return self.words
 
 
-def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str]) -> Drift:
-    """The drift of what is known of the volunteers as `targets` (V, t) under `names`."""
+def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str], *, harmless: bool = False) -> Drift:
+    """The drift of what is known of the volunteers as `targets` (V, t) under `names`; `harmless` where means rest on
+    the reports alone."""
     p_value = calibrated.p_value
     if p_value >= ALARMS:
         return Drift(
@@ -63,9 +64,17 @@ def drift_of(calibrated: Calibrated, targets: Floats, names: Sequence[str]) -> D
         moved=tuple(names[column] for column in moved),
         words=(
             f"People differ from the volunteers (p {_said(p_value)}; the test raises at 5%)"
-            f"{': ' + told + more if told else ', in nothing that can be named for sure'}. Single answers lean towards "
-            "the volunteers: design the next round with like=estimate, or with volunteers who are like these people."
+            f"{': ' + told + more if told else ', in nothing that can be named for sure'}. {_advice(harmless)}"
         ),
+    )
+
+
+def _advice(harmless: bool) -> str:
+    if harmless:
+        return "That does not bias these means; a next round with like=estimate would have smaller errors."
+    return (
+        "Single answers lean towards the volunteers: design the next round with like=estimate, or with volunteers who "
+        "are like these people."
     )
 
 

@@ -165,18 +165,24 @@ class Estimate:
 
         Args:
             name: of an answer or attribute.
-            bins: how many of equal width between the volunteers' least and largest value, or their edges.
+            bins: how many of equal width between the volunteers' least and largest value, or their edges. Of no more
+                whole numbers than that, each has a bin of its own.
         """
         values, calibrated = self._distribution(name)
         present = ~np.isnan(values)
         there = float(calibrated.weights @ present)
-        edges = np.histogram_bin_edges(values[present], bins)
+        whole = np.unique(values[present])
+        each = isinstance(bins, int) and len(whole) <= bins and bool((whole == np.rint(whole)).all())
+        edges = np.append(whole - 0.5, whole[-1] + 0.5) if each else np.histogram_bin_edges(values[present], bins)
         place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         inside = (values >= edges[0]) & (values <= edges[-1])
         members = np.eye(len(edges) - 1)[place] * inside[:, None]
         shares = calibrated.weights @ members / there
-        said = [self.label(name).said(edge, 0.0) if "date" in self.label(name) else f"{edge:g}" for edge in edges]
-        names = [f"{name} from {low} to {high}" for low, high in pairwise(said)]
+        dated = "date" in self.label(name)
+        said = [self.label(name).said(value, 0.0) if dated else f"{value:g}" for value in (whole if each else edges)]
+        names = (
+            [f"{name} is {value}" for value in said] if each else [f"{name} from {a} to {b}" for a, b in pairwise(said)]
+        )
         among_present = shares + (members - shares * present[:, None]) / there  # a ratio of means, to first order
         return intervals(names, calibrated.means(among_present), 0.0, 1.0)
 
