@@ -50,7 +50,7 @@ def test_lattices_in_oblique_directions_are_judged_by_real_reports(volunteers: n
     veil = tv.design(volunteers, tv.LinearTask(np.eye(6)), epsilon=30.0, method="codebook")
     assert isinstance(veil.decoder, LatticeDecoder)
     oblique = replace(veil, task=tv.LinearTask(np.ones((1, 6)) + np.eye(6)))
-    loss = oblique.loss(volunteers[:20])
+    loss = oblique.loss(volunteers[:16])  # too few for anybody to be warned that few of them decide
     assert not loss.exact
     assert loss.mean > 0
 
