@@ -146,10 +146,8 @@ class Problem:
         answers, _, _ = truths(self.task, self.X, self.y)
         weights = population.weights(self.X, answers)
         count = len(self.X)
-        start = np.random.default_rng(
-            seed
-        ).random()  # evenly spaced marks: each comes as often as it counts, or once more
-        marks = (np.arange(count) + start) / count * weights.sum()
+        # Marks that are evenly spaced: everybody comes as often as they count, or once more.
+        marks = (np.arange(count) + np.random.default_rng(seed).random()) / count * weights.sum()
         rows = np.searchsorted(np.cumsum(weights), marks).clip(0, count - 1)
         return replace(self.some(rows), drawn=rows)
 
