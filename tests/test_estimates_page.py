@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import taskveil as tv
+from pages import run_code
 from taskveil.errors import DataError
 from taskveil.reference import MOST_VOLUNTEERS
 from taskveil.server.estimates.calibration import ALARMS, BEND, MOST_FEATURES
 from taskveil.server.estimates.result import FORMAT
 from taskveil.server.estimates.rounds import FEWEST, SURE
 
-TEXT = (Path(__file__).parents[1] / "docs/estimates.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[1] / "docs/estimates.md"
+TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_code_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for place, block in enumerate(re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)):
-        exec(compile(block, f"estimates.md, block {place + 1}", "exec"), names)
+    names = run_code(PAGE)
     printed = capsys.readouterr().out
     assert "Nothing is assumed about the people" in printed
     assert "People differ from the volunteers" in printed  # six years older

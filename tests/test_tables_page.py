@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import taskveil as tv
+from pages import run_code
 from taskveil.inference import FEWEST_ALIKE, MOST_CATEGORIES
 
-TEXT = (Path(__file__).parents[1] / "docs/tables.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[1] / "docs/tables.md"
+TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_code_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for place, block in enumerate(re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)):
-        exec(compile(block, f"tables.md, block {place + 1}", "exec"), names)
+    names = run_code(PAGE)
     printed = capsys.readouterr().out
     assert "'since'     Date(" in printed
     assert "country probability" in printed

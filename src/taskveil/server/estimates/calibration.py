@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import fdtrc
+from scipy.special import fdtrc, softmax
 
 from taskveil.arrays import Floats
 from taskveil.server.estimates.scores import Evidence
@@ -131,8 +131,8 @@ class Calibrated:
 
     def weights_of(self, features: Floats) -> Floats:
         """How much other volunteers with these features (N, f) count, 1 on average."""
-        weights = _weights(self.directions(features) @ self.tilt)
-        return weights * len(weights)
+        weights = softmax(self.directions(features) @ self.tilt)
+        return np.asarray(weights * len(weights))
 
     def _unseen(self, t: Floats, C: Floats, H: Floats) -> Floats:
         """By how much tilts that reports do not see, the bend of those that they do, and what goes with neither can
@@ -205,7 +205,7 @@ class _Tilted:
 
     @classmethod
     def by(cls, tilt: Floats, u: Floats, z: Floats, mean: Floats) -> _Tilted:
-        weights = _weights(z @ tilt)
+        weights = np.asarray(softmax(z @ tilt))
         here, there = weights @ u, weights @ z
         u, z = u - here, z - there
         A = (weights[:, None] * u).T @ z
@@ -296,8 +296,3 @@ def _bent(features: Floats, directions: Directions, tilt: Floats) -> Floats:
     squares -= squares.mean(axis=0)
     rest = squares - z @ np.linalg.lstsq(z, squares, rcond=None)[0]
     return np.asarray(rest * (spread * (directions.axes @ tilt)))
-
-
-def _weights(exponents: Floats) -> Floats:
-    weights = np.exp(exponents - exponents.max())
-    return np.asarray(weights / weights.sum())

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
@@ -213,6 +214,5 @@ def _told_by_codes(veil: Veil, decoder: CodewordDecoder) -> Floats:
         return decoder.codewords
     answers = veil.answering.codewords
     if veil.reference is not None and veil.reference.shares.all():
-        odds = np.exp(answers - answers.max(axis=1, keepdims=True))
-        answers = odds / odds.sum(axis=1, keepdims=True)
+        answers = softmax(answers, axis=1)
     return np.hstack([decoder.codewords, answers])
