@@ -353,7 +353,7 @@ def main(arguments: list[str] | None = None) -> None:
         if find_spec("means") is not None:
             import means
 
-            means.main()
+            means.report()
         if find_spec("estimates_speed") is not None:
             import estimates_speed
 

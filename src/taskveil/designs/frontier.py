@@ -144,7 +144,12 @@ class Frontier:
         if method is not None and method not in self.methods:
             raise TaskError(f"the sweep has no method {method!r}, only {', '.join(self.methods)}.")
         if self.nothing_to_keep:
-            why = f"No budget can be named: {self.nothing_to_keep} Improve the model first."
+            then = (
+                " Improve the model first."
+                if self.clear or self.constant
+                else " Choose by how many people will answer."
+            )
+            why = f"No budget can be named: {self.nothing_to_keep}{then}"
             return Budget(kept=kept, confidence=confidence, statement=why)
         designs = [design for design in self._designs() if method in (None, design[0])]
         losses = [found for design in designs if (found := self.per_record(*design)) is not None]

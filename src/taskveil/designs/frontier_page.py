@@ -34,7 +34,7 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
 
     from taskveil import style
 
-    shares = _has_shares(rows)
+    shares, means = _has_shares(rows), _of_means(clear, constant)
     low, high = _limits(rows, clear=clear, constant=constant)
     columns = 1 if narrow else 3
     entries = len(_methods(rows)) + 4
@@ -58,10 +58,13 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
         ax.plot(
             off, [low if shares else high] * len(off), "v" if shares else "^", color=line.get_color(), clip_on=False
         )
-    ax.axhline(1 if shares else clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
-    ax.axhline(0 if shares else constant, color="grey", linestyle=":", label="one answer for everybody")
-    ax.set(xscale="log", ylim=(low, high), xlabel="privacy budget ε (smaller is more private)")
-    ax.set_ylabel("share of the usable signal kept" if shares else "task loss (lower is better)")
+    if not means:
+        ax.axhline(1 if shares else clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
+        ax.axhline(0 if shares else constant, color="grey", linestyle=":", label="one answer for everybody")
+    ax.set(xscale="log", yscale="log" if means else "linear", ylim=(low, high))
+    ax.set_xlabel("privacy budget ε (smaller is more private)")
+    loss = "squared error of the mean × people" if means else "task loss (lower is better)"
+    ax.set_ylabel("share of the usable signal kept" if shares else loss)
     if shares:
         beside = ax.twinx()
         beside.set_ylim(*(constant - share * (constant - clear) for share in (low, high)))
@@ -100,10 +103,18 @@ def _has_shares(rows: Sequence[Row]) -> bool:
     return any(row["kept"] is not None and math.isfinite(row["kept"]) for row in rows)
 
 
+def _of_means(clear: float, constant: float) -> bool:
+    """Whether losses are errors of population means, which nothing bounds from above and no privacy brings to 0."""
+    return clear == constant == 0.0
+
+
 def _limits(rows: Sequence[Row], *, clear: float, constant: float) -> tuple[float, float]:
     """Of the picture's height. What is far worse than one answer for everybody is off it: it would flatten the rest."""
     if _has_shares(rows):
         return -0.1, 1.05 * max(1.0, *(row["kept"] for row in rows if math.isfinite(row["kept"])))
+    if _of_means(clear, constant):
+        losses = [row["loss"] for row in rows if 0 < row["loss"] < math.inf]
+        return 0.7 * min(losses, default=1.0), 1.4 * max(losses, default=1.0)
     lowest = [min(row["loss"] for row in rows if row["method"] == method) for method in _methods(rows)]
     return min(0.0, clear), 1.4 * max(filter(math.isfinite, [constant, *lowest]), default=1.0)
 
