@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import releases
 from taskveil.errors import WireError
-from taskveil.wire import Layout, ProblemDocument, Report, from_json, pack_batch, receive, to_json, unpack_batch
+from taskveil.wire import Layout, Report, arrived, checked, from_json, pack_batch, receive, to_json, unpack_batch
 
 
 def report(payload: bytes = b"\x07", id: bytes = b"i" * 16, release: bytes = b"r" * 32) -> Report:
@@ -120,14 +120,6 @@ def test_payloads_no_device_could_have_made_are_refused() -> None:
         layout.unpack(b"\x06\x00")
 
 
-def test_problem_documents_say_what_they_can() -> None:
-    problem = ProblemDocument(status=403, title="Forbidden", detail="release withdrawn")
-    assert ProblemDocument.from_json(problem.to_json(), status=403) == problem
-    assert str(problem) == "Forbidden: release withdrawn"
-    for useless in (b"", b"<html>", b"[1]", b'{"title": 5}'):
-        assert str(ProblemDocument.from_json(useless, status=418)) == "status 418"
-
-
 def test_a_number_that_no_device_makes_is_refused_by_itself() -> None:
     """Every digit is in range and the number is not: in 0.1 it passed, and one such report failed the whole batch."""
     device = releases.devices()["lattice_digits"]
@@ -160,12 +152,13 @@ def test_bodies_of_another_length_cost_next_to_nothing() -> None:
 def test_many_payloads_are_read_as_one_is_written(low: tuple[int, ...], high: tuple[int, ...]) -> None:
     layout = Layout(low=low, high=high)
     rows = [low, high, tuple((a + b) // 2 for a, b in zip(low, high, strict=True))]
-    numbers, held = layout.unpack_all([layout.pack(row) for row in rows])
+    payloads = b"".join(layout.pack(row) for row in rows)
+    numbers, held = layout.unpack_all(np.frombuffer(payloads, dtype=np.uint8).reshape(len(rows), -1))
     assert numbers.tolist() == [list(row) for row in rows]
     assert held.all()
     beyond = b"\xff" * layout.length
     if layout.pack(high) != beyond:
-        assert not layout.unpack_all([beyond])[1].any()
+        assert not layout.unpack_all(np.frombuffer(beyond, dtype=np.uint8)[None])[1].any()
         with pytest.raises(WireError):
             layout.unpack(beyond)
 
@@ -210,3 +203,59 @@ def test_a_version_is_a_whole_number(version: object) -> None:
     body = json.loads(to_json([report()])) | {"version": version}
     with pytest.raises(WireError, match="version"):
         from_json(json.dumps(body).encode())
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12))
+def test_every_report_of_a_body_is_fresh_a_duplicate_or_refused(contents: list[tuple[int, int]]) -> None:
+    """As one by one: the first of an id counts if its number can be; after it, its own bytes and no others."""
+    layout = Layout(low=(0,), high=(2,))  # 3 is beyond
+    reports = [report(bytes([number]), bytes([id]) * 16) for id, number in contents]
+    firsts: dict[int, int] = {}
+    expected = []
+    for id, number in contents:
+        new = id not in firsts
+        first = firsts.setdefault(id, number)
+        expected.append("refused" if first != number or number > 2 else "fresh" if new else "duplicate")
+    for body in (pack_batch(reports), to_json(reports)):
+        found = arrived(body)
+        assert [row.tobytes() for row in found.ids] == [one.id for one in reports]
+        worth = checked(found, layout, layout.holds)
+        refused = {one.place for one in worth.refused}
+        fates = [
+            "refused" if place in refused else "fresh" if worth.fresh[place] else "duplicate"
+            for place in range(len(reports))
+        ]
+        assert fates == expected
+        assert worth.duplicate.tolist() == [fate == "duplicate" for fate in expected]
+        assert worth.numbers.ravel().tolist() == [
+            n for (_, n), fate in zip(contents, expected, strict=True) if fate == "fresh"
+        ]
+        assert [reports[first] for first in worth.first] == reports
+
+
+def test_what_arrived_cannot_be_written_to() -> None:
+    for body in (report().to_bytes(), pack_batch([report()]), to_json([report()])):
+        found = arrived(body)
+        assert (found.release, len(found)) == (b"r" * 32, 1)
+        assert found.ids.tobytes() + found.payloads.tobytes() == b"i" * 16 + b"\x07"
+        assert not found.ids.flags.writeable
+        assert not found.payloads.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"TV", b"TV\x01\x02" + bytes(34) + b"\x02\0\0\0" + bytes(32), b"[]", b"TV\x02\x02"]
+)
+def test_bodies_without_reports_are_refused(raw: bytes) -> None:
+    with pytest.raises(WireError):
+        arrived(raw)
+
+
+def test_a_batch_is_read_and_checked_in_half_a_millisecond() -> None:
+    layout = Layout(low=(0,) * 4, high=(255,) * 4)
+    body = pack_batch([report(number.to_bytes(4, "big"), number.to_bytes(16, "big")) for number in range(500)])
+    taken = []
+    for _ in range(30):
+        start = time.perf_counter()
+        checked(arrived(body), layout, layout.holds)
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.0005

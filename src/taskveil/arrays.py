@@ -27,6 +27,7 @@ Integers16 = NDArray[np.int16]
 Integers8 = NDArray[np.int8]
 Signs = NDArray[np.int8]
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
 """Of any kind of numbers."""
 

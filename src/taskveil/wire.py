@@ -15,7 +15,6 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -25,14 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Integers, owned
+from taskveil.arrays import Array, Bools, Bytes, Integers, owned
 from taskveil.errors import WireError
 
 VERSION = 1
 PATH = "/v1/reports"
 BINARY = "application/vnd.taskveil.reports"
 JSON = "application/json"
-PROBLEM = "application/problem+json"
 
 MOST = 1 << 20
 """Reports in a batch, at most."""
@@ -101,23 +99,26 @@ class Layout:
         """The numbers of a report; a WireError if no device could have made it."""
         if len(payload) != self.length:
             raise WireError(f"a payload of this release has {self.length} bytes, got {len(payload)}.")
-        numbers, held = self.unpack_all([payload])
+        numbers, held = self.unpack_all(np.frombuffer(payload, dtype=np.uint8)[None])
         if not held[0]:
             raise WireError("the report holds a number beyond what this release's reports reach.")
         return tuple(numbers[0].tolist())
 
-    def unpack_all(self, payloads: Sequence[bytes]) -> tuple[Integers, Bools]:
-        """The numbers (N, width) of payloads of the right length, and (N,): whether all lie where they can."""
-        raw = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(payloads), self.length)
-        sizes = np.array(self.sizes)
-        starts = np.cumsum(sizes) - sizes
-        above = np.zeros((len(payloads), len(sizes)), dtype=np.uint64)  # the least number
-        for place in range(sizes.max()):
-            columns = np.flatnonzero(sizes > place)
-            above[:, columns] |= raw[:, starts[columns] + place].astype(np.uint64) << np.uint64(8 * place)
+    def unpack_all(self, payloads: Bytes) -> tuple[Integers, Bools]:
+        """The numbers (N, width) of payloads (N, length), and (N,): whether all lie where they can."""
+        low, span, places = self._arrays
+        padded = np.zeros((len(payloads), 8 * len(low)), dtype=np.uint8)
+        padded[:, places] = payloads
+        above = padded.view("<u8")  # the least number
+        return np.minimum(above, span).astype(np.int64) + low, np.asarray((above <= span).all(axis=1))
+
+    @cached_property
+    def _arrays(self) -> tuple[Integers, Array, Integers]:
+        """The least numbers (width,), how far they reach (width,), and where a payload's bytes (length,) go when every
+        number takes eight."""
+        low = np.array(self.low, dtype=np.int64)
         span = np.array([high - low for low, high in zip(self.low, self.high, strict=True)], dtype=np.uint64)
-        numbers = np.minimum(above, span).astype(np.int64) + np.array(self.low, dtype=np.int64)
-        return numbers, np.asarray((above <= span).all(axis=1))
+        return low, span, np.flatnonzero(np.arange(8) < np.array(self.sizes)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +151,37 @@ class Received:
         return np.array(self.reports, dtype=dtype, copy=copy)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrived:
+    """The reports of one body as they came, unchecked: `ids` (N, 16) and `payloads` (N, size), read-only."""
+
+    release: bytes
+    ids: Bytes
+    payloads: Bytes
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checked:
+    """What the reports (N,) of a body are worth: each is fresh, or a duplicate, or refused."""
+
+    fresh: Bools
+    """(N,): the first of its id in this body, and a device can have made it."""
+    numbers: Integers
+    """(F, width): of the fresh ones."""
+    first: Integers
+    """(N,): the place of the first report of this body with the same id and bytes; its own if it is the first."""
+    refused: tuple[Refusal, ...]
+    """By place, copies of refused ones too."""
+
+    @property
+    def duplicate(self) -> Bools:
+        """(N,): the same bytes as a fresh one before it."""
+        return np.asarray(self.fresh[self.first] & ~self.fresh)
+
+
 def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Integers], Bools]) -> Received:
     """What a body of POST /v1/reports, binary or JSON, one report or many, holds for one release.
 
@@ -157,45 +189,70 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
     is refused by itself and costs its neighbours nothing. The same report again is a retry and counts once; another one
     with the same id is refused.
     """
-    reports = read_body(body)
-    if reports[0].release != release:  # a body carries reports of one release only
-        found, expected = (id.hex()[:12] for id in (reports[0].release, release))
+    found = arrived(body)
+    if found.release != release:  # a body carries reports of one release only
+        made, expected = (id.hex()[:12] for id in (found.release, release))
         raise WireError(
-            f"these are {len(reports)} reports of release {found}…, not of {expected}…. None was taken; receive them "
+            f"these are {len(found)} reports of release {made}…, not of {expected}…. None was taken; receive them "
             "with the release they were made with."
         )
-    size = len(reports[0].payload)  # and of one length only
-    if size != layout.length:
-        why = f"a payload of this release has {layout.length} bytes, got {size}."
-        refused = tuple(Refusal(place=place, id=report.id, reason=why) for place, report in enumerate(reports))
-        return Received(
-            release=release, reports=owned(np.empty((0, len(layout.low)), dtype=np.int64)), ids=(), refused=refused
-        )
-    firsts: dict[bytes, bytes] = {}
-    places: list[int] = []
-    reasons: dict[int, str] = {}
-    for place, report in enumerate(reports):
-        if report.id not in firsts:
-            firsts[report.id] = report.payload
-            places.append(place)
-        elif firsts[report.id] != report.payload:
-            reasons[place] = "another report in this body has the same id."
-    numbers, held = layout.unpack_all([reports[place].payload for place in places])
-    held[held] = possible(numbers[held])
-    reasons |= {place: "no device can have made this number." for place, ok in zip(places, held, strict=True) if not ok}
+    worth = checked(found, layout, possible)
     return Received(
         release=release,
-        reports=owned(numbers[held]),
-        ids=tuple(reports[place].id for place, ok in zip(places, held, strict=True) if ok),
-        refused=tuple(Refusal(place=p, id=reports[p].id, reason=reasons[p]) for p in sorted(reasons)),
+        reports=owned(worth.numbers),
+        ids=tuple(_each(found.ids[worth.fresh])),
+        refused=tuple(one for one in worth.refused if worth.first[one.place] == one.place),
     )
 
 
-def read_body(body: bytes) -> list[Report]:
-    """The reports of a body, binary or JSON, one or many."""
-    if body[:2] != _MAGIC:
-        return from_json(body)
-    return [Report.from_bytes(body)] if body[3:4] == bytes([_ONE]) else unpack_batch(body)
+def arrived(body: bytes) -> Arrived:
+    """The reports of a body, binary or JSON, one or many; a WireError if it holds none."""
+    if body[:2] == _MAGIC and body[3:4] != bytes([_ONE]):
+        release, rows = _batch(body)
+        return Arrived(release=release, ids=owned(rows[:, :16]), payloads=owned(rows[:, 16:]))
+    reports = [Report.from_bytes(body)] if body[:2] == _MAGIC else from_json(body)
+    ids, payloads = (
+        np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(len(reports), -1)
+        for parts in ([report.id for report in reports], [report.payload for report in reports])
+    )
+    return Arrived(release=reports[0].release, ids=ids, payloads=payloads)
+
+
+def checked(found: Arrived, layout: Layout, possible: Callable[[Integers], Bools]) -> Checked:
+    """What the reports of a body are worth, for the release whose mechanism has this layout and these possible numbers.
+
+    Of reports with one id in a body the first counts: the same bytes again are a repetition, others are refused.
+    """
+    places, size = np.arange(len(found)), found.payloads.shape[1]  # a body has reports of one length only
+    if size != layout.length:
+        why = f"a payload of this release has {layout.length} bytes, got {size}."
+        return Checked(
+            fresh=np.zeros(len(found), dtype=np.bool_),
+            numbers=np.empty((0, len(layout.low)), dtype=np.int64),
+            first=places,
+            refused=tuple(Refusal(place=place, id=id, reason=why) for place, id in enumerate(_each(found.ids))),
+        )
+    seen: dict[bytes, int] = {}
+    same_id = np.array([seen.setdefault(id, place) for place, id in enumerate(_each(found.ids))])
+    same = (found.payloads == found.payloads[same_id]).all(axis=1)
+    numbers, held = layout.unpack_all(found.payloads)
+    held[held] = possible(numbers[held])
+    fresh = held & (same_id == places)
+    return Checked(
+        fresh=fresh,
+        numbers=numbers[fresh],
+        first=np.where(same, same_id, places),
+        refused=tuple(
+            Refusal(
+                place=place,
+                id=found.ids[place].tobytes(),
+                reason="no device can have made this number."
+                if same[place]
+                else "another report in this body has the same id.",
+            )
+            for place in np.flatnonzero(~(held & same)).tolist()
+        ),
+    )
 
 
 def pack_batch(reports: Sequence[Report]) -> bytes:
@@ -207,14 +264,8 @@ def pack_batch(reports: Sequence[Report]) -> bytes:
 
 def unpack_batch(raw: bytes) -> list[Report]:
     """The reports of a batch; nothing may be missing or left over."""
-    release, rest = _head(raw, _MANY)
-    if len(rest) < _COUNT.size:
-        raise WireError("the batch is cut short.")
-    size, count = _COUNT.unpack_from(rest)
-    if not 1 <= count <= MOST or len(rest) != _COUNT.size + count * (16 + size):
-        raise WireError(f"the batch announces {count} reports of {16 + size} bytes and holds {len(rest)} bytes.")
-    starts = range(_COUNT.size, len(rest), 16 + size)
-    return [Report(release=release, id=rest[s : s + 16], payload=rest[s + 16 : s + 16 + size]) for s in starts]
+    release, rows = _batch(raw)
+    return [Report(release=release, id=row[:16], payload=row[16:]) for row in _each(rows)]
 
 
 def to_json(reports: Sequence[Report]) -> bytes:
@@ -246,40 +297,6 @@ def from_json(raw: bytes) -> list[Report]:
     return reports
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProblemDocument:
-    """An RFC 9457 problem document: why the collector said no."""
-
-    status: int
-    title: str
-    detail: str = ""
-    type: str = "about:blank"
-
-    def to_json(self) -> bytes:
-        """The document, as RFC 9457 writes it."""
-        return json.dumps(
-            {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
-        ).encode()
-
-    @classmethod
-    def from_json(cls, raw: bytes, *, status: int) -> ProblemDocument:
-        """What a body says, however little that is; `status` is the one of the response."""
-        body: Any = None
-        with contextlib.suppress(ValueError, RecursionError):
-            body = json.loads(raw)
-        named = body if isinstance(body, dict) else {}
-        text = {key: value for key, value in named.items() if isinstance(value, str)}
-        return cls(
-            status=status,
-            title=text.get("title", f"status {status}"),
-            detail=text.get("detail", ""),
-            type=text.get("type", "about:blank"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.title}: {self.detail}" if self.detail else self.title
-
-
 def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:
     if len(raw) < _HEAD.size:
         raise WireError("this is no report: it is cut short.")
@@ -291,6 +308,26 @@ def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:
     if found != kind:
         raise WireError("expected one report and found a batch." if kind == _ONE else "expected a batch of reports.")
     return release, raw[_HEAD.size :]
+
+
+def _batch(raw: bytes) -> tuple[bytes, Bytes]:
+    """The release of a batch, and its reports (N, 16 + size)."""
+    release, rest = _head(raw, _MANY)
+    if len(rest) < _COUNT.size:
+        raise WireError("the batch is cut short.")
+    size, count = _COUNT.unpack_from(rest)
+    if not 1 <= count <= MOST or len(rest) != _COUNT.size + count * (16 + size):
+        raise WireError(f"the batch announces {count} reports of {16 + size} bytes and holds {len(rest)} bytes.")
+    if size == 0:
+        raise WireError("a report has a release of 32 bytes, an id of 16 and a payload.")
+    return release, np.frombuffer(rest, dtype=np.uint8, offset=_COUNT.size).reshape(count, 16 + size)
+
+
+def _each(rows: Bytes) -> list[bytes]:
+    """The bytes of every row (N, size)."""
+    size = rows.shape[1]
+    raw = rows.tobytes()
+    return [raw[start : start + size] for start in range(0, len(raw), size)]
 
 
 def _common(reports: Sequence[Report]) -> tuple[bytes, int]:

@@ -15,7 +15,8 @@ import pytest
 from taskveil.client import upload as simple_upload
 from taskveil.client.uploading import upload
 from taskveil.errors import UploadError
-from taskveil.wire import BINARY, PROBLEM, ProblemDocument, Report, unpack_batch
+from taskveil.problem_document import PROBLEM, ProblemDocument
+from taskveil.wire import BINARY, Report, unpack_batch
 
 REPORTS = [Report(release=b"r" * 32, id=bytes([i]) * 16, payload=bytes([i])) for i in range(10)]
 

@@ -21,7 +21,8 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from taskveil.errors import UploadError
-from taskveil.wire import BINARY, PROBLEM, ProblemDocument, Report, pack_batch
+from taskveil.problem_document import PROBLEM, ProblemDocument
+from taskveil.wire import BINARY, Report, pack_batch
 
 Result = TypeVar("Result")
 

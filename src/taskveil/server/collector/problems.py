@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 
-from taskveil.wire import ProblemDocument
+from taskveil.problem_document import ProblemDocument
 
 
 @dataclass(frozen=True)
