@@ -20,6 +20,7 @@ await build({
   minify: true,
   format: "esm",
   target: "es2022",
+  tsconfigRaw: { compilerOptions: { useDefineForClassFields: false } }, // constructors set all fields
   outfile: here("dist/taskveil.js"),
 });
 const size = gzipSync(readFileSync(here("dist/taskveil.js")), { level: 9 }).length;

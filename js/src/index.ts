@@ -6,7 +6,7 @@
  *     await upload([report], "https://collector.example/v1/reports");
  */
 export { Client, type Named, type Options, type ReportOptions, type Round, type Value, type Values } from "./client.js";
-export { type Code, TaskveilError } from "./errors.js";
+export { type Code, type Rejection, TaskveilError } from "./errors.js";
 export type { CategoryField, DateField, Field, FlagField, NumberField } from "./fields.js";
 export type { Files } from "./files.js";
 export { upload, type UploadOptions } from "./upload.js";

@@ -1,11 +1,13 @@
 /** Sends reports as they are, again and again if the network fails; a retry is never randomised anew. */
 import { system } from "./entropy.js";
-import { fail } from "./errors.js";
+import { fail, type Rejection } from "./errors.js";
 import { abortSignal, addressOf, duration, onlyKnown, whole } from "./options.js";
 import { body, Patience, pauseFor } from "./patience.js";
-import { alike, BINARY, isReport, MOST, packBatch, PROBLEM, type Report } from "./wire.js";
+import { alike, BINARY, isReport, MOST, packBatch, type Report } from "./wire.js";
 
 export interface UploadOptions {
+  /** What the collector's owner gave out for uploads, if it takes one. It appears in no error. */
+  token?: string | undefined;
   /** Reports sent at once, 1000 unless told otherwise. */
   batch?: number | undefined;
   /** How often a batch is sent before giving up, 6 unless told otherwise. */
@@ -19,6 +21,7 @@ export interface UploadOptions {
 }
 
 interface Settings {
+  token: string | undefined;
   batch: number;
   attempts: number;
   timeout: number;
@@ -26,20 +29,21 @@ interface Settings {
   signal: AbortSignal | undefined;
 }
 
-const OPTIONS = ["batch", "attempts", "timeout", "pause", "signal"];
+const OPTIONS = ["token", "batch", "attempts", "timeout", "pause", "signal"];
 const LONGEST = 60_000;
-/** Bytes of an answer that are read: enough for a reason. */
-const LONGEST_ANSWER = 2 ** 16;
+/** Bytes of an answer that are read: enough for a reason, and for one more for every report. */
+const LONGEST_REASON = 2 ** 10;
 
 /**
  * Send all reports to `url` (…/v1/reports); resolves to their number, or throws with the server's reason.
  *
- * Reports of several releases are sent in their order, a batch of one release at a time. The error's `sent` says how many,
- * from the first on, were accepted.
+ * Reports of several releases are sent in their order, a batch of one release at a time. Should the collector reject some
+ * by themselves, all others are sent before the error says which (`rejected`) and how many were accepted (`sent`).
  */
 export async function upload(reports: readonly Report[], url: string | URL, options: UploadOptions = {}): Promise<number> {
   onlyKnown(options, OPTIONS);
   const settings: Settings = {
+    token: word(options.token),
     batch: whole("batch", options.batch ?? 1000, 1, MOST),
     attempts: whole("attempts", options.attempts ?? 6, 1, 1000),
     timeout: duration("timeout", options.timeout ?? 10_000, 1),
@@ -49,13 +53,25 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
   const target = address(url);
   if (!Array.isArray(reports) || !reports.every(isReport)) fail("data", "upload takes a list of reports: upload([report], url).");
   const all = [...reports]; // a list that changes meanwhile is sent as it was
-  for (let sent = 0; sent < all.length; ) {
-    let stop = sent + 1;
-    while (stop < all.length && stop < sent + settings.batch && alike(all[sent]!, all[stop]!)) stop++;
-    await send(packBatch(all.slice(sent, stop)), target, settings, sent);
-    sent = stop;
+  const rejected: Rejection[] = [];
+  for (let done = 0; done < all.length; ) {
+    let stop = done + 1;
+    while (stop < all.length && stop < done + settings.batch && alike(all[done]!, all[stop]!)) stop++;
+    await send(all.slice(done, stop), done, target, settings, rejected);
+    done = stop;
+  }
+  const [first] = rejected;
+  if (first) {
+    const message = `the collector rejected ${rejected.length} of ${all.length} reports. The first reason: ${first.reason}`;
+    fail("upload", message, { sent: all.length - rejected.length, rejected });
   }
   return all.length;
+}
+
+/** A token as RFC 6750 has it. */
+function word(token: unknown): string | undefined {
+  const good = token === undefined || (typeof token === "string" && /^[\w.~+/=-]+$/.test(token));
+  return good ? token : fail("data", "the token must be a word.");
 }
 
 function address(url: string | URL): URL {
@@ -70,23 +86,27 @@ function address(url: string | URL): URL {
   return target;
 }
 
+/** Send one batch, before which `done` reports were answered; what is rejected of it is added to `rejected`. */
 async function send(
-  batch: Uint8Array<ArrayBuffer>,
+  batch: readonly Report[],
+  done: number,
   target: URL,
-  { attempts, timeout, pause, signal }: Settings,
-  sent: number,
+  { token, attempts, timeout, pause, signal }: Settings,
+  rejected: Rejection[],
 ): Promise<void> {
+  const before = { sent: done - rejected.length, rejected };
+  const packed = packBatch(batch);
   let [reason, status, wait]: [string, number | undefined, number] = ["", undefined, 0];
   for (let attempt = 0; attempt < attempts; attempt++) {
     if (attempt) await pauseFor(wait, signal);
-    if (signal?.aborted) aborted(signal, sent);
+    if (signal?.aborted) aborted(signal, before);
     wait = Math.min(pause * 2 ** attempt * (0.5 + system(1)[0]! / 512), LONGEST);
     const patience = new Patience(timeout, signal);
     try {
       const answer = await fetch(target, {
         method: "POST",
-        headers: { "Content-Type": BINARY, Accept: PROBLEM },
-        body: batch,
+        headers: { "Content-Type": BINARY, ...(token && { Authorization: `Bearer ${token}` }) },
+        body: packed,
         // Nothing goes along that could tell who is sending.
         credentials: "omit",
         referrerPolicy: "no-referrer",
@@ -94,44 +114,52 @@ async function send(
         signal: patience.signal,
       });
       if (answer.ok) {
-        void answer.body?.cancel().catch(() => {}); // the status said it all
+        const said = (await told(answer, token, batch.length)).rejected;
+        for (const one of Array.isArray(said) ? said : []) {
+          if (Number.isInteger(one?.place) && batch[one.place]) rejected.push({ place: done + one.place, reason: String(one.reason) });
+        }
         return;
       }
-      reason = await problem(answer);
+      reason = await problem(answer, token);
       status = answer.status;
       wait = Math.max(wait, Math.min(1000 * (Number(answer.headers.get("Retry-After")) || 0), LONGEST));
     } catch (error) {
-      if (signal?.aborted) aborted(signal, sent);
+      if (signal?.aborted) aborted(signal, before);
       [reason, status] = [String(error), undefined];
     } finally {
       patience.end();
     }
-    if (status !== undefined && status !== 408 && status !== 429 && status < 500) {
-      fail("upload", `the collector refused the reports (${status}): ${reason}`, { sent, status });
+    if (status! < 500 && ![408, 429].includes(status!)) {
+      fail("upload", `the collector refused the reports (${status}): ${reason}`, { ...before, status });
     }
   }
   const message = `the reports were not accepted after ${attempts} attempts (last: ${reason}). Send the same reports again later.`;
-  fail("upload", message, { sent, status });
+  fail("upload", message, { ...before, status });
 }
 
-function aborted(signal: AbortSignal, sent: number): never {
-  fail("aborted", "the upload was stopped by its signal. Reports that were not accepted can be sent later as they are.", {
-    sent,
+function aborted(signal: AbortSignal, before: { sent: number; rejected: Rejection[] }): never {
+  fail("aborted", "the upload was stopped by its signal. Send the same reports again later.", {
+    ...before,
     cause: signal.reason,
   });
 }
 
+/** What an answer says in JSON, without the token should it quote it; nothing if it is another server's. */
+async function told(answer: Response, token: string | undefined, count = 0): Promise<Record<string, unknown>> {
+  const said = new TextDecoder().decode(await body(answer, LONGEST_REASON * (64 + count)));
+  try {
+    return Object(JSON.parse(token ? said.replaceAll(token, "…") : said));
+  } catch {
+    return {}; // the status must do
+  }
+}
+
 /** What an RFC 9457 problem document says, however little that is. */
-async function problem(answer: Response): Promise<string> {
-  if (answer.type === "opaqueredirect" || (answer.status >= 300 && answer.status < 400)) {
+async function problem(answer: Response, token: string | undefined): Promise<string> {
+  if (answer.status < 400) {
+    // 3xx, or 0: a browser says no more
     return "it points to another address, which is not followed. Upload to the collector's final address.";
   }
-  try {
-    const { title, detail } = JSON.parse(new TextDecoder().decode(await body(answer, LONGEST_ANSWER))) as Record<string, unknown>;
-    const said = [title, detail].filter((v) => typeof v === "string" && v);
-    if (said.length) return said.join(": ");
-  } catch {
-    // no JSON, or half of it: the status must do
-  }
-  return `status ${answer.status}`;
+  const { title, detail } = await told(answer, token).catch(() => ({}) as Record<string, unknown>); // half of it
+  return [title, detail].filter((v) => typeof v === "string" && v).join(": ") || `status ${answer.status}`;
 }

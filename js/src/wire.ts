@@ -6,7 +6,6 @@ import { l1Diameter } from "./regions.js";
 
 const VERSION = 1;
 export const BINARY = "application/vnd.taskveil.reports";
-export const PROBLEM = "application/problem+json";
 /** Reports in a batch, at most. */
 export const MOST = 2 ** 20;
 /** Bytes of a report's numbers, at most. */

@@ -12,14 +12,16 @@ describe("uploads", () => {
   );
   let server: Server;
   let url: string;
-  let script: (number | "drop" | "delay" | "cut" | "stall")[];
+  let script: (number | "drop" | "delay" | "cut" | "stall" | "quote" | object)[];
   let bodies: string[];
+  let tokens: (string | undefined)[];
 
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
       bodies.push(Buffer.concat(parts).toString("hex"));
+      tokens.push(request.headers.authorization);
       const step = script.shift() ?? 202;
       if (step === "drop") return void request.socket.destroy();
       if (step === "delay") return;
@@ -28,13 +30,15 @@ describe("uploads", () => {
         response.write('{"title": "half of', () => step === "cut" && response.destroy());
         return;
       }
+      if (step === "quote") return void response.writeHead(403).end(JSON.stringify({ title: `not ${tokens.at(-1)}` }));
+      if (typeof step === "object") return void response.writeHead(200).end(JSON.stringify(step));
       response.writeHead(step, { "Content-Type": "application/problem+json", Location: "/elsewhere" });
       response.end(step === 202 ? "" : JSON.stringify({ title: "No", detail: "this release was withdrawn" }));
     });
   };
 
   beforeEach(async () => {
-    [script, bodies] = [[], []];
+    [script, bodies, tokens] = [[], [], []];
     server = createServer(answer);
     await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/reports`;
@@ -142,6 +146,10 @@ describe("uploads", () => {
     { timeout: 2 ** 31 },
     { pause: -1 },
     { signal: true },
+    { token: "" },
+    { token: "two words" },
+    { token: "line\r\nX-Other: 1" },
+    { token: 5 },
     { retries: 3 },
     { Timeout: 3 },
   ])("take no option that means nothing: %o", async (options) => {
@@ -167,6 +175,52 @@ describe("uploads", () => {
     script = [307];
     await expect(upload(reports, url)).rejects.toThrow("final address");
     expect(bodies.length).toBe(1);
+  });
+
+  const told = (accepted: number, duplicate: number, ...rejected: [number, string][]): object => ({
+    ...{ accepted, duplicate },
+    rejected: rejected.map(([place, reason]) => ({ place, id: "00".repeat(16), reason })),
+  });
+  const token = "tv_0123abcd_secret-word";
+
+  test("carry their token with every attempt", async () => {
+    script = [503, told(4, 0), told(1, 3), told(2, 0)];
+    expect(await upload(reports, url, { token, batch: 4, pause: 5 })).toBe(10);
+    expect(tokens).toEqual(Array(4).fill(`Bearer ${token}`));
+    await upload(reports, url);
+    expect(tokens.at(-1)).toBeUndefined();
+  });
+
+  test.each([401, 503, "drop" as const, "quote" as const, told(0, 0, [0, `not ${token}`])])("never show their token: %o", async (trouble) => {
+    script = [trouble];
+    const error = await upload(reports, url, { token, attempts: 1 }).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: "upload" });
+    expect(`${String(error)} ${JSON.stringify(error)}`).not.toContain("secret");
+  });
+
+  test("that are rejected cost the others nothing", async () => {
+    script = [told(3, 0, [2, "other bytes are stored under this id."]), told(2, 2), told(0, 1, [1, "no."])];
+    const failed = upload(reports, url, { batch: 4 });
+    await expect(failed).rejects.toThrow("rejected 2 of 10 reports. The first reason: other bytes are stored under this id.");
+    const rejected = [
+      { place: 2, reason: "other bytes are stored under this id." },
+      { place: 9, reason: "no." },
+    ];
+    await expect(failed).rejects.toMatchObject({ code: "upload", sent: 8, rejected });
+    expect(bodies.length).toBe(3);
+    script = [told(3, 0, [2, "no."]), 403];
+    await expect(upload(reports, url, { batch: 4 })).rejects.toMatchObject({ status: 403, sent: 3, rejected: [{ place: 2 }] });
+  });
+
+  test.each([
+    [1],
+    { rejected: 3 },
+    { rejected: [5, {}, null] },
+    told(0, 0, [-1, "no"], [10, "no"], [0.5, "no"]),
+    { rejected: [{ place: true }, { place: "1" }, { place: "length" }, { place: null }] },
+  ])("count as sent whatever else an answer of success says: %o", async (foreign) => {
+    script = [foreign];
+    expect(await upload(reports, url)).toBe(10);
   });
 
   test("of nothing are nothing", async () => {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 
 class TaskveilError(Exception):
@@ -80,12 +80,16 @@ class WireError(TaskveilError, ValueError):
 
 
 class UploadError(TaskveilError, OSError):
-    """Reports that were not accepted. `sent` were; the others may be sent again, unchanged."""
+    """Reports that were not accepted. `sent` were, `rejected` never will be (the reasons, by place in the list that was
+    passed); those after the first sent + len(rejected) may be sent again, unchanged."""
 
-    def __init__(self, message: str, *, sent: int = 0, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, sent: int = 0, status: int | None = None, rejected: Mapping[int, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.sent = sent
         self.status = status
+        self.rejected = dict(rejected or {})
 
 
 class FewRecordsWarning(UserWarning):

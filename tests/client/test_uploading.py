@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ class Collector(ThreadingHTTPServer):
         self.script: list[object] = []
         self.bodies: list[bytes] = []
         self.accepted: list[Report] = []
+        self.tokens: list[str | None] = []
 
     @property
     def url(self) -> str:
@@ -48,6 +50,7 @@ class Answer(BaseHTTPRequestHandler):
         assert self.headers["Content-Type"] == BINARY
         assert self.path == "/v1/reports"
         self.server.bodies.append(body)
+        self.server.tokens.append(self.headers["Authorization"])
         step = self.server.script.pop(0) if self.server.script else 202
         if step == "drop":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -67,6 +70,18 @@ class Answer(BaseHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
+        elif step == "quote":
+            self._problem(403, {}, detail=f"{self.headers['Authorization']} may not do this")
+        elif step == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b'{"accepted": 3, "rejected": [')
+        elif isinstance(step, bytes):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(step)))
+            self.end_headers()
+            self.wfile.write(step)
         elif isinstance(step, tuple):
             status, headers = step
             self._problem(status, headers)
@@ -78,8 +93,8 @@ class Answer(BaseHTTPRequestHandler):
         else:
             self._problem(step, {})  # type: ignore[arg-type]
 
-    def _problem(self, status: int, headers: dict[str, str]) -> None:
-        body = ProblemDocument(status=status, title="No", detail="this release was withdrawn").to_json()
+    def _problem(self, status: int, headers: dict[str, str], detail: str = "this release was withdrawn") -> None:
+        body = ProblemDocument(status=status, title="No", detail=detail).to_json()
         self.send_response(status)
         for name, value in {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
@@ -221,3 +236,82 @@ def test_impossible_wishes_are_refused_before_anything_is_sent(wrong: dict[str, 
 def test_what_is_no_address_is_refused(url: object) -> None:
     with pytest.raises(UploadError):
         upload(REPORTS, url)  # type: ignore[arg-type]
+
+
+def answer(accepted: int, duplicate: int, *rejected: tuple[int, str]) -> bytes:
+    listed = [{"place": place, "id": "00" * 16, "reason": reason} for place, reason in rejected]
+    return json.dumps({"accepted": accepted, "duplicate": duplicate, "rejected": listed}).encode()
+
+
+TOKEN = "tv_0123abcd_secret-word"
+
+
+def test_a_token_goes_along_with_every_attempt(collector: Collector) -> None:
+    collector.script = [503, answer(4, 0), answer(1, 3), answer(2, 0)]
+    assert upload(REPORTS, collector.url, token=TOKEN, batch=4, sleep=lambda _: None) == 10
+    assert collector.tokens == [f"Bearer {TOKEN}"] * 4
+    upload(REPORTS, collector.url)
+    assert collector.tokens[-1] is None
+
+
+@pytest.mark.parametrize("step", [401, 503, "drop", "garbage", "redirect", "quote", "reject"])
+def test_no_error_holds_the_token(collector: Collector, step: object) -> None:
+    collector.script = [answer(0, 0, (0, f"not {TOKEN}")) if step == "reject" else step]
+    with pytest.raises(UploadError) as caught:
+        upload(REPORTS, collector.url, token=TOKEN, attempts=1)
+    for shown in (str(caught.value), repr(caught.value), str(caught.value.rejected), repr(caught.value.__cause__)):
+        assert "secret" not in shown
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\r\nX-Other: 1", "ключ", 5, b"tv_a_b"])
+def test_what_is_no_token_is_refused_unquoted(collector: Collector, token: object) -> None:
+    with pytest.raises(UploadError, match="no token") as caught:
+        upload(REPORTS, collector.url, token=token)  # type: ignore[arg-type]
+    assert collector.bodies == []
+    assert not token or str(token) not in str(caught.value)
+
+
+def test_rejected_reports_cost_the_others_nothing(collector: Collector) -> None:
+    collector.script = [
+        answer(3, 0, (2, "other bytes are stored under this id.")),
+        answer(2, 2),
+        answer(0, 1, (1, "no.")),
+    ]
+    with pytest.raises(UploadError, match=r"rejected 2 of 10 .* other bytes are stored") as caught:
+        upload(REPORTS, collector.url, batch=4)
+    assert len(collector.bodies) == 3
+    assert caught.value.rejected == {2: "other bytes are stored under this id.", 9: "no."}
+    assert caught.value.sent == 8
+
+
+def test_what_is_left_after_trouble_can_be_told(collector: Collector) -> None:
+    collector.script = [answer(3, 0, (2, "no.")), 403]
+    with pytest.raises(UploadError, match="withdrawn") as caught:
+        upload(REPORTS, collector.url, batch=4)
+    assert (caught.value.sent, caught.value.rejected, caught.value.status) == (3, {2: "no."}, 403)
+
+
+def test_all_of_many_reasons_are_read(collector: Collector) -> None:
+    many = [Report(release=b"r" * 32, id=i.to_bytes(16, "big"), payload=b"x") for i in range(1000)]
+    collector.script = [answer(0, 0, *((place, "no. " * 40) for place in range(1000)))]
+    with pytest.raises(UploadError, match="rejected 1000 of 1000") as caught:
+        upload(many, collector.url)
+    assert list(caught.value.rejected) == list(range(1000))
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [b"", b"OK", b"<html>", b"[1]", b'{"rejected": 3}', b'{"rejected": [5, {}]}', b"[" * 60_000,
+     answer(0, 0, (-1, "no"), (10, "no")), b'{"rejected": [{"place": true}, {"place": "1"}, {"place": 1.0}]}'],
+)  # fmt: skip
+def test_other_answers_of_success_are_success(collector: Collector, foreign: bytes) -> None:
+    collector.script = [foreign]
+    assert upload(REPORTS, collector.url) == 10
+
+
+def test_half_an_answer_is_asked_for_again(collector: Collector) -> None:
+    collector.script = ["cut", answer(0, 9, (3, "no."))]
+    with pytest.raises(UploadError) as caught:
+        upload(REPORTS, collector.url, sleep=lambda _: None)
+    assert caught.value.rejected == {3: "no."}
+    assert len(set(collector.bodies)) == 1
