@@ -1,0 +1,240 @@
+"""Releases, rounds, counts and tokens in SQL that both databases understand. Every function runs in the caller's
+transaction; `execute` takes SQL with `?` for parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.server.collector.store import Bytes, StoredRelease, StoredRound, StoredToken
+from taskveil.server.collector.store.batches import OpenRound
+from taskveil.server.collector.store.migrations import Execute
+
+
+def version(execute: Execute) -> int:
+    """How often anything here was changed."""
+    found: int = next(iter(execute("SELECT changes FROM collector")))[0]
+    return found
+
+
+def changed(execute: Execute) -> None:
+    """Make `version` grow."""
+    execute("UPDATE collector SET changes = changes + 1")
+
+
+# Releases and rounds
+
+
+def release_number(execute: Execute, release: str) -> int:
+    """By which rows refer to a release; KeyError if it is unknown."""
+    for (number,) in execute("SELECT number FROM releases WHERE id = ?", (release,)):
+        return int(number)
+    raise KeyError("the store has no such release.")
+
+
+def round_number(execute: Execute, release: str, name: str) -> int:
+    """By which rows refer to a round; KeyError if it is unknown."""
+    owner = release_number(execute, release)
+    for (number,) in execute("SELECT number FROM rounds WHERE release = ? AND name = ?", (owner, name)):
+        return int(number)
+    raise KeyError("the release has no such round.")
+
+
+def round_names(execute: Execute, release: str, round: str | None) -> dict[int, str]:
+    """The names of one round, or of all of a release, by number."""
+    if round is not None:
+        return {round_number(execute, release, round): round}
+    owner = release_number(execute, release)
+    return dict(execute("SELECT number, name FROM rounds WHERE release = ?", (owner,)))
+
+
+def add_release(execute: Execute, id: str, *, name: str, counted: bool, files: Mapping[str, bytes], round: str) -> None:
+    """As `Store.add_release`."""
+    execute(
+        "INSERT INTO releases (id, name, open, counted) VALUES (?, ?, TRUE, ?) "
+        "ON CONFLICT (id) DO UPDATE SET open = TRUE, name = excluded.name",
+        (id, name, counted),
+    )
+    owner = release_number(execute, id)
+    execute("DELETE FROM files WHERE release = ?", (owner,))
+    for file, content in files.items():
+        execute("INSERT INTO files (release, name, content) VALUES (?, ?, ?)", (owner, file, content))
+    open_round(execute, id, round)
+
+
+def open_round(execute: Execute, release: str, name: str) -> None:
+    """As `Store.open_round`."""
+    owner = release_number(execute, release)
+    execute(
+        "INSERT INTO rounds (release, name, open) VALUES (?, ?, TRUE) "
+        "ON CONFLICT (release, name) DO UPDATE SET open = TRUE",
+        (owner, name),
+    )
+    execute("UPDATE releases SET current = ? WHERE number = ?", (round_number(execute, release, name), owner))
+    changed(execute)
+
+
+def set_open(execute: Execute, release: str, *, open: bool) -> None:
+    """As `Store.set_open`."""
+    execute("UPDATE releases SET open = ? WHERE number = ?", (open, release_number(execute, release)))
+    changed(execute)
+
+
+def close_round(execute: Execute, release: str, name: str) -> int:
+    """No more reports. Returns the round's number."""
+    number = round_number(execute, release, name)
+    execute("UPDATE rounds SET open = FALSE WHERE number = ?", (number,))
+    changed(execute)
+    return number
+
+
+def drop_round(execute: Execute, number: int) -> None:
+    """Delete what is known of a round besides its reports. A release whose current round it was has none then: to
+    fall back to another would file reports where nobody meant them to be."""
+    execute("DELETE FROM counts WHERE round = ?", (number,))
+    execute("DELETE FROM totals WHERE round = ?", (number,))
+    execute("DELETE FROM rounds WHERE number = ?", (number,))
+    execute("UPDATE releases SET current = NULL WHERE current = ?", (number,))
+    changed(execute)
+
+
+def releases(execute: Execute) -> tuple[StoredRelease, ...]:
+    """As `Store.releases`."""
+    rounds: dict[int, list[StoredRound]] = {}
+    for owner, number, name, open, reports in execute(
+        "SELECT release, number, name, open, (SELECT coalesce(sum(reports), 0) FROM totals WHERE round = number) "
+        "FROM rounds ORDER BY number"
+    ):
+        known = StoredRound(number=number, name=name, open=bool(open), reports=int(reports))
+        rounds.setdefault(owner, []).append(known)
+    return tuple(
+        StoredRelease(
+            id=id,
+            name=name,
+            open=bool(open),
+            counted=bool(counted),
+            current=next((one.name for one in rounds.get(number, []) if one.number == current), ""),
+            rounds=tuple(rounds.get(number, [])),
+        )
+        for number, id, name, open, counted, current in execute(
+            "SELECT number, id, name, open, counted, current FROM releases ORDER BY number"
+        )
+    )
+
+
+def files(execute: Execute, release: str) -> dict[str, bytes]:
+    """As `Store.files`."""
+    owner = release_number(execute, release)
+    return dict(execute("SELECT name, content FROM files WHERE release = ? ORDER BY name", (owner,)))
+
+
+def open_rounds(execute: Execute) -> dict[int, OpenRound]:
+    """Those that take reports now."""
+    return {
+        number: OpenRound(release=release, counted=bool(counted))
+        for number, release, counted in execute(
+            "SELECT rounds.number, releases.number, counted FROM rounds JOIN releases "
+            "ON releases.number = rounds.release WHERE rounds.open AND releases.open"
+        )
+    }
+
+
+# Counts
+
+
+def counts(execute: Execute, release: str, round: str | None) -> tuple[Bytes, Integers]:
+    """As `Store.counts`."""
+    found: dict[bytes, int] = {}
+    for number in round_names(execute, release, round):
+        for payload, count in execute("SELECT payload, count FROM counts WHERE round = ?", (number,)):
+            found[payload] = found.get(payload, 0) + count
+    ordered = sorted(found)
+    payloads = np.frombuffer(b"".join(ordered), dtype=np.uint8)
+    return payloads.reshape(len(ordered), -1 if ordered else 0), np.array([found[one] for one in ordered], np.int64)
+
+
+def moments(execute: Execute, release: str, round: str | None) -> tuple[int, Floats]:
+    """As `Store.moments`."""
+    reports, total = 0, np.zeros(0)
+    for number in round_names(execute, release, round):
+        for more, blob in execute("SELECT reports, moments FROM totals WHERE round = ?", (number,)):
+            reports += more
+            added = np.frombuffer(blob, dtype="<f8").astype(np.float64)
+            total = total + added if total.size and added.size else (added if added.size else total)
+    return reports, total
+
+
+def check(execute: Execute, reports: str) -> list[str]:
+    """Where counts and totals differ from the rows of `reports` (SQL to select from): all is well if it is empty."""
+    wrong = []
+    stored = dict(execute("SELECT round, sum(reports) FROM totals GROUP BY round"))
+    there = dict(execute(f"SELECT round, count(*) FROM {reports} GROUP BY round"))  # noqa: S608
+    for number in sorted({*stored, *there}):
+        if int(stored.get(number, 0)) != there.get(number, 0):
+            wrong.append(f"round {number}: {stored.get(number, 0)} in totals, {there.get(number, 0)} rows")
+    counted = {number for number, known in all_rounds(execute).items() if known.counted}
+    values: dict[tuple[int, bytes], int] = {}
+    for number, payload, count in execute("SELECT round, payload, count FROM counts"):
+        values[number, payload] = values.get((number, payload), 0) + count
+    rows = {
+        (number, payload): count
+        for number, payload, count in execute(f"SELECT round, payload, count(*) FROM {reports} GROUP BY round, payload")  # noqa: S608
+        if number in counted
+    }
+    differing = {key[0] for key in {*values, *rows} if values.get(key, 0) != rows.get(key, 0)}
+    return wrong + [f"round {number}: counts of payloads differ from the rows" for number in sorted(differing)]
+
+
+def all_rounds(execute: Execute) -> dict[int, OpenRound]:
+    """Open or not."""
+    return {
+        number: OpenRound(release=release, counted=bool(counted))
+        for number, release, counted in execute(
+            "SELECT rounds.number, releases.number, counted FROM rounds JOIN releases "
+            "ON releases.number = rounds.release"
+        )
+    }
+
+
+# Tokens
+
+
+def add_token(execute: Execute, token: StoredToken) -> None:
+    """As `Store.add_token`."""
+    if list(execute("SELECT 1 FROM tokens WHERE name = ?", (token.name,))):
+        raise ValueError("a token of this name is there already: revoke it first, or choose another name.")
+    expires = None if token.expires is None else token.expires.timestamp()
+    execute(
+        "INSERT INTO tokens (name, key, digest, scope, release, expires, rate) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (token.name, token.key, token.digest, token.scope, token.release, expires, token.rate),
+    )
+    changed(execute)
+
+
+def tokens(execute: Execute) -> tuple[StoredToken, ...]:
+    """As `Store.tokens`."""
+    return tuple(
+        StoredToken(
+            name=name,
+            key=key,
+            digest=digest,
+            scope=scope,
+            release=release,
+            expires=None if expires is None else datetime.fromtimestamp(expires, UTC),
+            rate=rate,
+        )
+        for name, key, digest, scope, release, expires, rate in execute(
+            "SELECT name, key, digest, scope, release, expires, rate FROM tokens ORDER BY name"
+        )
+    )
+
+
+def revoke_token(execute: Execute, name: str) -> None:
+    """As `Store.revoke_token`."""
+    if not list(execute("SELECT 1 FROM tokens WHERE name = ?", (name,))):
+        raise KeyError("the store has no such token.")
+    execute("DELETE FROM tokens WHERE name = ?", (name,))
+    changed(execute)

@@ -1,0 +1,254 @@
+"""Reports in one SQLite file: the collector's default, for one machine.
+
+**Durability.** Write-ahead log with `synchronous=FULL`: the log is synced at every commit, before `ingest` returns. A
+process killed at any point (tested with SIGKILL) leaves committed transactions in the log, and the next one to open the
+file finds them; what was under way is gone. FULL is what makes that true of a machine that loses power, too: with
+NORMAL, SQLite's default advice for this kind of log, the last commits may be lost then.
+
+**Order.** Reports are a WITHOUT ROWID table: the rows are its index, by release and id, and ids are random. What remains
+is underneath: within a page of the file cells lie as they were inserted, pages are numbered as they were needed, and the
+log holds commits one after the other. So `close_round` has the file rewritten (VACUUM, which goes through each table in
+the order of its index) and empties the log. Rows of one commit are inserted in the order of ids. `secure_delete` makes
+SQLite overwrite what is deleted; `forget_round` rewrites the file besides, which leaves nothing to overwrite.
+
+**Threads and processes.** Any thread may call any method. Writers of one process wait for each other in line, those of
+different processes as SQLite has them wait, for `busy_seconds` at most. Readers see the last commit and wait for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from taskveil.arrays import Integers
+from taskveil.server.collector.store import StoreError, StoreUnavailableError, Submission, catalogue, migrations
+from taskveil.server.collector.store.batches import Batch, Growth, Key
+from taskveil.server.collector.store.connections import Pool
+from taskveil.server.collector.store.migrations import Execute
+from taskveil.server.collector.store.sql import PAGE, SqlStore
+
+PASSING = {
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_PERM),
+}
+"""What may be better later: somebody else writes, the disk is full or away, the file is not writable just now."""
+
+
+class SqliteStore(SqlStore):
+    """The store in one file, which is made (readable by its owner alone) if it is not there."""
+
+    def __init__(self, url: str, *, busy_seconds: float = 5.0) -> None:
+        """Args:
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db`.
+        busy_seconds: How long to wait for other writers before StoreUnavailableError.
+        """
+        self._file = Path(url.removeprefix("sqlite:///"))
+        if not url.startswith("sqlite:///") or self._file.name in ("", ":memory:"):
+            raise StoreError("the address of an SQLite database is sqlite:///FILE.")
+        self._busy_seconds = busy_seconds
+        self._line = threading.Lock()
+        self._pool = Pool(self._connect)
+        try:
+            os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise StoreError(f"the database file cannot be opened or made: {error.strerror}.") from None
+        self._inode = self._file.stat().st_ino
+        try:
+            with self._translated(), self._pool.lend() as connection:
+                self._migrate(connection)
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            self._pool.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file. The last to close it empties the log."""
+        self._pool.close()
+
+    # Transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[Execute]:
+        """As `SqlStore.reading`."""
+        with self._translated(), self._pool.lend() as connection:
+            connection.execute("BEGIN")
+            yield connection.execute
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[Execute]:
+        """As `SqlStore.writing`."""
+        with self._writing() as connection:
+            yield connection.execute
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._in_line(), self._translated(), self._pool.lend() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            # Of a file that was deleted or replaced, an open connection goes on writing what nobody will ever read.
+            self._require_file()
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _in_line(self) -> Iterator[None]:
+        if not self._line.acquire(timeout=self._busy_seconds):
+            raise StoreUnavailableError("the database is busy: another writer did not finish in time.")
+        try:
+            yield
+        finally:
+            self._line.release()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's errors as the store's."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            name = getattr(error, "sqlite_errorname", type(error).__name__)
+            self._pool.drop_idle()
+            if code & 0xFF in PASSING:
+                raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
+            if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise StoreError(f"the file is no SQLite database, or a damaged one ({name}).") from None
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        self._require_file()
+        connection = sqlite3.connect(
+            f"{self._file.absolute().as_uri()}?mode=rw",  # never makes a file: one that vanished must be missed
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "secure_delete = ON",
+            "journal_size_limit = 67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _require_file(self) -> None:
+        try:
+            inode = self._file.stat().st_ino
+        except OSError:
+            inode = -1
+        if inode != self._inode:
+            self._pool.drop_idle()
+            if inode == -1:
+                raise StoreUnavailableError("the database file is not there any more.")
+            self._inode = inode  # another file in its place, from a backup perhaps: the next call opens that
+            raise StoreUnavailableError("the database file was replaced.")
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        migrations.migrate(connection.execute, migrations.SQLITE)
+        connection.execute("COMMIT")
+
+    # Reports
+
+    def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
+        """As `Store.ingest`."""
+        with self._writing() as connection:
+            batch = Batch.of(submissions, catalogue.open_rounds(connection.execute))
+            fates = self._insert(connection, batch)
+            for number, growth in batch.growth(fates).items():
+                _grow(connection, number, growth)
+        return fates
+
+    def _insert(self, connection: sqlite3.Connection, batch: Batch) -> list[Integers]:
+        """Nearly always all reports are new, and then one statement tells: the number of rows it made."""
+        insert = "INSERT INTO reports (release, id, round, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        rows = batch.rows()
+        ordered = [rows[place] for place in batch.order.tolist()]
+        connection.execute("SAVEPOINT hopeful")
+        if connection.executemany(insert, ordered).rowcount in (len(ordered), -1):
+            return batch.fates({})
+        connection.execute("ROLLBACK TO hopeful")
+        stored: dict[Key, bytes] = {}
+        look = "SELECT payload FROM reports WHERE release = ? AND id = ?"
+        for release, id, _, _ in ordered:
+            found = connection.execute(look, (release, id)).fetchone()
+            if found is not None:
+                stored[release, id] = found[0]
+        connection.executemany(insert, [row for row in ordered if row[:2] not in stored])
+        return batch.fates(stored)
+
+    def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
+        """As `SqlStore.page`."""
+        return list(
+            execute(
+                "SELECT id, round, payload FROM reports WHERE release = ? AND id > ? AND (? IS NULL OR round = ?) "
+                "ORDER BY id LIMIT ?",
+                (release, after, round, round, PAGE),
+            )
+        )
+
+    def rows(self) -> str:
+        """As `SqlStore.rows`."""
+        return "reports"
+
+    def close_round(self, release: str, name: str) -> None:
+        """As `Store.close_round`. Rewriting waits for readers and keeps writers out: seconds for millions of reports."""
+        with self.writing() as execute:
+            catalogue.close_round(execute, release, name)
+        self._rewrite()
+
+    def forget_round(self, release: str, name: str) -> int:
+        """As `Store.forget_round`. If it fails half-way (somebody reads for too long), the round is there, closed and
+        empty, until it is forgotten again."""
+        with self.writing() as execute:
+            number = catalogue.close_round(execute, release, name)
+            owner = catalogue.release_number(execute, release)
+            reports, _ = catalogue.moments(execute, release, name)
+            execute("DELETE FROM reports WHERE release = ? AND round = ?", (owner, number))
+            execute("DELETE FROM counts WHERE round = ?", (number,))
+            execute("DELETE FROM totals WHERE round = ?", (number,))
+        self._rewrite()
+        with self.writing() as execute:
+            catalogue.drop_round(execute, number)
+        return reports
+
+    def _rewrite(self) -> None:
+        """Every page of the file in the order of ids, and nothing in the log."""
+        until = time.monotonic() + self._busy_seconds
+        with self._in_line(), self._translated(), self._pool.lend() as connection:
+            connection.execute("VACUUM")
+            while True:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not busy:
+                    return
+                if time.monotonic() > until:
+                    raise StoreUnavailableError("somebody reads the database for too long: it could not be rewritten.")
+                time.sleep(0.01)
+
+
+def _grow(connection: sqlite3.Connection, number: int, growth: Growth) -> None:
+    """Add to a round's counts and totals, in the transaction that stores the reports: they are never apart."""
+    connection.executemany(
+        "INSERT INTO counts (round, slot, payload, count) VALUES (?, 0, ?, ?) "
+        "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+        [(number, payload, count) for payload, count in sorted(growth.counts.items())],
+    )
+    moments = growth.moments
+    found = connection.execute("SELECT moments FROM totals WHERE round = ? AND slot = 0", (number,)).fetchone()
+    if found is not None and found[0]:
+        before = np.frombuffer(found[0], dtype="<f8")
+        moments = before + moments if moments.size else before
+    connection.execute(
+        "INSERT INTO totals (round, slot, reports, moments) VALUES (?, 0, ?, ?) "
+        "ON CONFLICT DO UPDATE SET reports = reports + excluded.reports, moments = excluded.moments",
+        (number, growth.reports, np.asarray(moments, dtype="<f8").tobytes()),
+    )
