@@ -17,8 +17,9 @@ from taskveil.client.rounding import rounded_up
 from taskveil.engines.answers import Answers, estimates_of, outputs_of
 from taskveil.engines.columns import check_units, encoder_input, match_columns, words_of
 from taskveil.engines.files import TableFile, parquet_writer
-from taskveil.engines.reports import RELEASE, Progress, report_batches, report_columns
+from taskveil.engines.reports import Progress, report_batches, report_columns
 from taskveil.errors import DataError, needs
+from taskveil.server.report_files import RELEASE, report_schema
 from taskveil.veil import Veil
 
 with needs("a file of records"):
@@ -53,8 +54,7 @@ def privatize_table(
     table = TableFile.open(source)
     names = match_columns(device, table, dict(columns or {}))
     check_units(device, table, names, dict(units or {}))
-    fields = [pa.field(f"report_{i}", pa.int64(), nullable=False) for i in range(device.mechanism.report_width)]
-    schema = pa.schema(fields, metadata={RELEASE: release.encode()})
+    schema = report_schema(device.mechanism.report_width, release)
     with parquet_writer(target, schema) as writer:
         total = 0
         for batch in table.batches(names, words=words_of(device)):

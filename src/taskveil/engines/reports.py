@@ -14,6 +14,7 @@ from taskveil.arrays import Integers
 from taskveil.engines.files import TableFile
 from taskveil.errors import DataError, needs
 from taskveil.server.estimates.scores import Tally, scores_of
+from taskveil.server.report_files import RELEASE, report_names
 from taskveil.veil import Veil
 
 with needs("a file of records"):
@@ -21,9 +22,6 @@ with needs("a file of records"):
 
 Progress = Callable[[int], None]
 """Called with the number of rows done since the last call."""
-
-RELEASE = b"taskveil.release"
-"""Under which a file's metadata has the id of its release."""
 
 
 def report_columns(veil: Veil, table: TableFile) -> list[str]:
@@ -34,7 +32,7 @@ def report_columns(veil: Veil, table: TableFile) -> list[str]:
             f"{table.path} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, not of "
             f"{veil.release_id[:12]}…. Decode reports with the release they were made with."
         )
-    names = [f"report_{i}" for i in range(veil.mechanism.report_width)]
+    names = report_names(veil.mechanism.report_width)
     lost = [name for name in names if name not in table.columns]
     if lost:
         raise DataError(f"{table.path} lacks the columns {', '.join(lost)}: it was not written by taskveil privatize.")

@@ -1,0 +1,179 @@
+"""What the stored reports say together: `tv.estimate` of what the store has counted, never of the reports one by one.
+
+Estimates are computed in a thread of their own, one at a time, on one core: sending reports comes before looking at
+them. Whoever asks for what is being computed waits for the same one, and an estimate is given again, as it was, until
+ten times as long has passed as it took: however many people watch a busy round, that costs a tenth of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from taskveil.errors import DataError
+from taskveil.server.collector.metrics import Metrics
+from taskveil.server.collector.problems import Problem, ProblemError
+from taskveil.server.collector.store import Store, StoredRelease
+from taskveil.server.estimates import Estimate, estimate
+from taskveil.server.estimates.result import finite
+from taskveil.server.estimates.scores import Tally, scores_of
+from taskveil.veil import Veil
+
+REST = 10.0
+"""How many times as long as an estimate took it is given again without a look at the store."""
+LONGEST_REST = 30.0
+"""Seconds that it is given again at most."""
+MOST_KEPT = 32
+"""Estimates that a worker keeps; each holds what its volunteers are worth."""
+MOST_WAITING = 16
+"""Estimates that wait to be computed; whoever asks for one more is told to come again."""
+PATIENCE = 20.0
+"""Seconds that a request waits for its estimate."""
+
+
+def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None = None) -> Tally:
+    """What all stored reports of a veil's release add up to: the same as `tv.tally` of the reports themselves.
+
+    Args:
+        veil: of the release.
+        store: where the reports lie. Blocks.
+        counted: whether the store counts how often each value came (`StoredRelease.counted`), or adds up moments.
+        round: the name of one round; None for all.
+    """
+    scores, release = scores_of(veil), veil.release_id
+    empty = scores.tally(np.zeros((0, veil.mechanism.report_width), dtype=np.int64))
+    if counted:
+        payloads, found = store.counts(release, round)
+        if not len(payloads) or empty.codes is None:
+            return empty
+        numbers, _ = veil.mechanism.layout.unpack_all(payloads)
+        codes = np.zeros_like(empty.codes)
+        codes[numbers[:, 0]] = found
+        return Tally(release=release, count=int(found.sum()), codes=codes, total=empty.total, square=empty.square)
+    count, moments = store.moments(release, round)
+    if not count:
+        return empty
+    total, square = np.split(moments, [len(empty.total)])
+    return Tally(release=release, count=count, codes=None, total=total, square=square.reshape(empty.square.shape))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Kept:
+    """An estimate, what it was made of, and until when it is good without a look at the store."""
+
+    reports: int
+    estimate: Estimate | str
+    """Or why there is none, in words."""
+    until: float
+
+
+class Estimates:
+    """Estimates of what a store holds, made when somebody asks."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
+        self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
+        self._coming: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="estimates")
+
+    def close(self) -> None:
+        """Compute no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def told(
+        self, release: StoredRelease, veil: Veil, *, round: str | None = None, since: str | None = None
+    ) -> bytes:
+        """The JSON of what all reports of a release, or those of one round, say; a ProblemError if they are too few.
+
+        Args:
+            release: as the store has it now. Its rounds must include those that are named.
+            veil: what its reports were made with.
+            round: the name of one round; None for all.
+            since: the name of an earlier round: with what changed since then.
+        """
+        key = (release.id, _numbers(release, round), since and _numbers(release, since))
+        coming = self._coming.get(key)
+        if coming is None:
+            if len(self._coming) >= MOST_WAITING:
+                raise ProblemError(Problem.BUSY, "Many estimates are being computed.", retry_after=2)
+            loop = asyncio.get_running_loop()
+            coming = loop.run_in_executor(self._thread, self._told, release, veil, round, since)
+            self._coming[key] = coming
+
+            def done(it: asyncio.Future[bytes]) -> None:
+                self._coming.pop(key, None)
+                it.cancelled() or it.exception()  # seen, also where nobody waits for it any more
+
+            coming.add_done_callback(done)
+        try:
+            return await asyncio.wait_for(asyncio.shield(coming), PATIENCE)
+        except TimeoutError:
+            raise ProblemError(Problem.BUSY, "The estimate takes longer than this.", retry_after=5) from None
+
+    def _told(self, release: StoredRelease, veil: Veil, round: str | None, since: str | None) -> bytes:
+        with threadpool_limits(1):
+            found = self._estimate(release, veil, round)
+            content = {**found.content(), "round": round, "rows": _rows(found)}
+            if since is not None:
+                changes = found.minus(self._estimate(release, veil, since))
+                content["since"] = since
+                content["changes"] = {
+                    kind: [finite(one._asdict()) for one in members] for kind, members in changes.items()
+                }
+            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    def _estimate(self, release: StoredRelease, veil: Veil, round: str | None) -> Estimate:
+        """Of one round or all; what is kept, as long as that is as good."""
+        key, start = (release.id, _numbers(release, round)), monotonic()
+        kept = self._kept.get(key)
+        if kept is None or kept.until < start:
+            try:
+                counted = stored_tally(veil, self._store, counted=release.counted, round=round)
+            except KeyError:  # forgotten a moment ago
+                raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
+            except DataError as error:
+                raise _too_few(str(error)) from None
+            if kept is None or kept.reports != counted.count:
+                kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted), until=0.0)
+                self._metrics.estimated(monotonic() - start)
+            took = monotonic() - start
+            kept = _Kept(
+                reports=kept.reports, estimate=kept.estimate, until=start + took + min(REST * took, LONGEST_REST)
+            )
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        if isinstance(kept.estimate, str):
+            raise _too_few(kept.estimate)
+        return kept.estimate
+
+
+def _estimated(veil: Veil, counted: Tally) -> Estimate | str:
+    try:
+        return estimate(veil, counted)
+    except DataError as error:
+        return str(error)
+
+
+def _too_few(words: str) -> ProblemError:
+    return ProblemError(Problem.TOO_FEW, words[:1].upper() + words[1:])
+
+
+def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
+    """Of the round, or of all: a round that was forgotten and one of the same name are not the same."""
+    return tuple(one.number for one in release.rounds if round in (None, one.name))
+
+
+def _rows(found: Estimate) -> list[dict[str, str]]:
+    """The table as tv prints it."""
+    names = ("name", "estimate", "interval", "volunteers")
+    return [dict(zip(names, row.cells, strict=True)) for row in found.rows()]
