@@ -1,0 +1,105 @@
+"""HTTP: what the collector answers. `reports` is for devices, `files` too; `reading` for those who look at what the
+reports say, `administration` for those who run it; `health` for whoever watches it; `guarding` is around all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+import taskveil
+from taskveil.server.collector.api import health, reports
+from taskveil.server.collector.api.answers import not_routed, not_valid
+from taskveil.server.collector.api.guarding import Guard
+from taskveil.server.collector.journal import failed, journal, quietly
+from taskveil.server.collector.limits import BodyLimit
+from taskveil.server.collector.metrics import Measured, Metrics
+from taskveil.server.collector.running import Collector
+from taskveil.server.collector.settings import Settings
+from taskveil.server.collector.store import Store, StoreUnavailableError, open_store
+
+OPEN_SECONDS = 2.0
+"""That a start waits for the database. After that it goes on in the background, and requests are told to come again."""
+
+
+def create_app(settings: Settings, store: Store | None = None, *, demo: Path | None = None) -> FastAPI:
+    """The collector as an ASGI application.
+
+    Args:
+        settings: what it is told.
+        store: where reports go; by default the one at `settings.db`, opened when the application starts.
+        demo: a folder of pages that are served under /demo/.
+
+    Returns:
+        An application whose `state.collector` is the running `Collector`, None until its database was opened.
+    """
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(quietly)
+        opened = asyncio.Event()
+        running = asyncio.create_task(_run(app, store, opened))
+        waiting = asyncio.create_task(opened.wait())
+        await asyncio.wait({running, waiting}, timeout=OPEN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if running.done():
+            running.result()  # a database that cannot be used at all: no start
+        running.add_done_callback(_note)
+        try:
+            yield
+        finally:
+            running.cancel()
+            if app.state.collector is not None:
+                await app.state.collector.stop(close=store is None)
+
+    app = FastAPI(
+        title="taskveil collector",
+        version=taskveil.__version__,
+        description="Takes private reports, keeps them and nothing else, and says what they say together.",
+        lifespan=lifespan,
+        docs_url=None,  # they would fetch scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
+    )
+    app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
+    for part in (reports, health):
+        app.include_router(part.router)
+    app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
+    app.add_middleware(Guard, origins=settings.origins)
+    app.add_middleware(Measured, metrics=metrics)
+    return app
+
+
+async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None:
+    """Open the database, however often that takes, and follow it for ever."""
+    settings: Settings = app.state.settings
+    said = False
+    while True:
+        store = given
+        try:
+            store = await asyncio.to_thread(open_store, settings.db) if store is None else store
+            app.state.collector = await Collector.on(store, settings, app.state.metrics)
+            break
+        except StoreUnavailableError:
+            if not said:
+                journal.warning("The database does not answer yet.")
+            said = True
+            if store is not None and given is None:
+                await asyncio.to_thread(store.close)
+            await asyncio.sleep(1.0)
+    opened.set()
+    await app.state.collector.follow()
+
+
+def _note(running: asyncio.Task[None]) -> None:
+    """A database that was found unusable later."""
+    if not running.cancelled() and (error := running.exception()) is not None:
+        failed("The database cannot be used.", error)

@@ -1,0 +1,94 @@
+"""What surrounds every request: headers for browsers, HEAD, and an answer to everything that is raised."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from taskveil.server.collector.api.answers import answer
+from taskveil.server.collector.journal import failed
+from taskveil.server.collector.problems import Problem, ProblemError
+from taskveil.server.collector.store import StoreUnavailableError
+
+FOR_DEVICES = re.compile(r"/v1/reports|/v1/releases/[^/]+/client/[^/]+")
+"""What pages of other origins may use: what devices need. No cookie and no credential of a browser opens any of it."""
+
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match",
+    "Access-Control-Max-Age": "3600",
+}
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+"""Unless the answer itself says otherwise."""
+
+
+class Guard:
+    """Lets nothing through but an answer: an exception becomes a problem document, and the journal has its kind."""
+
+    def __init__(self, app: ASGIApp, *, origins: tuple[str, ...]) -> None:
+        self._app, self._origins = app, frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        shared = self._shared(scope)
+        headless = scope["method"] == "HEAD"
+        started = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(raw=message.setdefault("headers", []))
+                for name, value in ALWAYS.items():
+                    headers.setdefault(name, value)
+                for name, value in shared.items():
+                    headers[name] = value
+            elif headless:
+                message = {**message, "body": b""}
+            await send(message)
+
+        if shared and scope["method"] == "OPTIONS":
+            return await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)
+        try:
+            # Whoever may GET may ask for the head.
+            await self._app({**scope, "method": "GET"} if headless else scope, receive, guarded)
+        except ClientDisconnect:
+            return None
+        except Exception as error:
+            found = _problem(error)
+            if not started:
+                await answer(found)(scope, receive, guarded)
+            elif found.problem is not Problem.FAULT:  # half an answer was sent: ending here would look like all of it
+                raise
+        return None
+
+    def _shared(self, scope: Scope) -> dict[str, str]:
+        """The headers that let a page of another origin have the answer, if it may."""
+        if not FOR_DEVICES.fullmatch(scope["path"]):
+            return {}
+        origin = Headers(raw=scope["headers"]).get("origin")
+        if origin is None or not self._origins & {"*", origin}:
+            return {}
+        return {
+            "Access-Control-Allow-Origin": "*" if "*" in self._origins else origin,
+            "Access-Control-Expose-Headers": "ETag, Retry-After",
+            "Vary": "Origin",
+        }
+
+
+def _problem(error: Exception) -> ProblemError:
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, StoreUnavailableError):
+        return ProblemError(Problem.UNAVAILABLE, "Send it again later.", retry_after=2)
+    failed("A request failed.", error)
+    return ProblemError(Problem.FAULT, "It was noted in the journal of whoever runs this collector.")

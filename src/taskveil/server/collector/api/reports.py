@@ -1,0 +1,206 @@
+"""POST /v1/reports: what devices send, checked, stored and answered for. Written for speed: arrays, no models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskveil.arrays import Integers
+from taskveil.errors import WireError
+from taskveil.problem_document import PROBLEM
+from taskveil.server.collector.problems import Problem, ProblemError
+from taskveil.server.collector.releases import OpenRelease
+from taskveil.server.collector.running import Collector, collector_of
+from taskveil.server.collector.store import Fate, StoredToken, Submission
+from taskveil.server.collector.tokens import belongs
+from taskveil.wire import BINARY, JSON, PATH, Arrived, Checked, arrived, checked
+
+LARGE = 2**17
+"""Bytes of a body that is read in a thread, so that others are answered meanwhile."""
+
+MAGIC = b"TV"
+"""What binary bodies begin with, and JSON never does."""
+
+CONFLICT = "other bytes are stored under this id."
+
+_NONE: Integers = np.empty(0, dtype=np.int64)
+
+router = APIRouter(tags=["reports"])
+
+
+async def receive(request: Request) -> Response:
+    """Take one or many reports of one release, in binary or as JSON. The answer comes when they are stored for good.
+
+    What is sent again counts once, so whoever got no answer sends the same bytes again.
+    """
+    collector = collector_of(request)
+    token = _allowed(collector, request)
+    read = _reader(request)
+    body = await request.body()
+    found = await asyncio.to_thread(read, body) if len(body) > LARGE else read(body)
+    id = found.release.hex()
+    if token is None:
+        collector.buckets.take("", len(found), None)
+    else:
+        belongs(token, id)
+        collector.buckets.take(token.key, len(found), token.rate)
+    name = request.query_params.get("round")
+    release = await collector.find(id, name)
+    round = release.round(name)
+    worth = checked(found, release.veil.mechanism.layout, release.veil.mechanism.possible)
+    fates = _NONE
+    if len(worth.numbers):
+        fates = await collector.intake.submit(_submission(found, worth, release, round.number))
+    collector.metrics.reports(id, fates, len(worth.refused))
+    return Response(_outcome(found, worth, fates), media_type=JSON)
+
+
+def _allowed(collector: Collector, request: Request) -> StoredToken | None:
+    """Who sends this: the token, or None where anyone may."""
+    if collector.settings.uploads == "anyone":
+        return None
+    return collector.tokens.granted(request.headers.get("authorization"), "upload")
+
+
+def _reader(request: Request) -> Callable[[bytes], Arrived]:
+    """What reads the body, by its declared type; without one its first bytes tell."""
+    declared = request.headers.get("content-type")
+    kind = "" if declared is None else declared.partition(";")[0].strip().lower()
+    if kind not in ("", BINARY, JSON):
+        raise ProblemError(Problem.WRONG_TYPE, f"Reports are {BINARY} or {JSON}.")
+    return partial(_read, kind=kind)
+
+
+def _read(body: bytes, kind: str) -> Arrived:
+    """The reports of a body of this kind, as they came."""
+    if kind and body.startswith(MAGIC) is not (kind == BINARY):
+        raise ProblemError(Problem.NO_REPORTS, f"This is no {kind} with reports.")
+    try:
+        return arrived(body)
+    except WireError as error:
+        said = str(error)
+        raise ProblemError(Problem.NO_REPORTS, said[:1].upper() + said[1:]) from None
+
+
+def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int) -> Submission:
+    fresh = worth.fresh
+    return Submission(
+        round=round,
+        ids=found.ids[fresh],
+        payloads=found.payloads[fresh],
+        moments=None if release.stored.counted else partial(release.moments, worth.numbers),
+    )
+
+
+def _outcome(found: Arrived, worth: Checked, fates: Integers) -> bytes:
+    """The answer: what became of every report of the body."""
+    counts = np.bincount(fates, minlength=len(Fate)).tolist()
+    if counts[Fate.CLOSED]:  # since we looked
+        raise ProblemError(Problem.ROUND_CLOSED, "It has just ended. None of these reports was stored.")
+    refused = [(one.place, one.id, one.reason) for one in worth.refused]
+    copies = len(found) - len(fates) - len(refused)
+    if counts[Fate.CONFLICT]:
+        became = np.full(len(found), -1)
+        became[worth.fresh] = fates
+        other = np.flatnonzero(became[worth.first] == Fate.CONFLICT)  # with their copies in this body
+        copies -= len(other) - counts[Fate.CONFLICT]
+        refused += [(place, found.ids[place].tobytes(), CONFLICT) for place in other.tolist()]
+        refused.sort()
+    outcome = {
+        "accepted": counts[Fate.ACCEPTED],
+        "duplicate": counts[Fate.DUPLICATE] + copies,
+        "rejected": [{"place": place, "id": id.hex(), "reason": reason} for place, id, reason in refused],
+    }
+    return json.dumps(outcome).encode()
+
+
+_EXAMPLE = {
+    "version": 1,
+    "release": "5f" * 32,
+    "reports": [{"id": "00112233445566778899aabbccddeeff", "payload": "2a"}],
+}
+_OUTCOME = {
+    "accepted": 3,
+    "duplicate": 1,
+    "rejected": [{"place": 4, "id": "00112233445566778899aabbccddeeff", "reason": CONFLICT}],
+}
+_HEX = {"type": "string", "pattern": "^[0-9a-f]*$"}
+_REPORT = {
+    "type": "object",
+    "required": ["id", "payload"],
+    "additionalProperties": False,
+    "properties": {"id": {**_HEX, "minLength": 32, "maxLength": 32}, "payload": {**_HEX, "minLength": 2}},
+}
+_BATCH = {
+    "type": "object",
+    "required": ["version", "release", "reports"],
+    "additionalProperties": False,
+    "properties": {
+        "version": {"const": 1},
+        "release": {**_HEX, "minLength": 64, "maxLength": 64},
+        "reports": {"type": "array", "minItems": 1, "items": _REPORT},
+    },
+}
+_ANSWER = {
+    "type": "object",
+    "required": ["accepted", "duplicate", "rejected"],
+    "properties": {
+        "accepted": {"type": "integer"},
+        "duplicate": {"type": "integer"},
+        "rejected": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["place", "id", "reason"],
+                "properties": {"place": {"type": "integer"}, "id": _HEX, "reason": {"type": "string"}},
+            },
+        },
+    },
+}
+_PROBLEMS = (400, 401, 403, 404, 408, 409, 413, 415, 429, 503)
+
+OPENAPI: dict[str, Any] = {
+    "security": [{"token": []}],
+    "parameters": [
+        {
+            "name": "round",
+            "in": "query",
+            "required": False,
+            "description": "The round they belong to; by default the release's current one.",
+            "schema": {"type": "string"},
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            BINARY: {"schema": {"type": "string", "format": "binary"}},
+            JSON: {"schema": _BATCH, "example": _EXAMPLE},
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "What became of every report, stored durably before this was sent.",
+            "content": {JSON: {"schema": _ANSWER, "example": _OUTCOME}},
+        }
+    }
+    | {
+        str(status): {
+            "description": "; ".join(one.value.title for one in Problem if one.value.status == status) + ".",
+            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in _PROBLEMS
+    },
+}
+"""The route as the OpenAPI document tells it."""
+
+router.add_api_route(
+    PATH, receive, methods=["POST"], summary="Send reports", response_class=Response, openapi_extra=OPENAPI
+)

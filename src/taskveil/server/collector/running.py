@@ -1,0 +1,131 @@
+"""A collector that runs: its parts, and the task that follows what others change in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from taskveil.server.collector.intake import Intake
+from taskveil.server.collector.journal import failed, journal
+from taskveil.server.collector.limits import Buckets
+from taskveil.server.collector.metrics import Metrics
+from taskveil.server.collector.problems import Problem, ProblemError
+from taskveil.server.collector.releases import OpenRelease, Releases
+from taskveil.server.collector.settings import Settings
+from taskveil.server.collector.store import Store, StoreUnavailableError
+from taskveil.server.collector.tokens import Tokens
+
+FOLLOW_SECONDS = 1.0
+"""Between two looks at what others changed, at least."""
+
+PATIENCE = 5.0
+"""Seconds after which a store that does not answer cannot be written to."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Collector:
+    """Everything that requests need, in one worker process."""
+
+    settings: Settings
+    store: Store
+    releases: Releases
+    tokens: Tokens
+    intake: Intake
+    buckets: Buckets
+    metrics: Metrics
+    _looked: float = field(default_factory=time.monotonic)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _pinged: tuple[float, bool] = (-math.inf, False)
+    _pinging: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    async def on(cls, store: Store, settings: Settings, metrics: Metrics) -> Collector:
+        """A collector on an open store, ready to write."""
+        releases, tokens = await asyncio.to_thread(lambda: (Releases(store), Tokens(store)))
+        intake = Intake(store, metrics, most_waiting=settings.most_waiting, commit_seconds=settings.commit_seconds)
+        intake.start()
+        return cls(
+            settings=settings,
+            store=store,
+            releases=releases,
+            tokens=tokens,
+            intake=intake,
+            buckets=Buckets(rate=settings.rate, share=1.0 / settings.workers),
+            metrics=metrics,
+        )
+
+    async def refresh(self) -> None:
+        """See what has changed in the store, now: for those who just changed it."""
+        async with self._looking:
+            await asyncio.to_thread(self._refresh)
+
+    async def look_again(self) -> None:
+        """See what has changed, unless somebody looked less than a second ago: for those who do not find something,
+        who may be many."""
+        async with self._looking:
+            if time.monotonic() - self._looked >= FOLLOW_SECONDS:
+                await asyncio.to_thread(self._refresh)
+
+    async def find(self, release: str, round: str | None = None) -> OpenRelease:
+        """The release, after another look where the round (None: the current one) does not take reports."""
+        try:
+            found = self.releases.get(release)
+            found.round(round)
+        except ProblemError:
+            await self.look_again()
+            found = self.releases.get(release)
+        return found
+
+    async def follow(self) -> None:
+        """For ever: look once a second."""
+        answering = True
+        while True:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            try:
+                await self.look_again()
+                answering = True
+            except StoreUnavailableError:
+                if answering:
+                    journal.warning("The database does not answer.")
+                answering = False
+            except Exception as error:
+                failed("The database could not be followed.", error)
+
+    async def writable(self) -> bool:
+        """Whether the store can be written to. However many ask, it is asked once a second, and waited for a while."""
+        async with self._pinging:
+            if time.monotonic() - self._pinged[0] >= FOLLOW_SECONDS:
+                self._pinged = time.monotonic(), await self._ping()
+            return self._pinged[1]
+
+    async def _ping(self) -> bool:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.to_thread(self.store.ping)
+        except (StoreUnavailableError, TimeoutError):
+            return False
+        return True
+
+    async def stop(self, *, close: bool) -> None:
+        """Finish what was submitted, refuse what comes, and `close` the store."""
+        await self.intake.stop(self.settings.stop_seconds)
+        if close:
+            await asyncio.to_thread(self.store.close)
+
+    def _refresh(self) -> None:
+        self._looked = time.monotonic()
+        version = self.store.version()
+        self.tokens.refresh(version)
+        self.releases.refresh(version)
+
+
+def collector_of(request: Request) -> Collector:
+    """The collector that a request came to."""
+    found: Collector | None = request.app.state.collector
+    if found is None:
+        raise ProblemError(Problem.UNAVAILABLE, "It is being opened.", retry_after=2)
+    return found
