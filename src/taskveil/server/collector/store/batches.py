@@ -1,4 +1,4 @@
-"""What both stores compute of submissions without a database: rows in the order of ids, fates, and what counts grow by."""
+"""What both stores compute of submissions without a database: the order of rows, fates, what counts grow by."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """The reports of several submissions to open rounds, as parallel sequences in the order in which they were given."""
+    """The reports of several submissions to open rounds: n in all, in the order in which they were given."""
 
     submissions: Sequence[Submission]
     rounds: Mapping[int, OpenRound]
@@ -42,8 +42,6 @@ class Batch:
     """Of the submissions that are in the batch: the others' rounds are closed."""
     releases: Integers
     numbers: Integers
-    ids: Integers
-    """(n, 2): an id as two numbers that are ordered as its bytes are."""
     order: Integers
     """Of the different ones, ascending by release and id: what is written, so that rows that came together lie in the
     order of ids, and so that writers who meet take locks in one order."""
@@ -59,7 +57,7 @@ class Batch:
         numbers = np.repeat(np.array([one.round for one in inside], dtype=np.int64), lengths)
         releases = np.repeat(np.array([rounds[one.round].release for one in inside], dtype=np.int64), lengths)
         raw = b"".join([one.ids.tobytes() for one in inside])
-        ids = np.frombuffer(raw, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+        ids = np.frombuffer(raw, dtype=">u8").astype(np.uint64).reshape(-1, 2)  # ordered as the bytes are
         order = np.lexsort((ids[:, 1], ids[:, 0], releases))
         fresh = np.ones(len(order), dtype=bool)
         ordered, owner = ids[order], releases[order]
@@ -72,10 +70,15 @@ class Batch:
             places=places,
             releases=releases,
             numbers=numbers,
-            ids=ids,
             order=order[fresh],
             first=first,
         )
+
+    @property
+    def winners(self) -> Bools:
+        """(n,): which are the first under their key."""
+        found: Bools = self.first == np.arange(len(self.first))
+        return found
 
     def rows(self) -> list[tuple[int, bytes, int, bytes]]:
         """Release, id, round and payload of every report, in the order in which they were given."""
@@ -90,7 +93,7 @@ class Batch:
     def fates(self, stored: Mapping[Key, bytes]) -> list[Integers]:
         """Of every report of each submission, given what was `stored` already under the keys of this batch."""
         flat = np.full(len(self.first), Fate.ACCEPTED, dtype=np.int64)
-        repeated = self.first != np.arange(len(flat))
+        repeated = ~self.winners
         if stored or repeated.any():
             rows = self.rows()
             for place, (release, id, _, payload) in enumerate(rows):

@@ -3,14 +3,14 @@ transaction; `execute` takes SQL with `?` for parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.server.collector.store import Bytes, StoredRelease, StoredRound, StoredToken
-from taskveil.server.collector.store.batches import OpenRound
+from taskveil.server.collector.store.batches import Growth, OpenRound
 from taskveil.server.collector.store.migrations import Execute
 
 
@@ -103,6 +103,8 @@ def drop_round(execute: Execute, number: int) -> None:
 
 def releases(execute: Execute) -> tuple[StoredRelease, ...]:
     """As `Store.releases`."""
+    # Releases first: a round that comes between the two statements is then one too many, never one too few.
+    found = list(execute("SELECT number, id, name, open, counted, current FROM releases ORDER BY number"))
     rounds: dict[int, list[StoredRound]] = {}
     for owner, number, name, open, reports in execute(
         "SELECT release, number, name, open, (SELECT coalesce(sum(reports), 0) FROM totals WHERE round = number) "
@@ -119,9 +121,7 @@ def releases(execute: Execute) -> tuple[StoredRelease, ...]:
             current=next((one.name for one in rounds.get(number, []) if one.number == current), ""),
             rounds=tuple(rounds.get(number, [])),
         )
-        for number, id, name, open, counted, current in execute(
-            "SELECT number, id, name, open, counted, current FROM releases ORDER BY number"
-        )
+        for number, id, name, open, counted, current in found
     )
 
 
@@ -131,18 +131,53 @@ def files(execute: Execute, release: str) -> dict[str, bytes]:
     return dict(execute("SELECT name, content FROM files WHERE release = ? ORDER BY name", (owner,)))
 
 
-def open_rounds(execute: Execute) -> dict[int, OpenRound]:
-    """Those that take reports now."""
+def rounds_by_number(execute: Execute, *, only_open: bool) -> dict[int, OpenRound]:
+    """Those that take reports now, or all."""
     return {
         number: OpenRound(release=release, counted=bool(counted))
-        for number, release, counted in execute(
-            "SELECT rounds.number, releases.number, counted FROM rounds JOIN releases "
-            "ON releases.number = rounds.release WHERE rounds.open AND releases.open"
+        for number, release, counted, open in execute(
+            "SELECT rounds.number, releases.number, counted, rounds.open AND releases.open "
+            "FROM rounds JOIN releases ON releases.number = rounds.release"
         )
+        if open or not only_open
     }
 
 
-# Counts
+# Counts and totals
+
+
+def add_totals(execute: Execute, number: int, slot: int, growth: Growth) -> None:
+    """Add what a round gained, in the transaction that stores the reports: totals and rows are never apart."""
+    (before,) = next(
+        iter(
+            execute(
+                "INSERT INTO totals (round, slot, reports, moments) VALUES (?, ?, ?, ?) ON CONFLICT (round, slot) "
+                "DO UPDATE SET reports = totals.reports + excluded.reports RETURNING moments",
+                (number, slot, growth.reports, b""),
+            )
+        )
+    )
+    if growth.moments.size:
+        execute(
+            "UPDATE totals SET moments = ? WHERE round = ? AND slot = ?",
+            (packed(added_up([unpacked(before), growth.moments])), number, slot),
+        )
+
+
+def packed(moments: Floats) -> bytes:
+    """Moments as they are stored."""
+    return moments.astype("<f8").tobytes()
+
+
+def unpacked(blob: bytes) -> Floats:
+    """The inverse of `packed`."""
+    return np.frombuffer(blob, dtype="<f8").astype(np.float64)
+
+
+def added_up(moments: Iterable[Floats]) -> Floats:
+    """The sum; nothing (an empty array) adds nothing."""
+    found = [one for one in moments if one.size]
+    return np.sum(found, axis=0) if found else np.zeros(0)
 
 
 def counts(execute: Execute, release: str, round: str | None) -> tuple[Bytes, Integers]:
@@ -158,13 +193,12 @@ def counts(execute: Execute, release: str, round: str | None) -> tuple[Bytes, In
 
 def moments(execute: Execute, release: str, round: str | None) -> tuple[int, Floats]:
     """As `Store.moments`."""
-    reports, total = 0, np.zeros(0)
-    for number in round_names(execute, release, round):
-        for more, blob in execute("SELECT reports, moments FROM totals WHERE round = ?", (number,)):
-            reports += more
-            added = np.frombuffer(blob, dtype="<f8").astype(np.float64)
-            total = total + added if total.size and added.size else (added if added.size else total)
-    return reports, total
+    rows = [
+        row
+        for number in round_names(execute, release, round)
+        for row in execute("SELECT reports, moments FROM totals WHERE round = ?", (number,))
+    ]
+    return sum(int(reports) for reports, _ in rows), added_up(unpacked(blob) for _, blob in rows)
 
 
 def check(execute: Execute, reports: str) -> list[str]:
@@ -175,7 +209,7 @@ def check(execute: Execute, reports: str) -> list[str]:
     for number in sorted({*stored, *there}):
         if int(stored.get(number, 0)) != there.get(number, 0):
             wrong.append(f"round {number}: {stored.get(number, 0)} in totals, {there.get(number, 0)} rows")
-    counted = {number for number, known in all_rounds(execute).items() if known.counted}
+    counted = {number for number, known in rounds_by_number(execute, only_open=False).items() if known.counted}
     values: dict[tuple[int, bytes], int] = {}
     for number, payload, count in execute("SELECT round, payload, count FROM counts"):
         values[number, payload] = values.get((number, payload), 0) + count
@@ -186,17 +220,6 @@ def check(execute: Execute, reports: str) -> list[str]:
     }
     differing = {key[0] for key in {*values, *rows} if values.get(key, 0) != rows.get(key, 0)}
     return wrong + [f"round {number}: counts of payloads differ from the rows" for number in sorted(differing)]
-
-
-def all_rounds(execute: Execute) -> dict[int, OpenRound]:
-    """Open or not."""
-    return {
-        number: OpenRound(release=release, counted=bool(counted))
-        for number, release, counted in execute(
-            "SELECT rounds.number, releases.number, counted FROM rounds JOIN releases "
-            "ON releases.number = rounds.release"
-        )
-    }
 
 
 # Tokens

@@ -5,14 +5,14 @@ process killed at any point (tested with SIGKILL) leaves committed transactions 
 file finds them; what was under way is gone. FULL is what makes that true of a machine that loses power, too: with
 NORMAL, SQLite's default advice for this kind of log, the last commits may be lost then.
 
-**Order.** Reports are a WITHOUT ROWID table: the rows are its index, by release and id, and ids are random. What remains
-is underneath: within a page of the file cells lie as they were inserted, pages are numbered as they were needed, and the
-log holds commits one after the other. So `close_round` has the file rewritten (VACUUM, which goes through each table in
-the order of its index) and empties the log. Rows of one commit are inserted in the order of ids. `secure_delete` makes
-SQLite overwrite what is deleted; `forget_round` rewrites the file besides, which leaves nothing to overwrite.
+**Order.** Reports are a WITHOUT ROWID table: the rows are its index, by release and id, and ids are random. What
+remains is underneath: within a page of the file cells lie as they were inserted, pages are numbered as they were needed,
+and the log holds commits one after the other. So `close_round` has the file rewritten (VACUUM, which goes through each
+table in the order of its index) and empties the log. Rows of one commit are inserted in the order of ids.
+`secure_delete` makes SQLite overwrite what is deleted; `forget_round` rewrites the file besides.
 
 **Threads and processes.** Any thread may call any method. Writers of one process wait for each other in line, those of
-different processes as SQLite has them wait, for `busy_seconds` at most. Readers see the last commit and wait for nobody.
+different processes as SQLite has them wait, for `busy_seconds` at most. Readers see the last commit and wait for none.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from taskveil.arrays import Integers
 from taskveil.server.collector.store import StoreError, StoreUnavailableError, Submission, catalogue, migrations
-from taskveil.server.collector.store.batches import Batch, Growth, Key
+from taskveil.server.collector.store.batches import Batch, Key
 from taskveil.server.collector.store.connections import Pool
 from taskveil.server.collector.store.migrations import Execute
 from taskveil.server.collector.store.sql import PAGE, SqlStore
@@ -162,10 +160,15 @@ class SqliteStore(SqlStore):
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
         with self._writing() as connection:
-            batch = Batch.of(submissions, catalogue.open_rounds(connection.execute))
+            batch = Batch.of(submissions, catalogue.rounds_by_number(connection.execute, only_open=True))
             fates = self._insert(connection, batch)
             for number, growth in batch.growth(fates).items():
-                _grow(connection, number, growth)
+                connection.executemany(
+                    "INSERT INTO counts (round, slot, payload, count) VALUES (?, 0, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+                    [(number, payload, count) for payload, count in sorted(growth.counts.items())],
+                )
+                catalogue.add_totals(connection.execute, number, 0, growth)
         return fates
 
     def _insert(self, connection: sqlite3.Connection, batch: Batch) -> list[Integers]:
@@ -201,7 +204,7 @@ class SqliteStore(SqlStore):
         return "reports"
 
     def close_round(self, release: str, name: str) -> None:
-        """As `Store.close_round`. Rewriting waits for readers and keeps writers out: seconds for millions of reports."""
+        """As `Store.close_round`. Rewriting keeps writers out: seconds for millions of reports."""
         with self.writing() as execute:
             catalogue.close_round(execute, release, name)
         self._rewrite()
@@ -233,22 +236,3 @@ class SqliteStore(SqlStore):
                 if time.monotonic() > until:
                     raise StoreUnavailableError("somebody reads the database for too long: it could not be rewritten.")
                 time.sleep(0.01)
-
-
-def _grow(connection: sqlite3.Connection, number: int, growth: Growth) -> None:
-    """Add to a round's counts and totals, in the transaction that stores the reports: they are never apart."""
-    connection.executemany(
-        "INSERT INTO counts (round, slot, payload, count) VALUES (?, 0, ?, ?) "
-        "ON CONFLICT DO UPDATE SET count = count + excluded.count",
-        [(number, payload, count) for payload, count in sorted(growth.counts.items())],
-    )
-    moments = growth.moments
-    found = connection.execute("SELECT moments FROM totals WHERE round = ? AND slot = 0", (number,)).fetchone()
-    if found is not None and found[0]:
-        before = np.frombuffer(found[0], dtype="<f8")
-        moments = before + moments if moments.size else before
-    connection.execute(
-        "INSERT INTO totals (round, slot, reports, moments) VALUES (?, 0, ?, ?) "
-        "ON CONFLICT DO UPDATE SET reports = reports + excluded.reports, moments = excluded.moments",
-        (number, growth.reports, np.asarray(moments, dtype="<f8").tobytes()),
-    )
