@@ -6,9 +6,9 @@ file finds them; what was under way is gone. FULL is what makes that true of a m
 NORMAL, SQLite's default advice for this kind of log, the last commits may be lost then.
 
 **Order.** Reports are a WITHOUT ROWID table: the rows are its index, by release and id, and ids are random. What
-remains is underneath: within a page of the file cells lie as they were inserted, pages are numbered as they were needed,
-and the log holds commits one after the other. So `close_round` has the file rewritten (VACUUM, which goes through each
-table in the order of its index) and empties the log. Rows of one commit are inserted in the order of ids.
+remains is underneath: within a page of the file cells lie as they were inserted, pages are numbered as they were
+needed, and the log holds commits one after the other. So `close_round` has the file rewritten (VACUUM, which goes
+through each table in the order of its index) and empties the log. Rows of one commit are inserted in the order of ids.
 `secure_delete` makes SQLite overwrite what is deleted; `forget_round` rewrites the file besides.
 
 **Threads and processes.** Any thread may call any method. Writers of one process wait for each other in line, those of

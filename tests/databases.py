@@ -1,0 +1,139 @@
+"""A real PostgreSQL for tests, from the machine's own binaries, in a folder of its own, on a socket of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+
+
+def binaries() -> Path | None:
+    """The folder of `postgres` and `initdb`: in PATH, or where Debian puts them (the newest)."""
+    found = [Path(path).parent for path in [shutil.which("postgres")] if path and shutil.which("initdb")]
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda at: float(at.parent.name), reverse=True)
+    return next((folder for folder in found if (folder / "initdb").exists()), None)
+
+
+POSTGRES = binaries()
+
+
+def _servant() -> str | None:
+    """PostgreSQL refuses to run as root: whom it runs as then."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in ("postgres", "nobody") if name in known)
+
+
+@dataclass
+class Server:
+    """A PostgreSQL that runs in `folder` until it is stopped, and may be started again."""
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Of the database that is always there."""
+        return self.address("postgres")
+
+    def address(self, database: str) -> str:
+        """Of one database."""
+        return f"postgresql://tester@/{database}?host={self.folder}"
+
+    def restart(self, seconds: float = 20.0) -> None:
+        """Start it (again) and wait until it answers."""
+        assert POSTGRES is not None
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [POSTGRES / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", "", *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                user=_servant(),
+                start_new_session=True,  # a Ctrl-C is for the tests: they stop the server themselves
+            )
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                psycopg.connect(self.url).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > until or self.process.poll() is not None:
+                    raise
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """At once, without waiting for anybody's connections, and properly."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """As a crash would: SIGKILL to the server and all of its processes."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=30)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The address of a fresh database, dropped after."""
+        name = f"d{uuid4().hex}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        try:
+            yield self.address(name)
+        finally:
+            if self.process is not None and self.process.poll() is None:
+                with psycopg.connect(self.url, autocommit=True) as connection:
+                    connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def start(folder: Path, **settings: str) -> Server:
+    """A new cluster in an empty `folder`, which the server's user must be able to enter. `settings` are PostgreSQL's
+    own (`fsync="off"` makes tests quick)."""
+    assert POSTGRES is not None, "no PostgreSQL here: look at POSTGRES first"
+    user = _servant()
+    folder.mkdir(parents=True, exist_ok=True)
+    if user is not None:
+        shutil.chown(folder, user)
+    subprocess.run(
+        [POSTGRES / "initdb", "-D", folder / "data", "-U", "tester", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        user=user,
+    )
+    server = Server(folder, settings)
+    server.restart()
+    return server
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[Server]:
+    """A server for a `with` block, in a folder that goes with it."""
+    # Not pytest's own folder: only its owner may enter that. And a socket's path has 107 characters at most.
+    with tempfile.TemporaryDirectory(prefix="tvpg") as name:
+        Path(name).chmod(0o755)
+        server = start(Path(name) / "pg", **settings)
+        try:
+            yield server
+        finally:
+            server.stop()
