@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -131,14 +132,17 @@ def files(execute: Execute, release: str) -> dict[str, bytes]:
     return dict(execute("SELECT name, content FROM files WHERE release = ? ORDER BY name", (owner,)))
 
 
-def rounds_by_number(execute: Execute, *, only_open: bool) -> dict[int, OpenRound]:
-    """Those that take reports now, or all."""
+ROUNDS = (
+    "SELECT rounds.number, releases.number, counted, rounds.open AND releases.open "
+    "FROM rounds JOIN releases ON releases.number = rounds.release"
+)
+
+
+def rounds_by_number(rows: Iterable[tuple[Any, ...]], *, only_open: bool) -> dict[int, OpenRound]:
+    """Those that take reports now, or all, from the rows of `ROUNDS`."""
     return {
         number: OpenRound(release=release, counted=bool(counted))
-        for number, release, counted, open in execute(
-            "SELECT rounds.number, releases.number, counted, rounds.open AND releases.open "
-            "FROM rounds JOIN releases ON releases.number = rounds.release"
-        )
+        for number, release, counted, open in rows
         if open or not only_open
     }
 
@@ -158,19 +162,17 @@ def add_totals(execute: Execute, number: int, slot: int, growth: Growth) -> None
         )
     )
     if growth.moments.size:
-        execute(
-            "UPDATE totals SET moments = ? WHERE round = ? AND slot = ?",
-            (packed(added_up([unpacked(before), growth.moments])), number, slot),
-        )
+        add_moments(execute, number, slot, before, growth.moments)
 
 
-def packed(moments: Floats) -> bytes:
-    """Moments as they are stored."""
-    return moments.astype("<f8").tobytes()
+def add_moments(execute: Execute, number: int, slot: int, before: bytes, more: Floats) -> None:
+    """Replace the moments of a row of totals, which this transaction has locked, by `before` and `more` together."""
+    total = added_up([unpacked(before), more]).astype("<f8").tobytes()
+    execute("UPDATE totals SET moments = ? WHERE round = ? AND slot = ?", (total, number, slot))
 
 
 def unpacked(blob: bytes) -> Floats:
-    """The inverse of `packed`."""
+    """Moments as `add_moments` stored them."""
     return np.frombuffer(blob, dtype="<f8").astype(np.float64)
 
 
@@ -209,7 +211,7 @@ def check(execute: Execute, reports: str) -> list[str]:
     for number in sorted({*stored, *there}):
         if int(stored.get(number, 0)) != there.get(number, 0):
             wrong.append(f"round {number}: {stored.get(number, 0)} in totals, {there.get(number, 0)} rows")
-    counted = {number for number, known in rounds_by_number(execute, only_open=False).items() if known.counted}
+    counted = {number for number, known in rounds_by_number(execute(ROUNDS), only_open=False).items() if known.counted}
     values: dict[tuple[int, bytes], int] = {}
     for number, payload, count in execute("SELECT round, payload, count FROM counts"):
         values[number, payload] = values.get((number, payload), 0) + count

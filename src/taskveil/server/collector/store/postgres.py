@@ -67,9 +67,13 @@ STORE = """
     )
     SELECT release, id, stored FROM looked WHERE stored IS NOT NULL
     UNION ALL SELECT count(*)::integer, NULL, NULL FROM made"""
-COUNT = """
-    INSERT INTO counts SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bytea[], %s::bigint[])
-    ON CONFLICT (round, slot, payload) DO UPDATE SET count = counts.count + excluded.count"""
+GROW = """
+    WITH counted AS (
+        INSERT INTO counts SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bytea[], %s::bigint[])
+        ON CONFLICT (round, slot, payload) DO UPDATE SET count = counts.count + excluded.count
+    )
+    INSERT INTO totals SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
+    ON CONFLICT (round, slot) DO UPDATE SET reports = totals.reports + excluded.reports RETURNING round, moments"""
 
 log = logging.getLogger(__name__)
 
@@ -187,26 +191,28 @@ class PostgresStore(SqlStore):
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
         for _ in range(ATTEMPTS):
-            with self._translated(), suppress(_Overtaken, errors.DeadlockDetected, errors.SerializationFailure):
-                with self._writers.lend() as connection:
+            with self._translated(), self._writers.lend() as connection:
+                try:
                     fates = self._ingest(connection, submissions)
-                self._since_look += sum(map(len, fates))
-                if self._since_look >= LOOK_EVERY:
-                    self._since_look = 0
-                    self._settle_beside()
-                return fates
+                except (_Overtaken, errors.DeadlockDetected, errors.SerializationFailure):
+                    connection.execute("ROLLBACK")
+                    continue
+            self._since_look += sum(map(len, fates))
+            if self._since_look >= LOOK_EVERY:
+                self._since_look = 0
+                self._settle_beside()
+            return fates
         raise StoreUnavailableError("the database is busy: other writers were in the way time and again.")
 
     def _ingest(self, connection: Connection, submissions: Sequence[Submission]) -> list[Integers]:
-        execute = executing(connection)
-        with connection.transaction():
-            connection.execute("LOCK TABLE arrivals IN ROW EXCLUSIVE MODE")  # first: see settling.py
-            batch = Batch.of(submissions, catalogue.rounds_by_number(execute, only_open=True))
-            fates = batch.fates(self._insert(connection, batch) if len(batch.order) else {})
-            grown = batch.growth(fates)
-            self._count(connection, grown)
-            for number, growth in grown.items():
-                catalogue.add_totals(execute, number, self._slot, growth)
+        """One transaction in four exchanges with the server."""
+        opened = connection.execute(f"BEGIN; LOCK TABLE arrivals IN ROW EXCLUSIVE MODE; {catalogue.ROUNDS}")
+        while opened.nextset():
+            pass
+        batch = Batch.of(submissions, catalogue.rounds_by_number(opened, only_open=True))
+        fates = batch.fates(self._insert(connection, batch) if len(batch.order) else {})
+        self._grow(connection, batch.growth(fates))
+        connection.execute("COMMIT")
         return fates
 
     def _insert(self, connection: Connection, batch: Batch) -> dict[Key, bytes]:
@@ -225,15 +231,23 @@ class PostgresStore(SqlStore):
             raise _Overtaken
         return stored
 
-    def _count(self, connection: Connection, grown: dict[int, Growth]) -> None:
+    def _grow(self, connection: Connection, grown: dict[int, Growth]) -> None:
+        if not grown:
+            return
         rows = [
             (number, payload, count)
             for number, growth in grown.items()
             for payload, count in sorted(growth.counts.items())
         ]
-        if rows:
-            numbers, payloads, counts = zip(*rows, strict=True)
-            connection.execute(COUNT, (list(numbers), [self._slot] * len(rows), list(payloads), list(counts)))
+        numbers, payloads, counts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+        reports = [growth.reports for growth in grown.values()]
+        parameters = [
+            *(numbers, [self._slot] * len(rows), payloads, counts),
+            *(list(grown), [self._slot] * len(grown), reports, [b""] * len(grown)),
+        ]
+        for number, before in connection.execute(GROW, parameters, binary=True).fetchall():
+            if grown[number].moments.size:
+                catalogue.add_moments(executing(connection), number, self._slot, before, grown[number].moments)
 
     def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
         """As `SqlStore.page`."""

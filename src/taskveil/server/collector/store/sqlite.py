@@ -160,7 +160,9 @@ class SqliteStore(SqlStore):
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
         with self._writing() as connection:
-            batch = Batch.of(submissions, catalogue.rounds_by_number(connection.execute, only_open=True))
+            batch = Batch.of(
+                submissions, catalogue.rounds_by_number(connection.execute(catalogue.ROUNDS), only_open=True)
+            )
             fates = self._insert(connection, batch)
             for number, growth in batch.growth(fates).items():
                 connection.executemany(
