@@ -1,0 +1,170 @@
+"""For those who look at what the reports say: releases, estimates, all reports as a file, and the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from taskveil.server.collector.api.allowing import Reader, granted, known
+from taskveil.server.collector.api.describing import TOKEN, problems
+from taskveil.server.collector.api.shapes import (
+    EstimateShape,
+    FrontierShape,
+    ReleaseId,
+    ReleasesShape,
+    RoundName,
+    release_shape,
+)
+from taskveil.server.collector.exporting import TYPE, exported
+from taskveil.server.collector.metrics import CONTENT_TYPE, SHORT
+from taskveil.server.collector.problems import Problem, ProblemError
+from taskveil.server.collector.releases import FRONTIER
+from taskveil.server.collector.running import collector_of
+from taskveil.server.collector.tokens import belongs
+from taskveil.wire import JSON
+
+router = APIRouter(tags=["reading"])
+
+OfRelease = Annotated[ReleaseId, Query(description="The release.")]
+OfRound = Annotated[RoundName | None, Query(description="One round; by default all of them together.")]
+
+_ASKED = (*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
+
+
+@router.get(
+    "/v1/releases", summary="Releases and their rounds", response_model=ReleasesShape, responses=problems(*TOKEN)
+)
+async def releases(request: Request, token: Reader) -> ReleasesShape:
+    """All releases that the token is for, with the number of stored reports of every round."""
+    collector = collector_of(request)
+    stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
+    return ReleasesShape(
+        releases=[
+            release_shape(one, stored[one.stored.id])
+            for one in collector.releases.all()
+            if token.release in (None, one.stored.id) and one.stored.id in stored
+        ]
+    )
+
+
+@router.get(
+    "/v1/releases/{id}/frontier",
+    summary="What other budgets would cost",
+    response_model=FrontierShape,
+    responses=problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
+)
+async def frontier(
+    request: Request, token: Reader, id: Annotated[ReleaseId, Path(description="The release.")]
+) -> Response:
+    """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
+    belongs(token, id)
+    release = await known(collector_of(request), id)
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        content = json.loads(release.files[FRONTIER])
+        # Not the losses of single records, which a careless file may hold.
+        told = {name: content[name] for name in ("clear", "constant", "rows")}
+        return Response(json.dumps(told, allow_nan=False), media_type=JSON)
+    raise ProblemError(Problem.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
+
+
+@router.get(
+    "/v1/estimates",
+    summary="What the reports say together",
+    response_model=EstimateShape,
+    responses=problems(*_ASKED, Problem.TOO_FEW, Problem.BUSY),
+)
+async def estimates(
+    request: Request,
+    token: Reader,
+    release: OfRelease,
+    round: OfRound = None,
+    since: Annotated[RoundName | None, Query(description="An earlier round: what changed since then.")] = None,
+) -> Response:
+    """Means of people with intervals, beside those of the volunteers: as `tv.estimate` gives them. They may be as old
+    as ten times the time that they took to compute."""
+    belongs(token, release)
+    if since is not None and round in (None, since):
+        raise ProblemError(Problem.INVALID, "since: two different rounds are compared, name both (round and since).")
+    collector = collector_of(request)
+    found = await known(collector, release, round, since)
+    body = await collector.estimates.told(found.stored, found.veil, round=round, since=since)
+    return Response(body, media_type=JSON)
+
+
+@router.get(
+    "/v1/export",
+    summary="All reports as a Parquet file",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "As `taskveil privatize` writes it, with a column `round`, in the order of random ids.",
+            "content": {TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(*_ASKED, Problem.BUSY),
+    },
+)
+async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
+    """All reports of a release, or of one round: what `taskveil estimate` and `taskveil decode` read."""
+    belongs(token, release)
+    collector = collector_of(request)
+    found = await known(collector, release, round)
+    pieces = exported(found.veil, collector.store, round)
+    try:
+        first = await asyncio.to_thread(next, pieces)  # so that a store that fails at once is a problem document
+    except KeyError:
+        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
+    name = f"reports-{release[:SHORT]}.parquet"
+    return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+class _Pieces(StreamingResponse):
+    """Sends what an iterator gives, and ends it also where the asker goes away before."""
+
+    def __init__(self, first: bytes, rest: Iterator[bytes], headers: dict[str, str]) -> None:
+        super().__init__(chain([first], rest), media_type=TYPE, headers=headers)
+        self._rest = rest
+
+    async def __call__(self, *connection: Any) -> None:
+        try:
+            await super().__call__(*connection)
+        finally:
+            await asyncio.to_thread(self._rest.close)  # type: ignore[attr-defined]
+
+
+@router.get(
+    "/metrics",
+    summary="Counters for Prometheus",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "In Prometheus' text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **problems(*TOKEN),
+    },
+)
+async def metrics(request: Request) -> Response:
+    """What this collector counts of itself. Programs of the same machine need no token; others a read token for all
+    releases."""
+    if not _from_here(request):
+        belongs(granted(request, "read"), None)
+    text = await asyncio.to_thread(request.app.state.metrics.text)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _from_here(request: Request) -> bool:
+    """Whether a program of this machine asks for itself, and not a proxy for somebody else."""
+    if request.client is None or any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via")):
+        return False
+    try:
+        return ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
