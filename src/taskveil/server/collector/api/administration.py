@@ -98,9 +98,7 @@ async def _changed(
     return release_shape(found, found.stored)
 
 
-async def _done(
-    collector: Collector, token: StoredToken, id: str, what: str, change: Callable[[], Result]
-) -> Result:
+async def _done(collector: Collector, token: StoredToken, id: str, what: str, change: Callable[[], Result]) -> Result:
     try:
         result = await asyncio.to_thread(change)
     except KeyError:

@@ -8,8 +8,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from taskveil.problem_document import PROBLEM
 from taskveil.server.collector.problems import Problem
-from taskveil.wire import BINARY, JSON, PROBLEM, Report, pack_batch
+from taskveil.wire import BINARY, JSON, Report, pack_batch
 
 _PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
 
