@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from taskveil.server.collector.estimating import Estimates
 from taskveil.server.collector.intake import Intake
 from taskveil.server.collector.journal import failed, journal
 from taskveil.server.collector.limits import Buckets
@@ -35,6 +36,7 @@ class Collector:
     releases: Releases
     tokens: Tokens
     intake: Intake
+    estimates: Estimates
     buckets: Buckets
     metrics: Metrics
     _looked: float = field(default_factory=time.monotonic)
@@ -54,6 +56,7 @@ class Collector:
             releases=releases,
             tokens=tokens,
             intake=intake,
+            estimates=Estimates(store, metrics),
             buckets=Buckets(rate=settings.rate, share=1.0 / settings.workers),
             metrics=metrics,
         )
@@ -112,6 +115,7 @@ class Collector:
 
     async def stop(self, *, close: bool) -> None:
         """Finish what was submitted, refuse what comes, and `close` the store."""
+        self.estimates.close()
         await self.intake.stop(self.settings.stop_seconds)
         if close:
             await asyncio.to_thread(self.store.close)

@@ -14,8 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 import taskveil
-from taskveil.server.collector.api import health, reports
+from taskveil.server.collector.api import administration, files, health, pages, reading, reports
 from taskveil.server.collector.api.answers import not_routed, not_valid
+from taskveil.server.collector.api.describing import described
 from taskveil.server.collector.api.guarding import Guard
 from taskveil.server.collector.journal import failed, journal, quietly
 from taskveil.server.collector.limits import BodyLimit
@@ -70,8 +71,9 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
     app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
-    for part in (reports, health):
+    for part in (reports, files, reading, administration, health, pages):
         app.include_router(part.router)
+    described(app)
     app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
     app.add_middleware(Guard, origins=settings.origins)
     app.add_middleware(Measured, metrics=metrics)
