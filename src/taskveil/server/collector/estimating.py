@@ -1,8 +1,8 @@
 """What the stored reports say together: `tv.estimate` of what the store has counted, never of the reports one by one.
 
 Estimates are computed in a thread of their own, one at a time, on one core: sending reports comes before looking at
-them. Whoever asks for what is being computed waits for the same one, and an estimate is given again, as it was, until
-ten times as long has passed as it took: however many people watch a busy round, that costs a tenth of a core.
+them. Whoever asks for what is being computed waits for the same one. One that takes long is given again as it was until
+ten times as long has passed: however many people watch a busy round, that costs a tenth of a core.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from taskveil.server.estimates.result import finite
 from taskveil.server.estimates.scores import Tally, scores_of
 from taskveil.veil import Veil
 
+QUICK = 0.1
+"""Seconds. What takes no longer is made anew whenever somebody asks and there are more reports."""
 REST = 10.0
-"""How many times as long as an estimate took it is given again without a look at the store."""
+"""How many times as long as another estimate took it is given again without a look at the store."""
 LONGEST_REST = 30.0
 """Seconds that it is given again at most."""
 MOST_KEPT = 32
@@ -40,7 +42,7 @@ PATIENCE = 20.0
 
 
 def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None = None) -> Tally:
-    """What all stored reports of a veil's release add up to: the same as `tv.tally` of the reports themselves.
+    """What all stored reports of a veil's release add up to: the same as `tally` of the reports themselves.
 
     Args:
         veil: of the release.
@@ -145,9 +147,8 @@ class Estimates:
                 kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted), until=0.0)
                 self._metrics.estimated(monotonic() - start)
             took = monotonic() - start
-            kept = _Kept(
-                reports=kept.reports, estimate=kept.estimate, until=start + took + min(REST * took, LONGEST_REST)
-            )
+            rest = 0.0 if took < QUICK else min(REST * took, LONGEST_REST)
+            kept = _Kept(reports=kept.reports, estimate=kept.estimate, until=start + took + rest)
             self._kept[key] = kept
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:

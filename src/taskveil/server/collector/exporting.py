@@ -7,12 +7,14 @@ estimate` and `taskveil decode` take it. It holds no ids. One that was cut short
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.store import Bytes, Store
 from taskveil.server.report_files import report_schema
 from taskveil.veil import Veil
@@ -23,17 +25,30 @@ MOST_ROWS = 2**16
 MOST_NUMBERS = 2**21
 """Of a row group: 16 MiB of whole numbers before they are packed."""
 
+AT_ONCE = 4
+"""Files that a worker writes at the same time."""
+
+_at_once = threading.BoundedSemaphore(AT_ONCE)
 _ROUND = pa.dictionary(pa.int32(), pa.string())
 
 
 def exported(veil: Veil, store: Store, round: str | None = None) -> Iterator[bytes]:
-    """The bytes of the file, piece by piece. Blocks while the store reads: iterate in a thread.
+    """The bytes of the file, piece by piece; a ProblemError where many are being written already.
 
     Args:
         veil: of the release.
-        store: where its reports lie. Those that come while the file is written may be missing.
+        store: where its reports lie. It blocks: iterate in a thread. Reports that come meanwhile may be missing.
         round: the name of one round; None for all.
     """
+    if not _at_once.acquire(blocking=False):
+        raise ProblemError(Problem.BUSY, f"{AT_ONCE} files are being written already.", retry_after=10)
+    try:
+        yield from _exported(veil, store, round)
+    finally:
+        _at_once.release()
+
+
+def _exported(veil: Veil, store: Store, round: str | None) -> Iterator[bytes]:
     width = veil.mechanism.report_width
     schema = report_schema(width, veil.release_id, [pa.field("round", _ROUND, nullable=False)])
     drain = _Drain()
