@@ -1,0 +1,191 @@
+"""Connections that end: each request must arrive, and each answer must leave, within a time, however it trickles.
+
+uvicorn's protocol, with deadlines around it. A connection that opens and says nothing, a head or a body of one byte a
+second, and a reader who does not read all end by `Settings.request_seconds`; their memory is bounded meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from taskveil.problem_document import PROBLEM
+from taskveil.server.collector.problems import Problem
+from taskveil.server.collector.settings import Settings
+
+MOST_HEAD = 2**16
+"""Bytes of a request's line and headers."""
+
+SOON = 1.0
+"""Seconds that a connection which is refused may stay."""
+
+
+class CollectorConfig(Config):
+    """uvicorn's configuration with the collector's, for the connections to know."""
+
+    def __init__(self, app: Any, settings: Settings, **options: Any) -> None:
+        super().__init__(app, http=Connection, **options)
+        self.settings = settings
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection."""
+
+    config: CollectorConfig
+
+    def __init__(
+        self,
+        config: CollectorConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._seconds = config.settings.request_seconds
+        self._most_bytes = config.settings.most_bytes
+        self._arriving: asyncio.TimerHandle | None = None
+        """Runs from a request's first byte, or the connection's opening, to the request's last byte."""
+        self._leaving: asyncio.TimerHandle | None = None
+        """Runs while what was written is not taken."""
+        self._full = False
+        self._in_head, self._head, self._body = True, 0, 0
+
+    # What arrives
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client is there."""
+        super().connection_made(transport)
+        self._full = len(self.connections) > self.config.settings.most_connections
+        self._arriving = self.loop.call_later(SOON if self._full else self._seconds, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes, not necessarily of a request: whatever they are, the time runs from the first."""
+        if self.transport.is_closing():
+            return
+        if self._full:
+            self._refuse(Problem.BUSY, "There are too many connections. Come again later.")
+            return
+        if self._arriving is None and (self.cycle is None or self.cycle.response_complete):
+            self._expect()
+        super().data_received(data)
+        if self._in_head:
+            self._head += len(data)
+            if self._head > MOST_HEAD:
+                self._refuse(Problem.BAD_REQUEST, f"Its head has more than {MOST_HEAD:,} bytes.")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head, self._head, self._body = True, 0, 0
+        if self._arriving is None:
+            self._expect()
+
+    def on_headers_complete(self) -> None:
+        """Its body follows."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of it. What follows after the answer (413, 401 …) is read and thrown away for a while, because a
+        client that is still sending would not see the answer if the connection was closed."""
+        self._body += len(body)
+        if self._body > 2 * self._most_bytes and self.cycle.response_complete:
+            self._end()
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here."""
+        super().on_message_complete()
+        self._in_head, self._head = True, 0
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
+        """What is no HTTP gets a problem document too."""
+        self._refuse(Problem.BAD_REQUEST, "This is no HTTP request that can be read.")
+
+    def _expect(self) -> None:
+        self._arriving = self.loop.call_later(self._seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self._arriving = None
+        if self.pipeline:  # it waits for the answer to the one before, and we stopped reading
+            self._expect()
+        elif self._full:
+            self._refuse(Problem.BUSY, "There are too many connections. Come again later.")
+        else:
+            self._refuse(Problem.TOO_SLOW, f"A request must arrive within {self._seconds:g} seconds.")
+
+    def _refuse(self, problem: Problem, detail: str) -> None:
+        """Answer without looking further, if nothing was answered yet, and end."""
+        between = self.cycle is None or self.cycle.response_complete
+        if not self.transport.is_closing() and (between or not self.cycle.response_started):
+            document = problem.document(detail)
+            content = document.to_json()
+            head = [
+                b"content-type: " + PROBLEM.encode(),
+                b"content-length: %d" % len(content),
+                b"cache-control: no-store",
+                b"connection: close",
+                *([b"retry-after: 1"] if document.status == 503 else []),
+            ]
+            self.transport.write(STATUS_LINE[document.status] + b"\r\n".join(head) + b"\r\n\r\n" + content)
+        self._end()
+
+    # What leaves
+
+    def pause_writing(self) -> None:
+        """What was written is not taken: not for ever."""
+        super().pause_writing()
+        self._leave_within(self._seconds)
+
+    def resume_writing(self) -> None:
+        """It was taken."""
+        super().resume_writing()
+        if self._leaving is not None and not self.transport.is_closing():
+            self._leaving.cancel()
+            self._leaving = None
+
+    def on_response_complete(self) -> None:
+        """The answer was written; if the connection closes after it, within a time."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._leave_within(self._seconds)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came."""
+        super().timeout_keep_alive_handler()
+        self._leave_within(SOON)
+
+    def shutdown(self) -> None:
+        """The collector stops: this request is the last."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self._leave_within(SOON)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        for timer in (self._arriving, self._leaving):
+            if timer is not None:
+                timer.cancel()
+        self._arriving = self._leaving = None
+        super().connection_lost(exc)
+
+    def _end(self) -> None:
+        """Close, and do not wait long for what was written to be taken."""
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+        self.transport.close()
+        self._leave_within(SOON)
+
+    def _leave_within(self, seconds: float) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._leaving = self.loop.call_later(seconds, self.transport.abort)
