@@ -201,6 +201,7 @@ OPENAPI: dict[str, Any] = {
 }
 """The route as the OpenAPI document tells it."""
 
-router.add_api_route(
+router.add_route(PATH, receive, methods=["POST"])  # the first that matches answers: no models on the way
+router.add_api_route(  # and this one tells the OpenAPI document of it
     PATH, receive, methods=["POST"], summary="Send reports", response_class=Response, openapi_extra=OPENAPI
 )
