@@ -75,7 +75,7 @@ def serve(settings: Settings, *, demo: Path | None = None, bound: Callable[[str]
 def work(settings: Settings, demo: Path | None, listener: socket.socket) -> int:
     """Serve in this process."""
     _allow_files(settings.most_connections)
-    # Requests and the thread that commits them share an interpreter. By default either waits 5 ms for the other at every
+    # Requests and the thread that commits them share an interpreter. By default either waits 5 ms for the other at each
     # turn, several times a commit.
     sys.setswitchinterval(0.0005)
     config = CollectorConfig(

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
@@ -15,7 +14,7 @@ from starlette.responses import Response
 
 from taskveil.arrays import Integers
 from taskveil.errors import WireError
-from taskveil.problem_document import PROBLEM
+from taskveil.server.collector.api.describing import REPORTS
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease
 from taskveil.server.collector.running import Collector, collector_of
@@ -122,86 +121,7 @@ def _outcome(found: Arrived, worth: Checked, fates: Integers) -> bytes:
     return json.dumps(outcome).encode()
 
 
-_EXAMPLE = {
-    "version": 1,
-    "release": "5f" * 32,
-    "reports": [{"id": "00112233445566778899aabbccddeeff", "payload": "2a"}],
-}
-_OUTCOME = {
-    "accepted": 3,
-    "duplicate": 1,
-    "rejected": [{"place": 4, "id": "00112233445566778899aabbccddeeff", "reason": CONFLICT}],
-}
-_HEX = {"type": "string", "pattern": "^[0-9a-f]*$"}
-_REPORT = {
-    "type": "object",
-    "required": ["id", "payload"],
-    "additionalProperties": False,
-    "properties": {"id": {**_HEX, "minLength": 32, "maxLength": 32}, "payload": {**_HEX, "minLength": 2}},
-}
-_BATCH = {
-    "type": "object",
-    "required": ["version", "release", "reports"],
-    "additionalProperties": False,
-    "properties": {
-        "version": {"const": 1},
-        "release": {**_HEX, "minLength": 64, "maxLength": 64},
-        "reports": {"type": "array", "minItems": 1, "items": _REPORT},
-    },
-}
-_ANSWER = {
-    "type": "object",
-    "required": ["accepted", "duplicate", "rejected"],
-    "properties": {
-        "accepted": {"type": "integer"},
-        "duplicate": {"type": "integer"},
-        "rejected": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["place", "id", "reason"],
-                "properties": {"place": {"type": "integer"}, "id": _HEX, "reason": {"type": "string"}},
-            },
-        },
-    },
-}
-_PROBLEMS = (400, 401, 403, 404, 408, 409, 413, 415, 429, 503)
-
-OPENAPI: dict[str, Any] = {
-    "security": [{"token": []}],
-    "parameters": [
-        {
-            "name": "round",
-            "in": "query",
-            "required": False,
-            "description": "The round they belong to; by default the release's current one.",
-            "schema": {"type": "string"},
-        }
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {
-            BINARY: {"schema": {"type": "string", "format": "binary"}},
-            JSON: {"schema": _BATCH, "example": _EXAMPLE},
-        },
-    },
-    "responses": {
-        "200": {
-            "description": "What became of every report, stored durably before this was sent.",
-            "content": {JSON: {"schema": _ANSWER, "example": _OUTCOME}},
-        }
-    }
-    | {
-        str(status): {
-            "description": "; ".join(one.value.title for one in Problem if one.value.status == status) + ".",
-            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status in _PROBLEMS
-    },
-}
-"""The route as the OpenAPI document tells it."""
-
 router.add_route(PATH, receive, methods=["POST"])  # the first that matches answers: no models on the way
 router.add_api_route(  # and this one tells the OpenAPI document of it
-    PATH, receive, methods=["POST"], summary="Send reports", response_class=Response, openapi_extra=OPENAPI
+    PATH, receive, methods=["POST"], summary="Send reports", response_class=Response, openapi_extra=REPORTS
 )
