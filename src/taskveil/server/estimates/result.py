@@ -73,11 +73,12 @@ class Group:
         return intervals(self.names, self.means, *np.reshape([label.bounds for label in self.labels], (-1, 2)).T)
 
     def content(self) -> list[dict[str, Any]]:
-        """For JSON. A date is a number of days since 1970 there."""
-        found = zip(self.labels, self.intervals, self.volunteers.tolist(), strict=True)
+        """For JSON. A date is a number of days since 1970 there. `spread` is the volunteers' standard deviation, the
+        measure in which means of many units can be drawn side by side."""
+        found = zip(self.labels, self.intervals, self.volunteers.tolist(), self.spread.tolist(), strict=True)
         return [
-            finite({**interval._asdict(), "volunteers": own, "kind": label.kind, "unit": label.unit})
-            for label, interval, own in found
+            finite({**interval._asdict(), "volunteers": own, "spread": spread, "kind": label.kind, "unit": label.unit})
+            for label, interval, own, spread in found
         ]
 
 

@@ -1,0 +1,127 @@
+"""Writes what a collector would answer, for the tests of its pages: `python js/browser/collector/make_answers.py`.
+
+Three releases of made-up people: a table with numbers, categories and dates, of which people in the second round differ
+from the volunteers; a classifier; and population means. The estimates and curves are real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+
+import taskveil as tv
+from taskveil.server.estimates.result import finite
+
+HOME = Path(__file__).parent
+sys.path.insert(0, str(HOME.parents[1] / "demo"))
+
+from make_release import SCHEMA, people  # noqa: E402  (lies beside the demo page)
+
+BUDGETS = [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def answer(found: tv.Estimate, round: str | None, earlier: tv.Estimate | None = None) -> dict[str, Any]:
+    """As `GET /v1/estimates` has it."""
+    names = ("name", "estimate", "interval", "volunteers")
+    content = {**found.content(), "rows": [dict(zip(names, row.cells, strict=True)) for row in found.rows()]}
+    content |= {"round": round, "frequencies": []}
+    if earlier is not None:
+        changes = found.minus(earlier)
+        content["changes"] = {kind: [finite(one._asdict()) for one in part] for kind, part in changes.items()}
+    return content
+
+
+def listed(veil: tv.Veil, name: str, rounds: dict[str, int], **more: Any) -> dict[str, Any]:
+    """As `GET /v1/releases` has it."""
+    promise, last = veil.guarantee, list(rounds)[-1]
+    return {
+        "id": veil.release_id,
+        "name": name,
+        "method": veil.method,
+        "open": True,
+        "current": last,
+        "rounds": [{"name": key, "open": key == last, "reports": count} for key, count in rounds.items()],
+        "reports": sum(rounds.values()),
+        "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement,
+                      "enforced_by": promise.enforced_by},
+        "attributes": list(veil.columns or ()),
+        "outputs": list(veil.reference.names) if veil.reference else [],
+        "report_bytes": veil.size.report_bytes,
+        "client_bytes": veil.size.client_bytes,
+        "estimates": True,
+        "frontier": True,
+        **more,
+    }  # fmt: skip
+
+
+def collection(
+    veil: tv.Veil, name: str, rounds: dict[str, Any], frontier: tv.Frontier | None, **more: Any
+) -> dict[str, Any]:
+    """Everything of one release: its entry in the list, its estimates by question, and its curve."""
+    reports = {key: veil.privatize(records) for key, records in rounds.items()}
+    found = {key: tv.estimate(veil, those) for key, those in reports.items()}
+    estimates = {key: answer(one, key) for key, one in found.items()}
+    estimates[""] = answer(tv.estimate(veil, np.concatenate(list(reports.values()))), None)
+    (first, earlier), *others = found.items()
+    estimates |= {f"{key} since {first}": answer(one, key, earlier) for key, one in others}
+    curve = None
+    if frontier is not None:
+        path = frontier.to_json(HOME / "curve.json", losses=False)
+        curve = {**json.loads(path.read_text(encoding="utf-8")), "points": []}
+        path.unlink()
+    counts = {key: len(records) for key, records in rounds.items()}
+    return {"release": listed(veil, name, counts, frontier=curve is not None, **more), "estimates": estimates,
+            "frontier": curve}  # fmt: skip
+
+
+def wellbeing() -> dict[str, Any]:
+    table = people(16_000)
+    X = SCHEMA.expand(table)
+    task = tv.LinearTask(np.diag(1 / X.std(axis=0)))
+    volunteers = table.iloc[:1500]
+    veil = tv.design(volunteers, task, epsilon=2.0, domain=SCHEMA)
+    older = table.iloc[1500:].sort_values("age").iloc[4000:]  # the young stay away in the second round
+    rounds = {"2026-W45": table.iloc[1500:6000], "2026-W46": older.sample(8000, random_state=0)}
+    frontier = tv.sweep(volunteers, task, epsilons=BUDGETS, methods=["codebook", "task_aware", "task_agnostic"], seeds=1,
+                        domain=SCHEMA)  # fmt: skip
+    return collection(veil, "wellbeing", rounds, frontier)
+
+
+def commuting() -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(14_000, 4)) @ rng.normal(size=(4, 4))
+    y = np.argmax(X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(14_000, 3)), axis=1)
+    model = LogisticRegression().fit(X[:1200], np.array(["bicycle", "bus", "car"])[y[:1200]])
+    task = tv.ModelTask(model, loss="cross_entropy")
+    veil = tv.design(X[:1200], task, y=model.predict(X[:1200]), epsilon=1.0)
+    frontier = tv.sweep(X[:1200], task, y=model.predict(X[:1200]), epsilons=BUDGETS[:4], methods=["codebook", "task_agnostic"],
+                        seeds=1)  # fmt: skip
+    return collection(veil, "commuting", {"autumn": X[2000:8000]}, frontier, open=False, current="autumn")
+
+
+def electricity() -> dict[str, Any]:
+    rng = np.random.default_rng(2)
+    hours = ["morning in kWh", "noon in kWh", "evening in kWh"]
+    X = pd.DataFrame(np.clip(rng.gamma(3.0, 0.3, size=(21_000, 3)), 0, 3), columns=hours)
+    task = tv.MeanTask(np.eye(3))
+    domain = tv.Box(np.zeros(3), np.full(3, 3.0))
+    veil = tv.design(X[:500], task, epsilon=1.0, domain=domain)
+    frontier = tv.sweep(X[:500], task, epsilons=BUDGETS, methods=["means", "duchi", "piecewise"], seeds=1, domain=domain)
+    return collection(veil, "electricity", {"day 1": X[1000:10_000], "day 2": X[10_000:]}, frontier)
+
+
+def main() -> None:
+    found = [wellbeing(), commuting(), electricity()]
+    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float)
+    text = json.dumps(json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}")), ensure_ascii=False)
+    (HOME / "answers.json").write_text(text.replace('}, {"', '},\n{"') + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

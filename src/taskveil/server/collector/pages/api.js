@@ -1,0 +1,70 @@
+// What the page asks the collector, and the token it asks with. The token comes with the address' fragment, which
+// browsers send nowhere, or is typed in; it is kept for this tab only.
+
+const KEY = "taskveil.token";
+const PATIENCE = 15_000; // milliseconds for an answer
+
+/** Not an answer: `status` 0 where the collector was not reached. `message` is for people. */
+export class Refusal extends Error {
+  constructor(status, message, retryAfter = 0) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter; // seconds
+  }
+
+  /** Whether another token is needed. */
+  get ofToken() {
+    return this.status === 401 || this.status === 403;
+  }
+}
+
+/** The token of this tab, or null; one in the address is taken out of it. */
+export function token() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given !== null) {
+    history.replaceState(null, "", location.pathname + location.search);
+    keep(given);
+  }
+  return sessionStorage.getItem(KEY);
+}
+
+export const keep = (given) => sessionStorage.setItem(KEY, given.trim());
+export const forget = () => sessionStorage.removeItem(KEY);
+
+/** The JSON at `path`; Refusal with the collector's own reason where there is none. */
+export async function ask(path, parameters = {}, signal = undefined) {
+  const answer = await reach(path, parameters, signal, PATIENCE);
+  try {
+    return await answer.json();
+  } catch {
+    throw new Refusal(0, "The collector’s answer broke off.");
+  }
+}
+
+/** The bytes at `path`, however long they take. */
+export async function bytes(path, parameters = {}) {
+  const answer = await reach(path, parameters);
+  try {
+    return await answer.blob();
+  } catch {
+    throw new Refusal(0, "The file broke off.");
+  }
+}
+
+async function reach(path, parameters, signal, patience) {
+  const wanted = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(parameters)) if (value) wanted.searchParams.set(name, value);
+  const ends = [signal, patience && AbortSignal.timeout(patience)].filter(Boolean);
+  let answer;
+  try {
+    // Headers take Latin-1 only; a token never has anything else, and what is pasted may.
+    const headers = { Authorization: `Bearer ${encodeURIComponent(sessionStorage.getItem(KEY) ?? "")}` };
+    answer = await fetch(wanted, { headers, cache: "no-store", signal: AbortSignal.any(ends) });
+  } catch {
+    throw new Refusal(0, "The collector does not answer.");
+  }
+  if (answer.ok) return answer;
+  const problem = await answer.json().catch(() => ({}));
+  const reason = [problem.title, problem.detail].filter(Boolean).map((part) => part.replace(/\.?$/, ".")).join(" ");
+  throw new Refusal(answer.status, reason || `The collector answered with status ${answer.status}.`, Number(answer.headers.get("Retry-After")) || 0);
+}

@@ -1,0 +1,281 @@
+// The page: asks the collector how many reports there are, every two seconds while somebody looks, and shows the rest
+// when it has changed enough. Everything it needs comes from the collector itself.
+import { ask, bytes, forget, keep, Refusal, token } from "./api.js";
+import { curve, noCurve } from "./curve.js";
+import { el, show } from "./dom.js";
+import { estimates } from "./estimates.js";
+import { promise, rounds, tabs, title } from "./releases.js";
+import { clock, fileName, many } from "./words.js";
+
+const EVERY = 2000; // milliseconds between two questions
+const SLOWEST = 30_000; // when nobody answers
+const GROWN = 0.05; // more reports than the shown estimate has: time for another
+const STALE = 10_000; // milliseconds after which any new report is reason enough
+const $ = (id) => document.getElementById(id);
+
+let releases = [];
+let choice = { release: null, round: "", since: "", all: false };
+let shown = null; // the estimate on the page: { key, reports, at, failed }
+let asking = null; // the AbortController of an estimate under way, with its key
+const curves = new Map(); // by release id: what the collector answered
+let failures = 0;
+let answered = Date.now();
+let timer = null;
+let looking = false; // a question is under way
+
+const chosen = () => releases.find((release) => release.id === choice.release);
+const say = (id, text) => $(id).textContent !== text && ($(id).textContent = text);
+
+// ---- the door
+
+function askForToken(reason = "") {
+  stop();
+  forget();
+  say("refusal", reason);
+  say("connection", "");
+  document.title = "taskveil collector";
+  $("connection").className = "";
+  $("collection").hidden = $("leave").hidden = true;
+  $("door").hidden = false;
+  $("token").value = "";
+  $("token").focus();
+  document.body.dataset.ready = "door";
+}
+
+function enter() {
+  $("door").hidden = true;
+  say("refusal", "");
+  releases = [];
+  shown = null;
+  failures = 0;
+  if (asking) asking.abort();
+  asking = null;
+  beat();
+}
+
+// ---- the beat
+
+async function beat() {
+  clearTimeout(timer);
+  if (looking || document.hidden || token() === null) return;
+  looking = true;
+  const used = token();
+  let pause = EVERY;
+  try {
+    const answer = await ask("v1/releases");
+    if (used === token()) receive(answer);
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    if (used === token()) pause = failed(refusal);
+  } finally {
+    looking = false;
+  }
+  timer = setTimeout(beat, used === token() ? pause : 0); // another token was given meanwhile
+}
+
+function receive(answer) {
+  failures = 0;
+  answered = Date.now();
+  releases = answer.releases;
+  say("connection", "Live");
+  $("connection").className = "live";
+  draw();
+}
+
+/** Says what is wrong, and for how many milliseconds to wait. */
+function failed(refusal) {
+  if (refusal.ofToken) askForToken(refusal.message);
+  else {
+    failures += 1;
+    const old = releases.length > 0 ? ` What you see is from ${clock(answered)}.` : "";
+    say("connection", `${refusal.message}${old} Trying again by itself.`);
+    $("connection").className = "lost";
+    if (releases.length === 0) document.body.dataset.ready = "failed";
+  }
+  return Math.max(Math.min(EVERY * 2 ** failures, SLOWEST), 1000 * refusal.retryAfter);
+}
+
+function stop() {
+  clearTimeout(timer);
+  if (asking) asking.abort();
+  asking = null;
+}
+
+// ---- what is on the page
+
+function draw() {
+  $("collection").hidden = $("leave").hidden = false;
+  if (!chosen()) choice = { release: releases[0]?.id ?? null, round: "", since: "", all: false };
+  const release = chosen();
+  $("release").hidden = release === undefined;
+  if (release === undefined) {
+    show($("releases"), el("p", { class: "card" }, "No release yet. ", el("code", {}, "taskveil serve RELEASE"), " registers one; it appears here by itself."));
+    $("releases").removeAttribute("role");
+  } else {
+    $("releases").setAttribute("role", "tablist");
+    show($("releases"), tabs(releases, release.id));
+    $("release").setAttribute("aria-labelledby", `tab-${release.id}`);
+    show($("title"), title(release));
+    show($("rounds"), rounds(release));
+    show($("promise"), promise(release));
+    document.title = `${release.name} · taskveil collector`;
+    drawChoice(release);
+    drawEstimates(release);
+    drawCurve(release);
+  }
+  document.body.dataset.ready = "true";
+}
+
+function drawChoice(release) {
+  const names = release.rounds.map((round) => round.name);
+  if (!names.includes(choice.round)) choice.round = "";
+  if (!names.includes(choice.since) || choice.since === choice.round || choice.round === "") choice.since = "";
+  const option = (value, text) => el("option", { value, "data-key": value }, text);
+  const latest = [...names].reverse();
+  show($("round"), option("", "all rounds together"), latest.map((name) => option(name, name)));
+  const others = latest.filter((name) => name !== choice.round);
+  show($("since"), option("", choice.round === "" ? "choose a round first" : "nothing"), choice.round !== "" && others.map((name) => option(name, name)));
+  for (const id of ["round", "since"]) if ($(id).value !== choice[id]) $(id).value = choice[id];
+  $("compared").hidden = names.length < 2;
+  $("since").disabled = choice.round === "";
+}
+
+async function drawEstimates(release) {
+  if (!release.estimates) {
+    shown = null;
+    return show($("estimates"), el("p", {}, "This release keeps no volunteers to compare people with, so nothing can be said of all of them. Design it and save it with volunteers=True."));
+  }
+  const { round, since, all } = choice;
+  const key = JSON.stringify([release.id, round, since]);
+  const reports = release.rounds.reduce((sum, { name, reports: own }) => sum + (round === "" || [round, since].includes(name) ? own : 0), 0);
+  if (asking?.key === key || !isDue(key, reports)) return;
+  if (asking) asking.abort();
+  const mine = (asking = Object.assign(new AbortController(), { key }));
+  if (shown?.key !== key) {
+    $("estimates").setAttribute("aria-busy", "true");
+    if (shown === null || shown.release !== release.id) show($("estimates"), el("p", { class: "note" }, "Reading the reports…"));
+  }
+  const next = { key, release: release.id, reports, at: Date.now(), failed: false };
+  try {
+    const answer = await ask("v1/estimates", { release: release.id, round, since }, mine.signal);
+    if (asking !== mine) return;
+    next.answer = answer;
+    show($("estimates"), estimates(answer, { since, all }));
+  } catch (refusal) {
+    if (asking !== mine) return;
+    if (!(refusal instanceof Refusal)) throw refusal;
+    if (refusal.status === 401) return askForToken(refusal.message);
+    next.failed = refusal.status !== 409;
+    // A passing failure leaves what was there.
+    if (!next.failed || shown?.key !== key || !shown.answer) show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
+    else next.answer = shown.answer;
+  }
+  asking = null;
+  if (shown !== null && shown.key !== key) say("said", `Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
+  shown = next;
+  $("estimates").removeAttribute("aria-busy");
+  document.body.dataset.estimates = key;
+}
+
+/** Whether what is on the page is of something else, or too old. */
+function isDue(key, reports) {
+  if (shown?.key !== key) return true;
+  const old = Date.now() - shown.at >= STALE;
+  const grown = Math.abs(reports - shown.reports);
+  return (grown > 0 && (old || grown >= GROWN * shown.reports)) || (shown.failed && old);
+}
+
+async function drawCurve(release) {
+  if (!release.frontier) return show($("curve"), noCurve());
+  if (!curves.has(release.id)) {
+    curves.set(release.id, null);
+    show($("curve"));
+    try {
+      curves.set(release.id, await ask(`v1/releases/${encodeURIComponent(release.id)}/frontier`));
+    } catch (refusal) {
+      if (!(refusal instanceof Refusal)) throw refusal;
+      curves.delete(release.id); // with the next beat it is asked for again
+      return show($("curve"), el("h3", { id: "curve-title" }, "What privacy costs"), el("p", { class: "callout" }, refusal.message));
+    }
+  }
+  if (chosen() !== undefined && chosen().id === release.id) fitCurve();
+}
+
+/** The curve as wide as there is room, so that its letters keep their size. */
+function fitCurve() {
+  const release = chosen();
+  const frontier = release && curves.get(release.id);
+  if (!frontier) return;
+  const style = getComputedStyle($("curve"));
+  const width = Math.floor($("curve").clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
+  if (width > 0) show($("curve"), curve(frontier, { epsilon: release.guarantee.epsilon, width }));
+}
+
+// ---- what people do
+
+function choose(release) {
+  if (release === choice.release) return;
+  choice = { release, round: "", since: "", all: false };
+  say("saving", "");
+  draw();
+}
+
+async function save() {
+  const release = chosen();
+  const { round } = choice;
+  $("save").disabled = true;
+  say("saving", "Fetching…");
+  try {
+    const file = await bytes("v1/export", { release: release.id, round });
+    const link = el("a", { href: URL.createObjectURL(file), download: fileName(release.name, round || "all") });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    say("saving", `Saved ${many(file.size, "byte")}.`);
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    say("saving", refusal.message);
+  }
+  $("save").disabled = false;
+}
+
+/** Arrow keys go from tab to tab, Home and End to the first and the last. */
+function moveTab(event) {
+  const place = releases.findIndex((release) => release.id === choice.release);
+  const last = releases.length - 1;
+  const next = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[event.key];
+  if (next === undefined || place < 0) return;
+  event.preventDefault();
+  const { id } = releases[(next + releases.length) % releases.length];
+  choose(id);
+  $(`tab-${id}`).focus();
+}
+
+$("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keep($("token").value);
+  enter();
+});
+$("leave").addEventListener("click", () => askForToken());
+$("releases").addEventListener("click", (event) => {
+  const tab = event.target.closest("[data-release]");
+  if (tab) choose(tab.dataset.release);
+});
+$("releases").addEventListener("keydown", moveTab);
+$("choice").addEventListener("change", (event) => {
+  choice[event.target.id] = event.target.value;
+  choice.all = false;
+  draw();
+});
+$("choice").addEventListener("submit", (event) => event.preventDefault());
+$("estimates").addEventListener("click", (event) => {
+  if (!event.target.closest("[data-all]")) return;
+  choice.all = true;
+  show($("estimates"), estimates(shown.answer, choice));
+});
+$("save").addEventListener("click", save);
+document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : beat()));
+addEventListener("hashchange", () => location.hash.startsWith("#token=") && token() && enter());
+new ResizeObserver(fitCurve).observe($("curve"));
+
+if (token() === null) askForToken();
+else enter();

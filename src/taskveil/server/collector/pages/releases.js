@@ -1,0 +1,86 @@
+// The releases, and of the chosen one what it is, how many reports its rounds have, and what it promises.
+import { el } from "./dom.js";
+import { budget, count, many, short, size } from "./words.js";
+
+const state = (open) => el("span", { class: `chip ${open ? "open" : "closed"}` }, open ? "open" : "closed");
+
+/** A tab for every release, the one with the id `chosen` selected. */
+export function tabs(releases, chosen) {
+  return releases.map((release) =>
+    el(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${release.id}`,
+        "data-key": release.id,
+        "data-release": release.id,
+        "aria-selected": String(release.id === chosen),
+        "aria-controls": "release",
+        tabindex: release.id === chosen ? "0" : "-1",
+      },
+      el("span", { class: "name" }, release.name || short(release.id)),
+      state(release.open),
+      el("span", { class: "total" }, el("b", {}, count(release.reports)), release.reports === 1 ? " report" : " reports"),
+      el("span", { class: "facts" }, el("code", {}, short(release.id)), ` · ε = ${budget(release.guarantee.epsilon)} · ${size(release.report_bytes)} a report`),
+    ),
+  );
+}
+
+/** What the release is, in a line. */
+export function title(release) {
+  const facts = [
+    `designed by ${release.method}`,
+    release.attributes.length > 0 && many(release.attributes.length, "attribute"),
+    `${size(release.client_bytes)} on a device`,
+  ];
+  return [
+    el("h2", {}, release.name || short(release.id)),
+    el("p", { class: "note" }, facts.filter(Boolean).join(" · "), el("br"), el("code", {}, release.id)),
+  ];
+}
+
+/** The rounds, the latest first, with a bar for each. */
+export function rounds(release) {
+  const most = Math.max(1, ...release.rounds.map((round) => round.reports));
+  const rows = [...release.rounds].reverse().map((round) => {
+    const current = release.open && round.name === release.current;
+    const marks = current ? el("span", { class: "chip now" }, "now") : !round.open && el("span", { class: "chip closed" }, "closed");
+    return el(
+      "tr",
+      { "data-key": round.name, class: current ? "now" : undefined },
+      el("th", { scope: "row" }, el("span", { class: "name" }, round.name), " ", marks),
+      el("td", { class: "bar", "aria-hidden": "true" }, el("i", { "width%": (100 * round.reports) / most })),
+      el("td", { class: "number" }, count(round.reports)),
+    );
+  });
+  const nothing = release.open ? "No round is open: taskveil collection round RELEASE NAME opens one." : "It never had a round.";
+  return [
+    el("h3", { id: "rounds-title" }, "Reports per round"),
+    el("p", { class: "big" }, el("b", { id: "total" }, count(release.reports)), ` ${release.reports === 1 ? "report" : "reports"} in all`),
+    !release.open && el("p", { class: "callout" }, "This release is closed: it takes no reports."),
+    rows.length === 0 && el("p", {}, nothing),
+    rows.length > 0 &&
+      el(
+        "div",
+        { class: "scroll", tabindex: rows.length > 8 ? "0" : undefined, role: rows.length > 8 ? "region" : undefined, "aria-labelledby": rows.length > 8 ? "rounds-title" : undefined },
+        el(
+          "table",
+          { class: "rounds" },
+          el("caption", { class: "hidden" }, "Reports per round, the latest first"),
+          el("thead", { class: "hidden" }, el("tr", {}, el("th", { scope: "col" }, "round"), el("td", {}), el("th", { scope: "col" }, "reports"))),
+          el("tbody", {}, rows),
+        ),
+      ),
+  ];
+}
+
+/** The guarantee: its number, and what it means. */
+export function promise({ guarantee }) {
+  const delta = guarantee.delta ? `, δ = ${guarantee.delta}` : "";
+  return [
+    el("h3", { id: "promise-title" }, "What is promised to everybody"),
+    el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for every report"),
+    el("p", {}, guarantee.statement),
+  ];
+}
