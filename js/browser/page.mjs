@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 /** Every text that can be seen, with the contrast of its colour to what lies behind it (WCAG 2). */
-const contrasts = (page) =>
+export const contrasts = (page) =>
   page.evaluate(() => {
     const channels = (css) => css.match(/[\d.]+/g).map(Number);
     const luminance = ([r, g, b]) => {

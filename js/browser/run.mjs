@@ -1,30 +1,15 @@
 // The demo page and the client in real Chromium: `node browser/run.mjs [folder for screenshots]`.
 import assert from "node:assert/strict";
-import { accessSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
+import { args, executablePath } from "./chromium.mjs";
 import { checkClient, X } from "./client.mjs";
 import { checkMixed } from "./mixed.mjs";
 import { checkPage } from "./page.mjs";
 import { serve } from "./server.mjs";
 
-const executablePath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => {
-  try {
-    accessSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-});
-if (!executablePath) {
-  if (process.env.CI === "true") throw new Error("no Chromium: apt-get install chromium");
-  console.log("SKIPPED: browser tests need Chromium (apt-get install chromium)");
-  process.exit(0);
-}
-
-const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
-args.push("--disable-component-update", "--disable-sync");
 const server = await serve();
 const profile = mkdtempSync(join(tmpdir(), "taskveil-browser-"));
 const pictures = process.argv[2] ?? profile;

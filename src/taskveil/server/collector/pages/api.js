@@ -2,7 +2,7 @@
 // browsers send nowhere, or is typed in; it is kept for this tab only.
 
 const KEY = "taskveil.token";
-const PATIENCE = 15_000; // milliseconds for an answer
+const PATIENCE = 10_000; // milliseconds for an answer
 
 /** Not an answer: `status` 0 where the collector was not reached. `message` is for people. */
 export class Refusal extends Error {
@@ -31,9 +31,9 @@ export function token() {
 export const keep = (given) => sessionStorage.setItem(KEY, given.trim());
 export const forget = () => sessionStorage.removeItem(KEY);
 
-/** The JSON at `path`; Refusal with the collector's own reason where there is none. */
-export async function ask(path, parameters = {}, signal = undefined) {
-  const answer = await reach(path, parameters, signal, PATIENCE);
+/** The JSON at `path`; Refusal with the collector's own reason where there is none, or after `patience` milliseconds. */
+export async function ask(path, parameters = {}, { signal, patience = PATIENCE } = {}) {
+  const answer = await reach(path, parameters, [signal, AbortSignal.timeout(patience)]);
   try {
     return await answer.json();
   } catch {
@@ -51,15 +51,14 @@ export async function bytes(path, parameters = {}) {
   }
 }
 
-async function reach(path, parameters, signal, patience) {
+async function reach(path, parameters, ends = []) {
   const wanted = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(parameters)) if (value) wanted.searchParams.set(name, value);
-  const ends = [signal, patience && AbortSignal.timeout(patience)].filter(Boolean);
   let answer;
   try {
     // Headers take Latin-1 only; a token never has anything else, and what is pasted may.
     const headers = { Authorization: `Bearer ${encodeURIComponent(sessionStorage.getItem(KEY) ?? "")}` };
-    answer = await fetch(wanted, { headers, cache: "no-store", signal: AbortSignal.any(ends) });
+    answer = await fetch(wanted, { headers, cache: "no-store", signal: AbortSignal.any(ends.filter(Boolean)) });
   } catch {
     throw new Refusal(0, "The collector does not answer.");
   }

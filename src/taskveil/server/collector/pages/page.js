@@ -11,6 +11,7 @@ const EVERY = 2000; // milliseconds between two questions
 const SLOWEST = 30_000; // when nobody answers
 const GROWN = 0.05; // more reports than the shown estimate has: time for another
 const STALE = 10_000; // milliseconds after which any new report is reason enough
+const COMPUTED = 25_000; // milliseconds that an estimate of very many reports may take
 const $ = (id) => document.getElementById(id);
 
 let releases = [];
@@ -123,6 +124,7 @@ function draw() {
     drawEstimates(release);
     drawCurve(release);
   }
+  if (document.body.dataset.ready !== "true") performance.mark("ready");
   document.body.dataset.ready = "true";
 }
 
@@ -147,7 +149,7 @@ async function drawEstimates(release) {
   }
   const { round, since, all } = choice;
   const key = JSON.stringify([release.id, round, since]);
-  const reports = release.rounds.reduce((sum, { name, reports: own }) => sum + (round === "" || [round, since].includes(name) ? own : 0), 0);
+  const reports = round === "" ? release.reports : release.rounds.find(({ name }) => name === round).reports;
   if (asking?.key === key || !isDue(key, reports)) return;
   if (asking) asking.abort();
   const mine = (asking = Object.assign(new AbortController(), { key }));
@@ -157,23 +159,25 @@ async function drawEstimates(release) {
   }
   const next = { key, release: release.id, reports, at: Date.now(), failed: false };
   try {
-    const answer = await ask("v1/estimates", { release: release.id, round, since }, mine.signal);
+    const answer = await ask("v1/estimates", { release: release.id, round, since }, { signal: mine.signal, patience: COMPUTED });
     if (asking !== mine) return;
     next.answer = answer;
+    next.reports = answer.reports; // fewer than there are, where the collector gives a kept estimate
     show($("estimates"), estimates(answer, { since, all }));
   } catch (refusal) {
     if (asking !== mine) return;
     if (!(refusal instanceof Refusal)) throw refusal;
     if (refusal.status === 401) return askForToken(refusal.message);
-    next.failed = refusal.status !== 409;
-    // A passing failure leaves what was there.
-    if (!next.failed || shown?.key !== key || !shown.answer) show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
+    next.failed = true;
+    // A passing failure leaves what was there; that there are too few reports does not pass by waiting.
+    if (refusal.status === 409 || shown?.key !== key || !shown.answer) show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
     else next.answer = shown.answer;
   }
   asking = null;
   if (shown !== null && shown.key !== key) say("said", `Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
   shown = next;
   $("estimates").removeAttribute("aria-busy");
+  if (!document.body.dataset.estimates) performance.mark("estimates");
   document.body.dataset.estimates = key;
 }
 

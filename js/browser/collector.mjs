@@ -1,0 +1,74 @@
+// The collector's pages in real Chromium: `node browser/collector.mjs [folder for screenshots]`.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { args, executablePath } from "./chromium.mjs";
+import { checkDoor } from "./collector/door.mjs";
+import { checkLive } from "./collector/live.mjs";
+import { checkLooks } from "./collector/looks.mjs";
+import { checkReal } from "./collector/real.mjs";
+import { checkShown } from "./collector/shown.mjs";
+import { serveCollector, TOKEN } from "./collector/server.mjs";
+
+const pictures = process.argv[2];
+const browser = await chromium.launch({ executablePath, args });
+const server = await serveCollector();
+const errors = [];
+const abroad = []; // what was asked of other machines
+
+/** Pages that can reach this machine only. */
+async function confined() {
+  const context = await browser.newContext({ acceptDownloads: true });
+  const isAbroad = (wanted) => wanted.hostname !== "127.0.0.1" && !["blob:", "data:"].includes(wanted.protocol);
+  await context.route(isAbroad, (route) => abroad.push(route.request().url()) && route.abort());
+  return context;
+}
+const [usual, held] = [await confined(), await confined()];
+await held.clock.install();
+
+/** A tab of its own. `clock` lets a test hold its time; `token` null meets the door. */
+async function visit({ url = server.url, token = TOKEN, width = 1240, height = 900, clock = false, ready = "true", ...media } = {}) {
+  const page = await (clock ? held : usual).newPage();
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia(media);
+  page.on("pageerror", (error) => errors.push(error));
+  page.on("console", (message) => {
+    // Problems are answers here, and a collector that is gone is a test.
+    if (message.type() === "error" && !/status of [45]|ERR_EMPTY_RESPONSE|ERR_CONNECTION/.test(message.text())) errors.push(message.text());
+  });
+  await page.goto(token === null ? url : `${url}#token=${token}`);
+  await page.waitForSelector(`body[data-ready=${ready}]`);
+  return page;
+}
+
+/** Until the estimate that is shown is that of this release, round and earlier round. */
+async function estimated(page, release, round = "", since = "") {
+  await page.waitForFunction((key) => document.body.dataset.estimates === key, JSON.stringify([release, round, since]));
+}
+
+async function picture(page, name, fullPage = true) {
+  if (!pictures) return;
+  await page.waitForTimeout(450); // bars move
+  await page.screenshot({ path: join(pictures, name), fullPage });
+}
+
+async function step(name, work) {
+  const start = performance.now();
+  await work();
+  await Promise.all([...usual.pages(), ...held.pages()].map((page) => page.close()));
+  console.log(`✓ ${name} (${Math.round(performance.now() - start)} ms)`);
+}
+
+const tools = { step, visit, estimated, picture, server, errors, python: process.env.TASKVEIL_PYTHON };
+try {
+  await checkDoor(tools);
+  await checkShown(tools);
+  await checkLive(tools);
+  await checkLooks(tools);
+  await checkReal(tools);
+  assert.deepEqual(errors, []);
+  assert.deepEqual(abroad, [], "the pages need nobody but the collector");
+} finally {
+  await browser.close();
+  server.close();
+}

@@ -1,0 +1,57 @@
+// Who may look: the token in the address or in the form, kept for this tab, forgotten when told to or when refused.
+import assert from "node:assert/strict";
+import { TOKEN } from "./server.mjs";
+
+const kept = (page) => page.evaluate(() => sessionStorage.getItem("taskveil.token"));
+
+export async function checkDoor({ step, visit, server, estimated }) {
+  const [{ release }] = server.world.collections;
+
+  await step("without a token the page asks for one, and says how to make one", async () => {
+    const before = server.asked.length;
+    const page = await visit({ token: null, ready: "door" });
+    assert.match(await page.textContent("#door"), /taskveil token create NAME --scope read/);
+    assert.equal(await page.evaluate(() => document.activeElement.id), "token");
+    assert.equal(await page.isVisible("#collection"), false);
+    assert.ok(!server.asked.slice(before).some((path) => path.startsWith("/v1")), "nothing is asked without a token");
+    await page.keyboard.type(`  ${TOKEN} `); // as pasted
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("body[data-ready=true]");
+    assert.equal(await page.isVisible("#door"), false);
+    assert.equal(await kept(page), TOKEN);
+  });
+
+  await step("a token in the address is taken out of it, kept for the tab, and outlasts a reload", async () => {
+    const page = await visit();
+    assert.equal(page.url(), server.url);
+    assert.equal(await page.evaluate(() => history.length), 2); // the blank page and this one: no entry has the token
+    await page.reload();
+    await page.waitForSelector("body[data-ready=true]");
+    await estimated(page, release.id);
+    assert.deepEqual(await page.evaluate(() => [document.cookie, localStorage.length]), ["", 0]);
+    await page.click("#leave");
+    assert.equal(await kept(page), null);
+    assert.equal(await page.isVisible("#collection"), false);
+    await page.goto(`${server.url}#token=${TOKEN}`); // into the page that is open: no reload
+    await page.waitForSelector("body[data-ready=true]");
+  });
+
+  await step("a token that is refused leads back to the form, with the reason", async () => {
+    for (const wrong of ["tv_wrong_token", "žetón"]) {
+      const page = await visit({ token: encodeURIComponent(wrong), ready: "door" });
+      assert.equal(await page.textContent("#refusal"), "The token is not known. Make one with `taskveil token create`.");
+      assert.equal(await kept(page), null);
+    }
+    const page = await visit({ clock: true });
+    await estimated(page, release.id);
+    server.world.problem = { status: 401, title: "The token has expired" };
+    await page.clock.runFor(2000);
+    await page.waitForSelector("body[data-ready=door]");
+    assert.equal(await page.textContent("#refusal"), "The token has expired.");
+    server.world.problem = null;
+    await page.fill("#token", TOKEN);
+    await page.click("#door button");
+    await page.waitForSelector("body[data-ready=true]");
+    assert.equal(await page.textContent("#connection"), "Live");
+  });
+}

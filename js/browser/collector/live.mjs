@@ -1,0 +1,161 @@
+// Live without reload: counts grow, estimates follow when they are worth it, and trouble is said and passes by itself.
+import assert from "node:assert/strict";
+import { recorded } from "./server.mjs";
+
+/** Lets the page's clock run, and its questions be answered. */
+async function wait(page, milliseconds) {
+  await page.clock.runFor(milliseconds);
+  await page.waitForLoadState("networkidle");
+  await page.waitForTimeout(30);
+}
+
+export async function checkLive({ step, visit, estimated, picture, server }) {
+  const { world, asked } = server;
+  const id = recorded[0].release.id;
+  const estimates = () => asked.filter((path) => path.startsWith("/v1/estimates")).length;
+  const lists = () => asked.filter((path) => path === "/v1/releases").length;
+  const grow = (by) => {
+    const { release } = world.collections[0];
+    release.rounds.at(-1).reports += by;
+    release.reports += by;
+  };
+  const restore = () => Object.assign(world, { collections: structuredClone(recorded), problem: null, few: null, deaf: false });
+
+  await step("counts grow without a reload; focus, selection, scrolling and what is open stay", async () => {
+    const page = await visit({ clock: true, height: 600 });
+    await estimated(page, id);
+    await page.waitForSelector(".chart");
+    await page.click("#curve summary");
+    await page.focus("#round");
+    await page.evaluate(() => {
+      window.same = document.querySelector(".estimates tbody tr");
+      getSelection().selectAllChildren(document.querySelector("#promise p:last-child"));
+      scrollTo(0, 400);
+    });
+    const before = estimates();
+    grow(100); // less than 5%
+    await wait(page, 2000);
+    assert.equal(await page.textContent("#total"), "12,600");
+    assert.equal(await page.textContent("#rounds .now .number"), "8,100");
+    assert.match(await page.textContent("[role=tab] .total"), /^12,600/);
+    assert.equal(estimates(), before, "a few more reports are no reason for another estimate at once");
+    grow(1000);
+    await wait(page, 2000);
+    assert.equal(estimates(), before + 1);
+    assert.match(await page.textContent("#estimates"), /13,600 reports\. Within/);
+    const state = await page.evaluate(() => [
+      document.activeElement.id,
+      getSelection().toString().slice(0, 8),
+      scrollY,
+      document.querySelector("details").open,
+      window.same === document.querySelector(".estimates tbody tr"),
+    ]);
+    assert.deepEqual(state, ["round", "Whatever", 400, true, true]);
+    grow(1);
+    await wait(page, 2000);
+    assert.equal(estimates(), before + 1);
+    await wait(page, 10_000);
+    assert.equal(estimates(), before + 2, "after ten seconds one report is reason enough");
+    await wait(page, 12_000);
+    assert.equal(estimates(), before + 2, "and without any there is none");
+    restore();
+  });
+
+  await step("rounds and releases come and go", async () => {
+    const page = await visit({ clock: true });
+    await estimated(page, id);
+    await page.selectOption("#round", "2026-W45");
+    await estimated(page, id, "2026-W45");
+    const { release } = world.collections[0];
+    release.rounds.push({ name: "2026-W47", open: true, reports: 0 });
+    release.current = "2026-W47";
+    await wait(page, 2000);
+    assert.deepEqual(await page.$$eval("#rounds .name", (all) => all.map((name) => name.textContent)), ["2026-W47", "2026-W46", "2026-W45"]);
+    assert.equal(await page.inputValue("#round"), "2026-W45");
+    release.rounds.shift(); // forgotten for good
+    await wait(page, 2000);
+    assert.equal(await page.inputValue("#round"), "");
+    world.collections = [world.collections[2]];
+    await wait(page, 2000);
+    assert.equal(await page.textContent("#title h2"), "electricity");
+    world.collections = [];
+    await wait(page, 2000);
+    assert.match(await page.textContent("main"), /No release yet\. taskveil serve RELEASE registers one/);
+    assert.equal(await page.isVisible("#release"), false);
+    restore();
+    await wait(page, 2000);
+    assert.equal(await page.textContent("#title h2"), "wellbeing");
+  });
+
+  await step("too few reports: the reason; no volunteers or no curve: what to do", async () => {
+    const [one] = world.collections;
+    const detail = "12 reports of this release are too few for any statement about people: at least 100 are needed.";
+    world.few = { status: 409, title: "There are too few reports to say anything", detail };
+    one.release.frontier = false;
+    const page = await visit({ clock: true });
+    await page.waitForSelector("#reason");
+    assert.equal(await page.textContent("#reason"), `There are too few reports to say anything. ${detail}`);
+    assert.match(await page.textContent("#curve"), /came without a curve.*frontier\.json/s);
+    world.few = null;
+    grow(1000);
+    await wait(page, 2000);
+    await page.waitForSelector(".estimates");
+    one.release.estimates = false;
+    await wait(page, 2000);
+    assert.match(await page.textContent("#estimates"), /keeps no volunteers.*volunteers=True/s);
+    restore();
+  });
+
+  await step("a collector that is gone: said once, asked less and less often, and found again", async () => {
+    const page = await visit({ clock: true });
+    await estimated(page, id);
+    world.deaf = true;
+    await wait(page, 2000);
+    const words = await page.textContent("#connection");
+    assert.match(words, /^The collector does not answer\. What you see is from \d\d:\d\d:\d\d\. Trying again by itself\.$/);
+    assert.equal(await page.textContent("#total"), "12,500");
+    await picture(page, "collector-lost.png", false);
+    const before = lists();
+    for (let second = 0; second < 60; second++) await page.clock.runFor(1000).then(() => page.waitForTimeout(10));
+    const questions = lists() - before;
+    assert.ok(questions >= 3 && questions <= 5, `${questions} questions in a minute`);
+    assert.equal(await page.textContent("#connection"), words, "it is not said again and again");
+    restore();
+    grow(7);
+    await wait(page, 30_000);
+    assert.equal(await page.textContent("#connection"), "Live");
+    assert.equal(await page.textContent("#total"), "12,507");
+    restore();
+  });
+
+  await step("a busy collector is asked again when it says", async () => {
+    world.problem = { status: 503, title: "The database does not answer", retry: 20 };
+    const page = await visit({ clock: true, ready: "failed" });
+    assert.equal(await page.textContent("#connection"), "The database does not answer. Trying again by itself.");
+    world.problem = null;
+    const before = lists();
+    await wait(page, 19_000);
+    assert.equal(lists(), before);
+    await wait(page, 1100);
+    assert.equal(await page.textContent("#connection"), "Live");
+  });
+
+  await step("nobody looks: nothing is asked", async () => {
+    const page = await visit({ clock: true });
+    await estimated(page, id);
+    const turn = (hidden) =>
+      page.evaluate((value) => {
+        Object.defineProperty(document, "hidden", { value, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, hidden);
+    await turn(true);
+    const before = lists();
+    await wait(page, 60_000);
+    assert.equal(lists(), before);
+    grow(5);
+    await turn(false);
+    await page.waitForFunction(() => document.getElementById("total").textContent === "12,505");
+    assert.equal(lists(), before + 1);
+    restore();
+  });
+}
