@@ -1,0 +1,219 @@
+"""What a collector stands on fails for a while: 503 with Retry-After, no false acknowledgement, full recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from faults.harness import Collector, Release, Row, add_token
+from faults.processes import command
+from faults.sending import Diary, Maker, Writer
+from faults.stored import Database, SqliteDatabase, compare
+
+RECOVERY_SECONDS = 15.0
+"""Within which everything must be acknowledged again after the outage."""
+
+
+def outage(
+    collector: Collector,
+    fault: contextlib.AbstractContextManager[object],
+    what: str,
+    *,
+    seconds: float,
+    writers: int = 6,
+    most: int = 40,
+    must_refuse: bool = True,
+) -> Row:
+    """Writers at work, the fault for so long, and after it until everything is acknowledged.
+
+    Args:
+        collector: registered, not running.
+        fault: begins when it is entered and is over when it is left.
+        what: was done, in words.
+        seconds: that it lasts.
+        writers: that send at once.
+        most: reports of a batch.
+        must_refuse: whether refusals belong to this fault: without any, it did not strike.
+    """
+    token = add_token(collector.database, "upload")
+    with collector.running():
+        return asyncio.run(_outage(collector, token, fault, what, seconds, writers, most, must_refuse))
+
+
+async def _outage(
+    collector: Collector,
+    token: str,
+    fault: contextlib.AbstractContextManager[object],
+    what: str,
+    seconds: float,
+    writers: int,
+    most: int,
+    must_refuse: bool,
+) -> Row:
+    diary, maker, database = Diary(), Maker(collector.releases[0].veil), collector.database
+    sending = [
+        asyncio.create_task(
+            Writer(collector.address, token, diary, patience=40.0).keep_sending(maker, most=most, pause=0.01)
+        )
+        for _ in range(writers)
+    ]
+    complaints: list[str] = []
+    try:
+        await asyncio.sleep(2.0)
+        before = diary.answers.copy()
+        if not before[200]:
+            complaints.append("nothing was acknowledged before the fault: this test proves nothing")
+        fault_entered = await asyncio.to_thread(fault.__enter__)
+        began = time.monotonic()
+        readiness = set()
+        while time.monotonic() - began < seconds:
+            await asyncio.sleep(min(2.0, seconds / 4))
+            with contextlib.suppress(OSError, TimeoutError):
+                readiness.add((await asyncio.to_thread(collector.ask, "GET", "/readyz", seconds=30)).status)
+        del fault_entered
+        during = diary.answers - before
+        await asyncio.to_thread(fault.__exit__, None, None, None)
+        recovered = await _recovery(diary, writers)
+        if recovered is None:
+            complaints.append(f"not everybody was acknowledged within {RECOVERY_SECONDS:.0f} s after the fault")
+    finally:
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+    # Cancelled requests may still be on their way into the database: they are sent, not acknowledged.
+    await asyncio.sleep(1.0)
+    if collector.process is None or collector.process.poll() is not None:
+        complaints.append("the collector has ended")
+    rows = await asyncio.to_thread(database.rows)
+    complaints += compare(rows, diary) + database.inconsistencies() + diary.complaints
+    if must_refuse and not diary.answers[503] - before[503]:
+        complaints.append("no request was refused: the fault did not strike")
+    if must_refuse and 503 not in readiness:
+        complaints.append(f"/readyz said {sorted(readiness)} while nothing could be stored")
+    return Row(
+        name=f"{what}, {database.kind}",
+        done=f"for {seconds:.0f} s beside {writers} writers",
+        counts={
+            "acknowledged": len(diary.acknowledged),
+            "lost": len(diary.acknowledged - {row.id for row in rows}),
+            "answers 200 during it": during[200],
+            "503": during[503],
+            "connections broken off": during[0],
+            "recovered after": "never" if recovered is None else f"{recovered:.1f} s",
+        },
+        complaints=complaints,
+    )
+
+
+async def _recovery(diary: Diary, writers: int) -> float | None:
+    """Seconds until each writer had three more acknowledgements, on average; None if that takes too long."""
+    began, before = time.monotonic(), diary.answers[200]
+    while time.monotonic() - began < RECOVERY_SECONDS:
+        if diary.answers[200] >= before + 3 * writers:
+            return time.monotonic() - began
+        await asyncio.sleep(0.05)
+    return None
+
+
+# Faults: each a context that the outage lasts as long as
+
+
+@contextlib.contextmanager
+def stopped(database: Database) -> Iterator[None]:
+    """The database server is shut down, and started again at the end."""
+    database.stop()
+    try:
+        yield
+    finally:
+        database.start()
+
+
+@contextlib.contextmanager
+def frozen(database: Database) -> Iterator[None]:
+    """All processes of the database server stop where they are (SIGSTOP), and go on at the end."""
+    database.freeze()
+    try:
+        yield
+    finally:
+        database.thaw()
+
+
+@contextlib.contextmanager
+def busy(database: SqliteDatabase) -> Iterator[None]:
+    """Somebody else has locked the file, as a backup or a curious administrator does."""
+    other = sqlite3.connect(database.file, isolation_level=None, check_same_thread=False, timeout=30)
+    other.execute("begin exclusive")
+    try:
+        yield
+    finally:
+        other.execute("rollback")
+        other.close()
+
+
+@contextlib.contextmanager
+def worker_killed(collector: Collector, *, every: float = 3.0) -> Iterator[None]:
+    """One worker of several is killed, at random."""
+    workers = [pid for pid in collector.worker_ids() if "resource_tracker" not in command(pid)]
+    os.kill(random.choice(workers), signal.SIGKILL)
+    yield
+
+
+@contextlib.contextmanager
+def file_size_limit(collector: Collector) -> Iterator[None]:
+    """No file may grow beyond what the largest is now: a full disk for whoever is not root, undone at the end."""
+    assert isinstance(collector.database, SqliteDatabase)
+    largest = max(path.stat().st_size for path in collector.database.files())
+    assert collector.process is not None
+    pids = [collector.process.pid, *collector.worker_ids()]
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
+    """A file system of its own of so many megabytes at the folder. Needs root."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _mount("-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder))
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def disk_filled(folder: Path) -> Iterator[None]:
+    """Somebody else's file takes all that is left on the disk, and goes away at the end."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def collector_for(folder: Path, database: Database, **settings: object) -> Collector:
+    """A collector with one release, registered."""
+    collector = Collector(folder, database, [Release(folder / "release")], **settings)
+    collector.register()
+    return collector

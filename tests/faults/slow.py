@@ -1,0 +1,156 @@
+"""Clients that take their time, by the hundred: closed by their deadline, while honest ones hardly notice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import numpy as np
+
+from faults.harness import Collector, Release, Row, add_token
+from faults.sending import Diary, Maker, Writer, body_of, request
+from faults.stored import Database, compare
+from taskveil import wire
+
+REQUEST_SECONDS, IDLE_SECONDS, SLACK = 4.0, 2.0, 3.0
+"""Deadlines of this collector, and how much later on a busy machine it may close."""
+HONEST_RATE = 100.0
+"""Requests a second of honest traffic."""
+
+
+def slow_clients(folder: Path, database: Database, *, clients: int, seconds: float = 10.0) -> Row:
+    """Honest traffic alone, then beside so many slow clients of each kind in turn, then alone again."""
+    release = Release(folder / "release")
+    collector = Collector(
+        folder, database, [release], request_seconds=REQUEST_SECONDS, idle_seconds=IDLE_SECONDS
+    )  # fmt: skip
+    collector.register()
+    token = add_token(database, "upload")
+    with collector.running():
+        return asyncio.run(_slow_clients(collector, token, clients, seconds))
+
+
+async def _slow_clients(collector: Collector, token: str, clients: int, seconds: float) -> Row:
+    diary, maker = Diary(), Maker(collector.releases[0].veil)
+    weights = request("GET", f"/v1/releases/{collector.releases[0].id}/client/weights.safetensors")
+    sending = request("POST", wire.PATH, token=token, body=body_of(maker.reports(500)))
+    kinds: dict[str, Callable[[], AsyncIterator[bytes]]] = {
+        "slow headers": lambda: _drip(sending, 0, 0.5),
+        "slow bodies": lambda: _drip(sending, sending.index(b"\r\n\r\n") + 5, 0.5),
+        "slow readers": lambda: _drip(weights * 200, len(weights) * 200, 0.5),
+        "idle": lambda: _drip(b"", 0, 0.5),
+    }
+    warm = asyncio.create_task(_honest(collector, token, diary, maker, 2.0))
+    await warm
+    alone = await _honest(collector, token, diary, maker, seconds)
+    lasted: dict[str, list[float]] = {kind: [] for kind in kinds}
+    over = asyncio.Event()
+    attackers = [
+        asyncio.create_task(_attack(collector, kind, kinds[kind], lasted[kind], over))
+        for kind in itertools.islice(itertools.cycle(kinds), clients)
+    ]
+    await asyncio.sleep(0.5)
+    beside = await _honest(collector, token, diary, maker, seconds)
+    over.set()  # no new ones; those that are there wait for their end
+    await asyncio.gather(*attackers)
+    again = await _honest(collector, token, diary, maker, seconds)
+    rows = await asyncio.to_thread(collector.database.rows)
+    complaints = compare(rows, diary) + diary.complaints
+    longest = {kind: max(found) for kind, found in lasted.items()}
+    for kind, found in longest.items():
+        if found > REQUEST_SECONDS + IDLE_SECONDS + SLACK:
+            complaints.append(f"{kind}: a connection was open for {found:.1f} s")
+    # The machine's own mood moves tails by more than slow clients do: the worse of before and after is the baseline.
+    counts: dict[str, object] = {"connections closed": sum(map(len, lasted.values()))}
+    for name, share in (("p50", 50), ("p99", 99)):
+        baseline = max(np.percentile(alone, share), np.percentile(again, share))
+        found = np.percentile(beside, share)
+        counts[name] = f"{1e3 * found:.1f} ms (alone {1e3 * baseline:.1f})"
+        if found > 2 * baseline:
+            complaints.append(f"honest {name}: {1e3 * found:.1f} ms, alone {1e3 * baseline:.1f} ms")
+    return Row(
+        name=f"slow clients, {collector.database.kind}",
+        done=f"{clients} at once (slow headers, slow bodies, slow readers, idle), each coming back, beside "
+        f"{HONEST_RATE:.0f} honest requests a second",
+        counts=counts | {f"longest, {kind}": f"{found:.1f} s" for kind, found in longest.items()},
+        complaints=complaints,
+    )
+
+
+async def _honest(collector: Collector, token: str, diary: Diary, maker: Maker, seconds: float) -> list[float]:
+    """Seconds that requests of one report each took, from when each was due: a queue is not hidden."""
+    took: list[float] = []
+    idle: list[Writer] = []
+
+    async def one() -> None:
+        due = time.monotonic()
+        writer = idle.pop() if idle else Writer(collector.address, token, diary)
+        await writer.send(maker.reports(1))
+        took.append(time.monotonic() - due)
+        idle.append(writer)
+
+    tasks, began = [], time.monotonic()
+    for turn in range(int(seconds * HONEST_RATE)):
+        await asyncio.sleep(began + turn / HONEST_RATE - time.monotonic())
+        tasks.append(asyncio.create_task(one()))
+    await asyncio.gather(*tasks)
+    for writer in idle:
+        writer.close()
+    return took
+
+
+async def _drip(raw: bytes, first: int, pause: float) -> AsyncIterator[bytes]:
+    """The first bytes at once, then one after the other; nothing more at the end."""
+    if first:
+        yield raw[:first]
+    for place in range(first, len(raw)):
+        await asyncio.sleep(pause)
+        yield raw[place : place + 1]
+
+
+async def _attack(
+    collector: Collector,
+    kind: str,
+    drip: Callable[[], AsyncIterator[bytes]],
+    lasted: list[float],
+    over: asyncio.Event,
+) -> None:
+    """Connect, be slow until the collector closes, and come again. Slow readers have a window of a few bytes."""
+    loop = asyncio.get_running_loop()
+    while not over.is_set():
+        await asyncio.sleep(random.uniform(0, 0.3))
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            if kind == "slow readers":
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            began = time.monotonic()
+            try:
+                await loop.sock_connect(connection, collector.address)
+                writing = asyncio.create_task(_write(connection, drip))
+                try:
+                    await asyncio.wait_for(_closed(connection, slowly=kind == "slow readers"), 120)
+                finally:
+                    writing.cancel()
+                    await asyncio.gather(writing, return_exceptions=True)
+            except (OSError, TimeoutError):
+                pass
+            lasted.append(time.monotonic() - began)
+
+
+async def _write(connection: socket.socket, drip: Callable[[], AsyncIterator[bytes]]) -> None:
+    loop = asyncio.get_running_loop()
+    async for part in drip():
+        await loop.sock_sendall(connection, part)
+
+
+async def _closed(connection: socket.socket, *, slowly: bool) -> None:
+    """Returns when the other side has closed; reads a byte a second if slowly."""
+    loop = asyncio.get_running_loop()
+    while await loop.sock_recv(connection, 1 if slowly else 65536):
+        if slowly:
+            await asyncio.sleep(1.0)
