@@ -1,4 +1,5 @@
-"""A real PostgreSQL for tests, from the machine's own binaries, in a folder of its own, on a socket of its own."""
+"""Databases for tests: a real PostgreSQL, from the machine's own binaries, in a folder of its own, on a socket of its
+own; and small submissions to fill a store with."""
 
 from __future__ import annotations
 
@@ -10,12 +11,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import psycopg
+import pytest
+
+from taskveil.server.collector.store import Store, Submission
 
 
 def binaries() -> Path | None:
@@ -78,19 +83,20 @@ class Server:
 
     def stop(self) -> None:
         """At once, without waiting for anybody's connections, and properly."""
-        self._end(signal.SIGINT)
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(timeout=30)
 
     def kill(self) -> None:
-        """As a crash would: SIGKILL to the server and all of its processes."""
+        """As a crash would: SIGKILL to the server and all of its processes (each leads a group of its own)."""
         if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.send_signal(signal.SIGSTOP)  # so that it makes no new ones
+            listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
+            for child in map(int, listed.split()):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            self.process.kill()
             self.process.wait()
-            (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
-
-    def _end(self, how: signal.Signals) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(timeout=30)
 
     @contextmanager
     def database(self) -> Iterator[str]:
@@ -137,3 +143,47 @@ def running(**settings: str) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One for the session (of each worker of the test run), without fsync: what is lost with the power is lost."""
+    if POSTGRES is None and os.environ.get("CI") != "true":
+        pytest.skip("needs PostgreSQL")
+    with running(fsync="off", full_page_writes="off", max_connections="30", wal_recycle="off") as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database, of each kind in turn."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'collector.db'}"
+    else:
+        with request.getfixturevalue("postgres_server").database() as url:
+            yield url
+
+
+def options(url: str) -> dict[str, bool]:
+    """With which `open_store` takes the session's server."""
+    return {"allow_unsafe": True} if url.startswith("postgresql") else {}
+
+
+RELEASE = "ab" * 32
+
+
+def opened(store: Store, *, release: str = RELEASE, round: str = "week 1", counted: bool = True) -> int:
+    """The number of a round that is open, of a release made for it."""
+    store.add_release(release, name="a release", counted=counted, files={"client/manifest.json": b"{}"}, round=round)
+    known = next(one for one in store.releases() if one.id == release)
+    return next(one.number for one in known.rounds if one.name == round)
+
+
+def submission(number: int, count: int, rng: np.random.Generator, *, size: int = 1, values: int = 5) -> Submission:
+    """Reports with random ids, of payloads of `size` bytes below `values`."""
+    return Submission(
+        round=number,
+        ids=rng.integers(0, 256, size=(count, 16), dtype=np.uint8),
+        payloads=rng.integers(0, values, size=(count, size), dtype=np.uint8),
+        moments=None,
+    )

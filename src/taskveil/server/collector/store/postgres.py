@@ -75,6 +75,9 @@ GROW = """
     INSERT INTO totals SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
     ON CONFLICT (round, slot) DO UPDATE SET reports = totals.reports + excluded.reports RETURNING round, moments"""
 
+PASSING = ("the database system is", "too many", "connection slots", "recovery")
+"""Words of a server that refuses a connection for now: it starts or stops, or has too many."""
+
 log = logging.getLogger(__name__)
 
 
@@ -86,16 +89,24 @@ class PostgresStore(SqlStore):
     """The store in a PostgreSQL database."""
 
     def __init__(
-        self, url: str, *, busy_seconds: float = 5.0, schema: str = "taskveil", allow_unsafe: bool = False
+        self,
+        url: str,
+        *,
+        busy_seconds: float = 5.0,
+        settle_seconds: float = 60.0,
+        schema: str = "taskveil",
+        allow_unsafe: bool = False,
     ) -> None:
         """Args:
         url: `postgresql://USER:PASSWORD@HOST/DATABASE`, as libpq reads it.
         busy_seconds: How long to wait for a connection and for locks before StoreUnavailableError.
+        settle_seconds: How long `close_round` and `forget_round` wait for those who read for long, a backup say.
         schema: Where the tables are; made if the user may and it is not there.
         allow_unsafe: Take a server that runs without fsync (for tests).
         """
         self._url = url
         self._busy_seconds = busy_seconds
+        self._settle_seconds = settle_seconds
         self._schema = schema
         self._slot = 1 + secrets.randbelow(2**15)
         self._pool = Pool(self._connect)
@@ -146,14 +157,14 @@ class PostgresStore(SqlStore):
             self._pool.drop_idle()
             self._writers.drop_idle()
             text, name = str(error), type(error).__name__
-            # libpq gives no code for a connection that was refused, and the server is up if it says FATAL.
-            if opening and "FATAL" in text and not any(one in text for one in ("database system is", "connection")):
+            # libpq gives no code for a connection that was refused; a server that is up says FATAL.
+            if opening and "FATAL" in text and not any(one in text for one in PASSING):
                 raise StoreError("the PostgreSQL server refuses this user, password or database name.") from None
             raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
         except (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
             raise StoreError(f"the database lacks tables or rights that it had ({type(error).__name__}).") from None
-        except psycopg.ProgrammingError:
-            if opening:
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate is None and opening:  # not the server's word: libpq could not read the address
                 raise StoreError("the address is not one that PostgreSQL understands.") from None
             raise
 
@@ -280,10 +291,14 @@ class PostgresStore(SqlStore):
 
     def _settle(self, forget: int | None) -> None:
         with self._translated(), self._pool.lend() as connection:
-            if not settling.settle(connection, executing(connection), forget=forget, wait=60.0):
+            if not settling.settle(connection, executing(connection), forget=forget, wait=self._settle_seconds):
                 raise StoreUnavailableError("somebody else is settling reports for long: try again later.")
+            # Dropped files go at the next checkpoint, and so do the segments of the server's log (with `wal_recycle`
+            # off, else they are overwritten in time). A user who may not hurry that leaves it to the server.
             with suppress(errors.InsufficientPrivilege):
-                connection.execute("CHECKPOINT")  # dropped files go now, and the log's segments are free to go
+                connection.execute("SELECT pg_switch_wal()")
+            with suppress(errors.InsufficientPrivilege):
+                connection.execute("CHECKPOINT")
 
     def _settle_beside(self) -> None:
         """Look, in a thread, whether arrivals have grown enough to be settled."""

@@ -1,0 +1,17 @@
+"""Every test of a store is one of both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from databases import options, postgres_server, store_url  # noqa: F401
+from taskveil.server.collector.store import Store, open_store
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:  # noqa: F811
+    store = open_store(store_url, **options(store_url))
+    yield store
+    store.close()

@@ -1,0 +1,166 @@
+"""Nobody who reads the database, or its files, learns in which order reports came, or finds what was forgotten."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from scipy.stats import spearmanr
+
+from databases import RELEASE, Server, opened, submission
+from taskveil.server.collector.store import Submission, open_store, settling
+
+COUNT = 1000
+BOUND = 0.15
+"""Five standard deviations of the rank correlation of so many reports; of those that lie as they came it is near 1."""
+
+
+def marked(number: int, count: int, mark: bytes) -> Submission:
+    """Reports whose ids begin alike, to be found in files."""
+    one = submission(number, count, np.random.default_rng(11), size=3, values=250)
+    one.ids[:, : len(mark)] = np.frombuffer(mark, dtype=np.uint8)
+    return one
+
+
+def one_by_one(store: Any, number: int, each: int = 1) -> list[bytes]:
+    """Store reports in separate commits; returns their ids as they came."""
+    given = marked(number, COUNT, b"marked")
+    for place in range(0, COUNT, each):
+        here = slice(place, place + each)
+        store.ingest([Submission(round=number, ids=given.ids[here], payloads=given.payloads[here], moments=None)])
+    return [bytes(one) for one in given.ids]
+
+
+def correlation(first: Sequence[int], second: Sequence[int]) -> float:
+    return float(spearmanr(first, second).statistic)
+
+
+def within_pages(files: Sequence[Path], ids: Sequence[bytes], page: int) -> float:
+    """The size of the rank correlation of arrival with the place in a page: the mean over all well filled pages."""
+    arrival = {id: place for place, id in enumerate(ids)}
+    pages: dict[tuple[Path, int], list[tuple[int, int]]] = {}
+    for file in files:
+        content = file.read_bytes()
+        for found in re.finditer(b"marked.{10}", content, re.DOTALL):
+            if found[0] in arrival:
+                pages.setdefault((file, found.start() // page), []).append((arrival[found[0]], found.start()))
+    sizes = [abs(correlation(*zip(*each, strict=True))) for each in pages.values() if len(each) > 50]
+    assert len(sizes) >= 5, "the reports are not in these files"
+    return float(np.mean(sizes))
+
+
+def test_sqlite_files_tell_no_order_once_a_round_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "collector.db"
+    store = open_store(f"sqlite:///{file}")
+    ids = one_by_one(store, opened(store))
+    sqlite3.connect(file).execute("PRAGMA wal_checkpoint").connection.close()
+    assert within_pages([file], ids, 4096) > BOUND, "while a round is open, cells lie much as they came"
+    store.close_round(RELEASE, "week 1")
+    assert within_pages([file], ids, 4096) < BOUND
+    content = file.read_bytes()
+    assert abs(correlation(range(COUNT), [content.find(one) for one in ids])) < BOUND
+    assert Path(f"{file}-wal").stat().st_size == 0
+    assert [row[0] for row in sqlite3.connect(file).execute("SELECT id FROM reports")] == sorted(ids)
+    with pytest.raises(sqlite3.OperationalError, match="rowid"):
+        sqlite3.connect(file).execute("SELECT rowid FROM reports")
+    store.close()
+
+
+def test_the_measure_sees_a_table_with_row_ids(tmp_path: Path) -> None:
+    """What a plain table would tell, even after VACUUM: the test above can fail."""
+    file = tmp_path / "plain.db"
+    ids = [bytes(one) for one in marked(1, COUNT, b"marked").ids]
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("CREATE TABLE reports (id BLOB PRIMARY KEY, payload BLOB)")
+    connection.executemany("INSERT INTO reports VALUES (?, x'00')", [(one,) for one in ids])
+    connection.execute("VACUUM")
+    connection.close()
+    assert within_pages([file], ids, 4096) > BOUND
+
+
+def test_postgres_tells_no_order_once_a_round_is_closed(postgres_server: Server) -> None:
+    with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
+        store = open_store(url, allow_unsafe=True)
+        ids = one_by_one(store, opened(store))
+        arrival = {id: place for place, id in enumerate(ids)}
+
+        def lying(table: str) -> list[int]:
+            return [arrival[row[0]] for row in reader.execute(f"SELECT id FROM taskveil.{table} ORDER BY ctid")]
+
+        def transactions(table: str) -> int:
+            found = reader.execute(f"SELECT count(DISTINCT xmin::text) FROM taskveil.{table}").fetchone()
+            assert found is not None
+            return int(found[0])
+
+        assert correlation(range(COUNT), lying("arrivals")) > 0.99, "a plain heap lies as it was filled"
+        assert transactions("arrivals") == COUNT
+        reader.execute("CHECKPOINT")
+        assert within_pages(data_files(postgres_server), ids, 8192) > BOUND, "and so do its pages"
+
+        store.close_round(RELEASE, "week 1")
+        assert lying("arrivals") == lying("settling") == []
+        assert abs(correlation(range(COUNT), lying("reports"))) < BOUND
+        assert [ids[place] for place in lying("reports")] == sorted(ids)
+        assert [transactions(table) for table in ("reports", "counts", "totals")] == [1, 1, 1]
+        assert within_pages(data_files(postgres_server), ids, 8192) < BOUND
+        assert store.check() == []  # type: ignore[attr-defined]
+        store.close()
+
+
+def data_files(server: Server, folder: str = "base") -> list[Path]:
+    return [path for path in (server.folder / "data" / folder).rglob("*") if path.is_file() and path.stat().st_size]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_forgotten_round_is_in_no_file(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if kind == "sqlite":
+        forget(f"sqlite:///{tmp_path / 'collector.db'}", lambda: list(tmp_path.iterdir()))
+    else:
+        server: Server = request.getfixturevalue("postgres_server")
+        with server.database() as url:
+            # The server's log too: it runs with wal_recycle off.
+            forget(url, lambda: data_files(server) + data_files(server, "pg_wal"), allow_unsafe=True)
+
+
+def forget(url: str, files: Callable[[], list[Path]], **options: Any) -> None:
+    store = open_store(url, **options)
+    store.ingest([marked(opened(store, round="kept"), COUNT, b"remain")])
+    one_by_one(store, opened(store, round="gone"), each=50)
+
+    def found(mark: bytes) -> bool:
+        return any(mark in path.read_bytes() for path in files())
+
+    assert found(b"marked"), "the search would find them"
+    assert store.forget_round(RELEASE, "gone") == COUNT
+    assert not found(b"marked")
+    assert found(b"remain")
+    store.close()
+
+
+def test_arrivals_are_settled_while_a_round_is_open(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskveil.server.collector.store import postgres
+
+    monkeypatch.setattr(postgres, "LOOK_EVERY", 500)
+    monkeypatch.setattr(settling, "LEAST", 50_000)
+    rng = np.random.default_rng(2)
+    with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
+        store = open_store(url, allow_unsafe=True)
+        number = opened(store)
+        for _ in range(30):
+            store.ingest([submission(number, 200, rng)])
+        store.close()  # waits for the settling that is under way
+        sizes = [
+            reader.execute(f"SELECT count(*) FROM taskveil.{table}").fetchone() for table in ("arrivals", "reports")
+        ]
+        (left,), (settled,) = sizes  # type: ignore[misc]
+        assert left + settled == 6000
+        assert settled > 0
+        again = open_store(url, allow_unsafe=True)
+        assert again.check() == []  # type: ignore[attr-defined]
+        again.close()
