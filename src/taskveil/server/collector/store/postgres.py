@@ -110,7 +110,7 @@ class PostgresStore(SqlStore):
         self._schema = schema
         self._slot = 1 + secrets.randbelow(2**15)
         self._pool = Pool(self._connect)
-        self._writers = Pool(self._connect_writer)
+        self._writers = Pool(lambda: self._connect(writing=True))
         self._since_look = 0
         self._settler: threading.Thread | None = None
         self._closing = threading.Event()
@@ -168,7 +168,7 @@ class PostgresStore(SqlStore):
                 raise StoreError("the address is not one that PostgreSQL understands.") from None
             raise
 
-    def _connect(self) -> Connection:
+    def _connect(self, *, writing: bool = False) -> Connection:
         seconds = max(2, round(self._busy_seconds))
         connection = psycopg.connect(
             self._url,
@@ -177,15 +177,16 @@ class PostgresStore(SqlStore):
             tcp_user_timeout=seconds * 1000,
             application_name="taskveil",
         )
-        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
-        connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
-        if connection.execute("SHOW synchronous_commit").fetchone() in (("off",), ("local",)):
-            connection.execute("SET synchronous_commit TO on")
-        return connection
-
-    def _connect_writer(self) -> Connection:
-        connection = self._connect()
-        connection.execute(f"CREATE TEMPORARY TABLE come ({COLUMNS}) ON COMMIT DELETE ROWS")
+        try:
+            connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
+            connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
+            if connection.execute("SHOW synchronous_commit").fetchone() in (("off",), ("local",)):
+                connection.execute("SET synchronous_commit TO on")
+            if writing:
+                connection.execute(f"CREATE TEMPORARY TABLE come ({COLUMNS}) ON COMMIT DELETE ROWS")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _migrate(self, connection: Connection) -> None:
