@@ -82,6 +82,7 @@ class MeanShape(IntervalShape):
     """A mean of people, beside the volunteers' own. A date is a number of days since 1970."""
 
     volunteers: float | None
+    spread: Annotated[float | None, Field(description="Of the volunteers' values: their standard deviation.")]
     kind: str
     unit: str
 
