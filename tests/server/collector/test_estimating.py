@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -169,3 +170,43 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
     assert computed == [500]
     assert isinstance(other, ProblemError)
     assert (other.problem, other.retry_after) == (Problem.BUSY, 2)
+
+
+def test_whoever_waits_while_the_collector_stops_is_told(
+    told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    release, estimates = asked.collector.releases.get(veil.release_id), asked.collector.estimates
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    begun, finish = threading.Event(), threading.Event()
+
+    def slow(veil: tv.Veil, tally: Any) -> Any:
+        begun.set()
+        finish.wait(10)
+        return tv.estimate(veil, tally)
+
+    monkeypatch.setattr(estimating, "estimate", slow)
+
+    async def stopped() -> list[Any]:
+        first = asyncio.create_task(estimates.told(release.stored, veil))
+        second = asyncio.create_task(estimates.told(release.stored, veil, round="one"))
+        await asyncio.to_thread(begun.wait, 10)
+        estimates.close()
+        third = asyncio.create_task(estimates.told(release.stored, veil, round="one", since="one"))
+        await asyncio.wait([second, third], timeout=10)
+        finish.set()
+        return await asyncio.gather(first, second, third, return_exceptions=True)
+
+    first, *others = asked.runner.run(stopped())
+    assert json.loads(first)["reports"] == 500
+    assert [error.problem for error in others] == [Problem.STOPPING] * 2
+
+
+def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(
+    told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    monkeypatch.setattr(estimating, "PATIENCE", 0.001)
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}", "read")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

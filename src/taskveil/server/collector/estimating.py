@@ -101,24 +101,34 @@ class Estimates:
             round: the name of one round; None for all.
             since: the name of an earlier round: with what changed since then.
         """
-        key = (release.id, _numbers(release, round), since and _numbers(release, since))
+        key = (release.id, _numbers(release, None), round, since)
         coming = self._coming.get(key)
         if coming is None:
             if len(self._coming) >= MOST_WAITING:
                 raise ProblemError(Problem.BUSY, "Many estimates are being computed.", retry_after=2)
-            loop = asyncio.get_running_loop()
-            coming = loop.run_in_executor(self._thread, self._told, release, veil, round, since)
-            self._coming[key] = coming
-
-            def done(it: asyncio.Future[bytes]) -> None:
-                self._coming.pop(key, None)
-                it.cancelled() or it.exception()  # seen, also where nobody waits for it any more
-
-            coming.add_done_callback(done)
+            coming = self._begun(key, release, veil, round, since)
         try:
             return await asyncio.wait_for(asyncio.shield(coming), PATIENCE)
         except TimeoutError:
             raise ProblemError(Problem.BUSY, "The estimate takes longer than this.", retry_after=5) from None
+        except asyncio.CancelledError:
+            if coming.cancelled():  # by `close`, and not whoever asked
+                raise _stopping() from None
+            raise
+
+    def _begun(self, key: tuple[Any, ...], *asked: Any) -> asyncio.Future[bytes]:
+        try:
+            coming = asyncio.get_running_loop().run_in_executor(self._thread, self._told, *asked)
+        except RuntimeError:  # the executor's word after its shutdown
+            raise _stopping() from None
+
+        def done(it: asyncio.Future[bytes]) -> None:
+            self._coming.pop(key, None)
+            it.cancelled() or it.exception()  # seen, also where nobody waits for it any more
+
+        coming.add_done_callback(done)
+        self._coming[key] = coming
+        return coming
 
     def _told(self, release: StoredRelease, veil: Veil, round: str | None, since: str | None) -> bytes:
         with threadpool_limits(1):
@@ -163,6 +173,10 @@ def _estimated(veil: Veil, counted: Tally) -> Estimate | str:
         return estimate(veil, counted)
     except DataError as error:
         return str(error)
+
+
+def _stopping() -> ProblemError:
+    return ProblemError(Problem.STOPPING, "Ask again in a moment.", retry_after=5)
 
 
 def _too_few(words: str) -> ProblemError:
