@@ -20,6 +20,9 @@ from taskveil.server.collector.settings import Settings
 MOST_HEAD = 2**16
 """Bytes of a request's line and headers."""
 
+MOST_QUEUED = 64
+"""Requests that a connection sends before the first of them is answered."""
+
 SOON = 1.0
 """Seconds that a connection which is refused may stay."""
 
@@ -52,7 +55,7 @@ class Connection(HttpToolsProtocol):
         self._leaving: asyncio.TimerHandle | None = None
         """Runs while what was written is not taken."""
         self._full = False
-        self._in_head, self._head, self._body = True, 0, 0
+        self._began, self._in_head, self._head, self._body = False, True, 0, 0
 
     # What arrives
 
@@ -71,8 +74,9 @@ class Connection(HttpToolsProtocol):
             return
         if self._arriving is None and (self.cycle is None or self.cycle.response_complete):
             self._expect()
+        self._began = False
         super().data_received(data)
-        if self._in_head:
+        if self._in_head and not self._began:  # else much of it may be of requests before
             self._head += len(data)
             if self._head > MOST_HEAD:
                 self._refuse(Problem.BAD_REQUEST, f"Its head has more than {MOST_HEAD:,} bytes.")
@@ -80,13 +84,16 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._in_head, self._head, self._body = True, 0, 0
+        self._began = self._in_head = True
+        self._head = self._body = 0
         if self._arriving is None:
             self._expect()
 
     def on_headers_complete(self) -> None:
         """Its body follows."""
         self._in_head = False
+        if len(self.pipeline) >= MOST_QUEUED:  # uvicorn would queue any number of them
+            raise OverflowError("too many requests on one connection")  # the parser stops, and it is refused below
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -124,8 +131,8 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem, detail: str) -> None:
         """Answer without looking further, if nothing was answered yet, and end."""
-        between = self.cycle is None or self.cycle.response_complete
-        if not self.transport.is_closing() and (between or not self.cycle.response_started):
+        unanswered = self.cycle is None or self.cycle.response_complete or not self.cycle.response_started
+        if unanswered and not self.pipeline and not self.transport.is_closing():
             document = problem.document(detail)
             content = document.to_json()
             head = [

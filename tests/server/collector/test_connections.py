@@ -1,0 +1,212 @@
+"""Slow clients, odd ones and too many of them: every connection ends, every refusal is a problem document."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import collectors
+from collectors import CODES
+from taskveil.server.collector.store import open_store
+from taskveil.wire import BINARY, pack_batch
+
+SECONDS = 0.4
+MOST = 20_000
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[collectors.Served]:
+    folder = tmp_path_factory.mktemp("slow")
+    store = open_store(f"sqlite:///{folder / 'c.db'}")
+    release = collectors.registered(store, folder)
+    store.close()
+    with collectors.served(
+        folder / "c.db", request_seconds=SECONDS, idle_seconds=SECONDS, most_connections=30, most_bytes=MOST
+    ) as found:
+        found.release = release
+        yield found
+        code, written = found.stop()
+        assert code == 0
+        assert "127.0.0.1" not in written
+        assert str(found.port) not in written
+        assert "secret" not in written
+        assert "Traceback" not in written
+
+
+def answered(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """The one answer that a connection gives before it ends or waits."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        part = connection.recv(65536)
+        if not part:
+            return 0, {}, b""
+        received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    while len(body) < int(headers["content-length"]):
+        body += connection.recv(65536)
+    return int(status.split()[1]), headers, body
+
+
+def test_a_connection_that_says_nothing_is_told_and_closed(served: collectors.Served) -> None:
+    start = time.monotonic()
+    with served.socket() as connection:
+        status, headers, body = answered(connection)
+        assert connection.recv(1) == b""
+    assert status == 408
+    assert headers["content-type"] == "application/problem+json"
+    assert json.loads(body)["type"] == "urn:taskveil:problem:too-slow"
+    assert SECONDS - 0.1 < time.monotonic() - start < 3 * SECONDS
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"GET /healthz HTTP/1.1\r\nX-A: ",
+        b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nTV",
+        b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\nTV",
+    ],
+    ids=["head", "body", "chunk"],
+)
+def test_trickling_does_not_buy_time(served: collectors.Served, beginning: bytes) -> None:
+    start = time.monotonic()
+    with served.socket() as connection:
+        connection.sendall(beginning)
+
+        def trickle() -> None:
+            try:
+                while time.monotonic() - start < 4 * SECONDS:
+                    connection.sendall(b"a")
+                    time.sleep(0.05)
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        status, _, _ = answered(connection)
+        took = time.monotonic() - start
+        thread.join()
+    assert status == 408
+    assert took < 3 * SECONDS
+
+
+def test_empty_lines_between_requests_do_not_buy_time_either(served: collectors.Served) -> None:
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answered(connection)[0] == 200
+        connection.sendall(b"\r\n")
+        start = time.monotonic()
+        status, _, _ = answered(connection)
+        assert status in (0, 408)
+        assert time.monotonic() - start < 3 * SECONDS
+
+
+def test_an_idle_connection_is_closed_without_a_word(served: collectors.Served) -> None:
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answered(connection)[0] == 200
+        assert connection.recv(1) == b""
+
+
+def test_whoever_does_not_read_is_cut_off(served: collectors.Served) -> None:
+    """Megabytes of answers (each of a thousand reports is refused) that nobody takes."""
+    body = pack_batch([collectors.report(served.release, CODES) for _ in range(1000)])
+    with served.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+        with pytest.raises(OSError):  # noqa: PT011 - reset, or a broken pipe
+            for _ in range(2000):
+                connection.sendall(head + body)
+                time.sleep(SECONDS / 50)
+
+
+def test_requests_are_not_queued_without_end(served: collectors.Served) -> None:
+    with served.socket() as connection, pytest.raises(OSError):  # noqa: PT011
+        for _ in range(2000):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 1000)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03secret",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GARBAGE secret\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"CONNECT secret:80 HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X-A: secret\r\n" * 30_000 + b"\r\n",
+    ],
+    ids=["tls", "version", "garbage", "bytes", "both", "negative", "connect", "head"],
+)
+def test_what_is_no_request_gets_a_problem_document(served: collectors.Served, sent: bytes) -> None:
+    with served.socket() as connection:
+        try:
+            connection.sendall(sent)
+            status, headers, _ = answered(connection)
+        except ConnectionResetError:  # it sent on after the answer
+            return
+    assert 400 <= status < 500
+    assert headers["content-type"] == "application/problem+json"
+
+
+def test_requests_to_upgrade_are_answered_as_they_are(served: collectors.Served) -> None:
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert answered(connection)[0] == 200
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_body_that_is_too_large_is_refused_and_the_answer_arrives(served: collectors.Served, declared: bool) -> None:
+    head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Type: " + BINARY.encode()
+    body = b"TV" + b"a" * MOST
+    with served.socket() as connection:
+        if declared:
+            connection.sendall(head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        else:
+            connection.sendall(head + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
+        status, _, answer = answered(connection)
+        assert status == 413
+        assert json.loads(answer)["type"] == "urn:taskveil:problem:too-large"
+
+
+def test_a_body_without_end_is_not_read_for_ever(served: collectors.Served) -> None:
+    with served.socket() as connection, pytest.raises(OSError):  # noqa: PT011
+        connection.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(2000):
+            connection.sendall(b"2710\r\n" + b"a" * 10_000 + b"\r\n")
+
+
+def test_several_requests_at_once_on_one_connection(served: collectors.Served) -> None:
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+        received = b""
+        while received.count(b"alive") < 3:
+            received += connection.recv(65536)
+
+
+def test_too_many_connections_are_told_to_come_again(served: collectors.Served) -> None:
+    time.sleep(SECONDS)  # those of other tests end
+    held = [served.socket() for _ in range(30)]
+    try:
+        time.sleep(0.1)
+        with served.socket() as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            status, headers, body = answered(connection)
+        assert status == 503
+        assert headers["retry-after"] == "1"
+        assert json.loads(body)["type"] == "urn:taskveil:problem:busy"
+    finally:
+        for one in held:
+            one.close()
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answered(connection)[0] == 200
