@@ -100,4 +100,5 @@ class Supervisor:
                     process.wait()
                 return 1
             time.sleep(LOOK_SECONDS)
-        return 0 if all(process.returncode == 0 for process in processes) else 1
+        # A worker that was only just starting has no handler yet, and nothing that could be lost.
+        return 0 if all(process.returncode in (0, -signal.SIGTERM) for process in processes) else 1
