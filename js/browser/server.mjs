@@ -7,7 +7,8 @@ import { fileURLToPath } from "node:url";
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json" };
 /** As strict as a page can have it: nothing the client does needs more. */
 const POLICY = "default-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
-const root = new URL("../", import.meta.url);
+const release = new URL("../demo/", import.meta.url);
+const pages = new URL("../../src/taskveil/server/collector/pages/demo/", import.meta.url);
 
 /** Resolves to { url, received, script, close }: `received` are the bodies, `script` the next answers' status codes. */
 export async function serve(port = 0) {
@@ -18,15 +19,16 @@ export async function serve(port = 0) {
     if (request.method === "POST" && path === "/v1/reports") {
       const parts = [];
       for await (const part of request) parts.push(part);
-      const status = script.shift() ?? 202;
+      const status = script.shift() ?? 200;
       received.push({ status, body: Buffer.concat(parts), headers: request.headers });
-      response.writeHead(status, { "Content-Type": "application/problem+json" });
-      response.end(status < 300 ? "" : JSON.stringify({ title: "Refused", detail: "this round is closed" }));
+      response.writeHead(status, { "Content-Type": status < 300 ? "application/json" : "application/problem+json" });
+      const refused = { title: "Refused", detail: "this round is closed" };
+      response.end(JSON.stringify(status < 300 ? { accepted: 1, duplicate: 0, rejected: [] } : refused));
       return;
     }
-    const file = path === "/taskveil.js" ? "dist/taskveil.js" : `demo${path === "/" ? "/index.html" : path}`;
+    const file = path === "/" ? "index.html" : path.slice(1);
     try {
-      const body = await readFile(new URL(file, root));
+      const body = await readFile(new URL(file, file.startsWith("release/") ? release : pages));
       response.writeHead(200, {
         "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
         "Content-Security-Policy": POLICY,

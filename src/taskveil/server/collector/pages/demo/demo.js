@@ -1,4 +1,5 @@
-// The page: a form in, chances and one report out. Everything private happens in the client.
+// The page: a form in, chances and one report out. Everything private happens in the client. What it needs lies in
+// release/shown.json: whom to compare with, the server's guesses and, on a collector, its release and an upload token.
 import { drawForm, words } from "./form.js";
 import { Client, upload } from "./taskveil.js";
 
@@ -16,6 +17,15 @@ let shown;
 let record;
 let round = 1;
 let report = null;
+let answer = "";
+
+// `upload` says how many reports were taken; this page also shows the collector's own words.
+const plainFetch = window.fetch;
+window.fetch = async (...request) => {
+  const found = await plainFetch(...request);
+  if (request[1]?.method === "POST") answer = await found.clone().text();
+  return found;
+};
 
 /** e^ε in three digits, rounded up: the page never promises more than the mathematics. */
 function times(epsilon) {
@@ -28,9 +38,10 @@ async function load() {
   const answer = await fetch("release/shown.json");
   if (!answer.ok) throw new Error(`cannot fetch release/shown.json: status ${answer.status}.`);
   shown = await answer.json();
-  const first = await Client.load("release/client/");
+  const files = shown.client ?? "release/client/";
+  const first = await Client.load(files);
   first.close();
-  client = await Client.load("release/client/", { cap: ROUNDS * first.epsilon });
+  client = await Client.load(files, { cap: ROUNDS * first.epsilon });
   record = { ...START };
   const remembered = Number(localStorage.getItem("round"));
   round = Number.isSafeInteger(remembered) && remembered > 1 ? remembered : 1;
@@ -140,8 +151,8 @@ async function make() {
 async function send() {
   $("submit").disabled = true; // one upload at a time
   try {
-    await upload([report], "/v1/reports", { pause: 100 });
-    say("Sent. Of your record, the server has the number above and nothing else.");
+    await upload([report], "/v1/reports", { pause: 100, token: shown.token });
+    say(`Sent. ${answer && `The collector answered ${answer}. `}Of your record, it has the number above and nothing else.`);
   } catch (error) {
     say(error.message, true);
   }
