@@ -14,6 +14,7 @@ from taskveil.cli.designing import design, sign
 from taskveil.cli.estimating import estimate
 from taskveil.cli.figures import data, demo, reproduce
 from taskveil.cli.schemas import schema
+from taskveil.cli.serving import serve
 from taskveil.cli.sweeping import sweep
 from taskveil.cli.tables import decode, privatize
 
@@ -42,5 +43,5 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-for command in (demo, schema, design, sign, privatize, decode, estimate, sweep, audit, reproduce, data):
+for command in (demo, schema, design, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data):
     app.command()(command)
