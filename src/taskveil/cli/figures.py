@@ -21,8 +21,19 @@ Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all", FI
 def demo(
     picture: Annotated[Path, typer.Option(help="Where to put the picture.")] = Path("results/demo.png"),
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Instead: a collector whose page fills with simulated people's reports.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="With --serve; 0 for any that is free.", min=0, max=65535)] = 8000,
+    devices: Annotated[int, typer.Option(help="With --serve: simulated people.", min=1, max=100_000)] = 3000,
+    seconds: Annotated[float, typer.Option(help="With --serve: how long they take.", min=0.1, max=3600)] = 45.0,
 ) -> None:
     """Design private reports for scikit-learn's breast cancer data and compare with what tools do today."""
+    if serve:
+        from taskveil.cli.demonstrating import serve_demo
+
+        serve_demo(port=port, devices=devices, seconds=seconds)
+        return
     from taskveil.experiments import demo as experiment
     from taskveil.experiments.report import table
 
@@ -35,6 +46,7 @@ def demo(
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
     console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
     console.print(f"The picture: {picture}")
+    console.print("See reports arrive, from simulated people and from your browser: taskveil demo --serve")
 
 
 def reproduce(

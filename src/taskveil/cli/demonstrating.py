@@ -1,0 +1,109 @@
+"""`taskveil demo --serve`: a collector, a few thousand simulated people, and a page for the one who looks."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import tempfile
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from shutil import copyfile
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from taskveil.cli.console import busy
+from taskveil.cli.serving import first_tokens
+
+if TYPE_CHECKING:
+    from taskveil.server.collector.simulation import Crowd
+
+ROUNDS = ("first", "second")
+SEED = 1
+"""Of the simulated people, who are no volunteers."""
+
+
+def serve_demo(*, port: int, devices: int, seconds: float) -> None:
+    """Design a release, start a collector for it on this machine and let so many devices report, in two rounds; until
+    Ctrl-C. Everything lies in a temporary folder that is gone afterwards."""
+    from taskveil.experiments.demo_people import shown, write_release
+    from taskveil.server.collector.releases import register
+    from taskveil.server.collector.serving import serve
+    from taskveil.server.collector.settings import Settings
+    from taskveil.server.collector.simulation import Crowd
+    from taskveil.server.collector.store import open_store
+
+    with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        with busy("designing the release and measuring it at five budgets…"):
+            veil = write_release(home / "people's health")
+        settings = Settings(port=port, db=f"sqlite:///{home / 'collector.db'}")
+        store = open_store(settings.db)
+        release = register(store, home / "people's health", round=ROUNDS[0])
+        tokens = first_tokens(store)
+        store.close()
+        page = {**shown(veil), "client": f"/v1/releases/{release}/client/", "token": tokens["upload"]}
+        _write_pages(home / "page", page)
+        crowd = Crowd(
+            release=home / "people's health",
+            url="",
+            ledgers=home / "ledgers",
+            token=tokens["upload"],
+            rounds=len(ROUNDS),
+        )
+        crowds: list[multiprocessing.process.BaseProcess] = []
+
+        def bound(address: str) -> None:
+            typer.echo(f"The page: {address}/#token={tokens['read']}")
+            typer.echo(f"Your own report, made in your browser: {address}/demo/")
+            typer.echo(
+                f"{devices:,} simulated people report for {seconds:g} seconds, in two rounds. Nothing leaves this "
+                "machine; Ctrl-C ends it and deletes everything."
+            )
+            arrived = replace(crowd, url=f"{address}/v1/reports")
+            crowds.append(_started(partial(_report, arrived, settings.db, release, devices, seconds)))
+
+        try:
+            code = serve(settings, demo=home / "page", bound=bound)
+        finally:
+            for process in crowds:
+                process.terminate()
+                process.join()
+    if code:
+        raise typer.Exit(code)
+
+
+def _write_pages(folder: Path, shown: dict[str, Any]) -> None:
+    """The browser's page as the package has it, with what it shows of this release."""
+    (folder / "release").mkdir(parents=True)
+    for file in files("taskveil.server.collector").joinpath("pages", "demo").iterdir():
+        copyfile(str(file), folder / file.name)
+    (folder / "release" / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
+
+
+def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
+    """A process of its own, which shares no lock with the collector's."""
+    process = multiprocessing.get_context("spawn").Process(target=work, daemon=True)
+    process.start()
+    return process
+
+
+def _report(crowd: Crowd, db: str, release: str, devices: int, seconds: float) -> None:
+    """What the process of the simulated people does: the second round is opened when the first is over."""
+    from taskveil.experiments.demo_people import later, people
+    from taskveil.server.collector.store import open_store
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both; the other process ends this one
+    first = crowd.report(people(devices, seed=SEED), round=ROUNDS[0], seconds=seconds / 2)
+    store = open_store(db)
+    store.open_round(release, ROUNDS[1])
+    store.close()
+    outcome = first + crowd.report(later(devices, seed=SEED), round=ROUNDS[1], seconds=seconds / 2)
+    typer.echo(
+        f"All have reported: {outcome.devices:,} reports, of which {outcome.repeated:,} came twice, "
+        f"{outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "
+        "The collector goes on."
+    )

@@ -1,0 +1,62 @@
+"""`taskveil demo --serve`: few devices for a second; the collector, its pages, and an end that leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+HURRY = (
+    "from taskveil.experiments import demo_people as demo\n"
+    "demo.EPSILONS, demo.VOLUNTEERS = (0.5,), 500\n"  # the curve of five budgets takes seconds
+    "from taskveil.cli import main\n"
+    "main()\n"
+)
+
+
+def get(url: str, token: str | None = None) -> bytes:
+    asked = urllib.request.Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> None:
+    options = ["demo", "--serve", "--port", "0", "--devices", "40", "--seconds", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", HURRY, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    said = ""
+    try:
+        for line in process.stdout:
+            said += line
+            if "All have reported" in line:
+                break
+        address, read = re.search(r"The page: (http://[^/]+)/#token=(\S+)", said).groups()  # type: ignore[union-attr]
+        count = int(re.search(r"All have reported: (\d+)", said)[1])  # type: ignore[index]
+        [release] = json.loads(get(f"{address}/v1/releases", read))["releases"]
+        assert {one["name"] for one in release["rounds"]} == {"first", "second"}
+        assert release["rounds"][0]["reports"] == 40
+        assert release["reports"] == count > 40
+        assert release["frontier"]
+        shown = json.loads(get(f"{address}/demo/release/shown.json"))
+        assert len(shown["guesses"]) > 1
+        assert json.loads(get(f"{address}{shown['client']}manifest.json"))["digest"] == release["id"]
+        for name in ("", "demo.js", "form.js", "style.css", "taskveil.js"):
+            assert get(f"{address}/demo/{name}")
+        assert any(tmp_path.iterdir())
+    finally:
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []

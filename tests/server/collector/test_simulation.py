@@ -1,0 +1,96 @@
+"""Simulated devices are counted once each, whatever they do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import releases
+from taskveil.server.collector.simulation import Crowd, Outcome
+from taskveil.wire import arrived
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes everything and notes it by round."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.found: list[tuple[str, bytes, str | None]] = []
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        ids = arrived(body).ids
+        self.server.found.append((self.path, ids.tobytes(), self.headers["Authorization"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def crowd(collector: Collector, tmp_path: Path) -> Crowd:
+    device = releases.devices()["codebook"]
+    releases.veil(device.encoder, device.mechanism).save(tmp_path / "release")
+    return Crowd(
+        release=tmp_path / "release",
+        url=f"http://127.0.0.1:{collector.server_address[1]}/v1/reports",
+        ledgers=tmp_path / "ledgers",
+        token="tv_a_b",
+        rounds=2,
+        repeat=0.25,
+        hang_up=0.25,
+        away=0.25,
+    )
+
+
+def test_every_device_is_one_id_a_round(crowd: Crowd, collector: Collector) -> None:
+    width = releases.devices()["codebook"].encoder.width
+    first = crowd.report([np.zeros(width)] * 24, round="first round", seconds=0.2)
+    second = crowd.report({3: np.ones(width), 70: np.ones(width)}, round="2")
+    time.sleep(0.1)  # for those who hung up
+    assert (first.devices, second.devices, (first + second).failed) == (24, 2, 0)
+    assert min(first.repeated, first.unheard, first.late) > 0
+    found = {path: Counter(id for one, id, _ in collector.found if one == path) for path, _, _ in collector.found}
+    assert {path: len(ids) for path, ids in found.items()} == {
+        "/v1/reports?round=first%20round": 24,
+        "/v1/reports?round=2": 2,
+    }
+    assert sum(found["/v1/reports?round=first%20round"].values()) == 24 + first.repeated + first.unheard
+    assert {token for _, _, token in collector.found} == {"Bearer tv_a_b"}
+    assert len(list(crowd.ledgers.glob("[0-9]*.sqlite"))) == 25  # device 3 came twice
+
+
+def test_who_was_stopped_stays_away(crowd: Crowd, collector: Collector) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert crowd.report([0.0] * 9, round="1", seconds=60, stop=stop) == Outcome()
+    assert collector.found == []
