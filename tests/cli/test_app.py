@@ -15,7 +15,8 @@ from taskveil.cli import options
 from taskveil.designs.on_device import CLIENT_BYTES
 
 COMMANDS = (
-    *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "sweep", "audit", "reproduce", "data"),
+    *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "serve", "sweep", "audit", "reproduce"),
+    "data",
 )
 
 

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import signal
 import tempfile
+import urllib.request
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -43,7 +44,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
         settings = Settings(port=port, db=f"sqlite:///{home / 'collector.db'}")
         store = open_store(settings.db)
         release = register(store, home / "people's health", round=ROUNDS[0])
-        tokens = first_tokens(store)
+        tokens = first_tokens(store, admin=True)
         store.close()
         page = {**shown(veil), "client": f"/v1/releases/{release}/client/", "token": tokens["upload"]}
         _write_pages(home / "page", page)
@@ -63,8 +64,13 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
                 f"{devices:,} simulated people report for {seconds:g} seconds, in two rounds. Nothing leaves this "
                 "machine; Ctrl-C ends it and deletes everything."
             )
-            arrived = replace(crowd, url=f"{address}/v1/reports")
-            crowds.append(_started(partial(_report, arrived, settings.db, release, devices, seconds)))
+            next_round = urllib.request.Request(  # noqa: S310 - it is ours
+                f"{address}/v1/releases/{release}/rounds/{ROUNDS[1]}",
+                headers={"Authorization": f"Bearer {tokens['admin']}"},
+                method="PUT",
+            )
+            there = replace(crowd, url=f"{address}/v1/reports")
+            crowds.append(_started(partial(_report, there, next_round, devices, seconds)))
 
         try:
             code = serve(settings, demo=home / "page", bound=bound)
@@ -91,16 +97,13 @@ def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
     return process
 
 
-def _report(crowd: Crowd, db: str, release: str, devices: int, seconds: float) -> None:
+def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seconds: float) -> None:
     """What the process of the simulated people does: the second round is opened when the first is over."""
     from taskveil.experiments.demo_people import later, people
-    from taskveil.server.collector.store import open_store
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both; the other process ends this one
     first = crowd.report(people(devices, seed=SEED), round=ROUNDS[0], seconds=seconds / 2)
-    store = open_store(db)
-    store.open_round(release, ROUNDS[1])
-    store.close()
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(next_round, timeout=30).close()
     outcome = first + crowd.report(later(devices, seed=SEED), round=ROUNDS[1], seconds=seconds / 2)
     typer.echo(
         f"All have reported: {outcome.devices:,} reports, of which {outcome.repeated:,} came twice, "

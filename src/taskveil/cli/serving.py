@@ -123,13 +123,14 @@ def _say(store: Store, settings: Settings, lines: list[str], shown: bool, addres
         note("devices send over https only: put a proxy that speaks it in front, or pass --certificate and --key.")
 
 
-def first_tokens(store: Store, *, uploads: str = "token") -> dict[str, str]:
-    """Make a token to read with and, unless anyone may upload, one to upload with; returns their texts by scope."""
+def first_tokens(store: Store, *, uploads: str = "token", admin: bool = False) -> dict[str, str]:
+    """Make a token to read with, unless anyone may upload one to upload with, and an `admin` one if asked for; returns
+    their texts by scope."""
     from taskveil.server.collector.tokens import Scope, new_token
 
-    scopes: tuple[Scope, ...] = ("read",) if uploads == "anyone" else ("read", "upload")
+    scopes: dict[Scope, bool] = {"read": True, "upload": uploads != "anyone", "admin": admin}
     made: dict[str, str] = {}
-    for scope in scopes:
+    for scope in (scope for scope, wanted in scopes.items() if wanted):
         made[scope], kept = new_token(scope, f"first {scope}")
         store.add_token(kept)
     return made
