@@ -30,7 +30,7 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.deepEqual(await texts(page, "#rounds .number"), ["8,000", "4,500"]);
     const [now, before] = await page.$$eval("#rounds i", (bars) => bars.map((bar) => bar.getBoundingClientRect().width));
     assert.ok(Math.abs(before / now - 4500 / 8000) < 0.01);
-    assert.ok((await page.textContent("#promise")).includes(wellbeing.release.guarantee.statement));
+    assert.ok((await page.textContent("#promise")).replaceAll("\u00a0", " ").includes(wellbeing.release.guarantee.statement));
 
     const { rows, drift, assumes } = wellbeing.estimates[""];
     const lines = await page.$$eval(".estimates tbody tr", (all) => all.map((line) => [...line.querySelectorAll("th, td:not(.picture)")].map((cell) => cell.textContent)));

@@ -30,7 +30,7 @@ export function tabs(releases, chosen) {
 /** What the release is, in a line. */
 export function title(release) {
   const facts = [
-    `designed by ${release.method}`,
+    `design ${release.method}`,
     release.attributes.length > 0 && many(release.attributes.length, "attribute"),
     `${size(release.client_bytes)} on a device`,
   ];
@@ -50,7 +50,7 @@ export function rounds(release) {
       "tr",
       { "data-key": round.name, class: current ? "now" : undefined },
       el("th", { scope: "row" }, el("span", { class: "name" }, round.name), " ", marks),
-      el("td", { class: "bar", "aria-hidden": "true" }, el("i", { "width%": (100 * round.reports) / most })),
+      el("td", { class: "bar", "aria-hidden": "true" }, round.reports > 0 && el("i", { "width%": (100 * round.reports) / most })),
       el("td", { class: "number" }, count(round.reports)),
     );
   });
@@ -81,6 +81,6 @@ export function promise({ guarantee }) {
   return [
     el("h3", { id: "promise-title" }, "What is promised to everybody"),
     el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for every report"),
-    el("p", {}, guarantee.statement),
+    el("p", {}, guarantee.statement.replaceAll("ε = ", "ε\u00a0=\u00a0")),
   ];
 }
