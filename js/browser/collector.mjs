@@ -6,10 +6,11 @@ import { args, executablePath } from "./chromium.mjs";
 import { checkDoor } from "./collector/door.mjs";
 import { checkLive } from "./collector/live.mjs";
 import { checkLooks } from "./collector/looks.mjs";
-import { checkReal } from "./collector/real.mjs";
+import { checkReal, prepareReal } from "./collector/real.mjs";
 import { checkShown } from "./collector/shown.mjs";
 import { serveCollector, TOKEN } from "./collector/server.mjs";
 
+const prepared = prepareReal();
 const pictures = process.argv[2];
 const browser = await chromium.launch({ executablePath, args });
 const server = await serveCollector();
@@ -27,14 +28,23 @@ const [usual, held] = [await confined(), await confined()];
 await held.clock.install();
 
 /** A tab of its own. `clock` lets a test hold its time; `token` null meets the door. */
-async function visit({ url = server.url, token = TOKEN, width = 1240, height = 900, clock = false, ready = "true", ...media } = {}) {
+async function visit({
+  url = server.url,
+  token = TOKEN,
+  width = 1240,
+  height = 900,
+  clock = false,
+  ready = "true",
+  ...media
+} = {}) {
   const page = await (clock ? held : usual).newPage();
   await page.setViewportSize({ width, height });
   await page.emulateMedia(media);
   page.on("pageerror", (error) => errors.push(error));
   page.on("console", (message) => {
     // Problems are answers here, and a collector that is gone is a test.
-    if (message.type() === "error" && !/status of [45]|ERR_EMPTY_RESPONSE|ERR_CONNECTION/.test(message.text())) errors.push(message.text());
+    if (message.type() === "error" && !/status of [45]|ERR_EMPTY_RESPONSE|ERR_CONNECTION/.test(message.text()))
+      errors.push(message.text());
   });
   await page.goto(token === null ? url : `${url}#token=${token}`);
   await page.waitForSelector(`body[data-ready=${ready}]`);
@@ -52,23 +62,26 @@ async function picture(page, name, fullPage = true) {
   await page.screenshot({ path: join(pictures, name), fullPage });
 }
 
+/** Runs a test; tabs that it opened are closed after it, those that were open before stay for the next. */
 async function step(name, work) {
   const start = performance.now();
+  const before = new Set([...usual.pages(), ...held.pages()]);
   await work();
-  await Promise.all([...usual.pages(), ...held.pages()].map((page) => page.close()));
+  for (const page of [...usual.pages(), ...held.pages()]) if (!before.has(page)) await page.close();
   console.log(`✓ ${name} (${Math.round(performance.now() - start)} ms)`);
 }
 
-const tools = { step, visit, estimated, picture, server, errors, python: process.env.TASKVEIL_PYTHON };
+const tools = { step, visit, estimated, picture, server };
 try {
   await checkDoor(tools);
   await checkShown(tools);
   await checkLive(tools);
   await checkLooks(tools);
-  await checkReal(tools);
+  await checkReal(tools, prepared);
   assert.deepEqual(errors, []);
   assert.deepEqual(abroad, [], "the pages need nobody but the collector");
 } finally {
   await browser.close();
   server.close();
+  prepared?.close();
 }

@@ -1,5 +1,6 @@
 // Who may look: the token in the address or in the form, kept for this tab, forgotten when told to or when refused.
 import assert from "node:assert/strict";
+import { contrasts } from "../page.mjs";
 import { TOKEN } from "./server.mjs";
 
 const kept = (page) => page.evaluate(() => sessionStorage.getItem("taskveil.token"));
@@ -12,6 +13,11 @@ export async function checkDoor({ step, visit, server, estimated }) {
     const page = await visit({ token: null, ready: "door" });
     assert.match(await page.textContent("#door"), /taskveil token create NAME --scope read/);
     assert.equal(await page.evaluate(() => document.activeElement.id), "token");
+    for (const colorScheme of ["dark", "light"]) {
+      await page.emulateMedia({ colorScheme });
+      const found = await contrasts(page);
+      assert.ok(found.length >= 6 && found.every(({ contrast }) => contrast >= 4.5), JSON.stringify(found));
+    }
     assert.equal(await page.isVisible("#collection"), false);
     assert.ok(!server.asked.slice(before).some((path) => path.startsWith("/v1")), "nothing is asked without a token");
     await page.keyboard.type(`  ${TOKEN} `); // as pasted

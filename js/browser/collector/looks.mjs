@@ -7,45 +7,54 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
   const { world } = server;
   const ids = recorded.map(({ release }) => release.id);
 
+  const page = await visit();
+  await page.waitForSelector(".chart");
+
   await step("every text has a contrast of at least 4.5, in the light and in the dark", async () => {
-    for (const [colorScheme, name] of [["light", "collector.png"], ["dark", "collector-dark.png"]]) {
-      const page = await visit({ colorScheme });
-      await estimated(page, ids[0]);
-      await page.selectOption("#round", "2026-W46");
-      await estimated(page, ids[0], "2026-W46");
-      await page.selectOption("#since", "2026-W45");
-      await estimated(page, ids[0], "2026-W46", "2026-W45");
-      await page.waitForSelector(".chart");
-      await page.click("#curve summary");
-      await page.waitForTimeout(300); // it fades in
+    await page.selectOption("#round", "2026-W46");
+    await page.selectOption("#since", "2026-W45");
+    await estimated(page, ids[0], "2026-W46", "2026-W45");
+    await page.click("#curve summary");
+    await page.waitForTimeout(300); // it fades in
+    const readable = async (least) => {
       const found = await contrasts(page);
-      assert.ok(found.length > 100, `${found.length} texts`);
-      assert.deepEqual(found.filter(({ contrast }) => contrast < 4.5), []);
-      const marks = await page.$$eval("#connection, .skip, button", (all) => all.length);
-      assert.ok(marks > 4);
-      await page.click("#curve summary");
-      await page.selectOption("#since", "");
-      await page.selectOption("#round", "");
-      await estimated(page, ids[0]);
-      await page.evaluate(() => document.activeElement.blur());
-      await picture(page, name);
-      await page.click("#leave");
-      assert.deepEqual((await contrasts(page)).filter(({ contrast }) => contrast < 4.5), []);
+      assert.ok(found.length >= least, `${found.length} texts`);
+      assert.deepEqual(
+        found.filter(({ contrast }) => contrast < 4.5),
+        [],
+      );
+    };
+    for (const colorScheme of ["dark", "light"]) {
+      await page.emulateMedia({ colorScheme });
+      await readable(100);
     }
+    await page.click("#curve summary");
+    await page.selectOption("#round", "");
+    await estimated(page, ids[0]);
+    await page.evaluate(() => document.activeElement.blur());
+    await picture(page, "collector.png");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await picture(page, "collector-dark.png");
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await picture(page, "collector-phone.png");
   });
 
   await step("no width scrolls sideways", async () => {
-    const page = await visit({ width: 390, height: 844 });
-    await estimated(page, ids[0]);
-    await page.waitForSelector(".chart");
-    await picture(page, "collector-phone.png");
     const outside = () =>
       page.evaluate(() => {
         const wide = document.documentElement.clientWidth;
         const found = [...document.querySelectorAll("body *")].filter(
-          (e) => e.checkVisibility() && !e.closest(".hidden, .skip") && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().right > wide + 0.5,
+          (e) =>
+            e.checkVisibility() &&
+            !e.closest(".hidden, .skip") &&
+            e.getBoundingClientRect().width > 0 &&
+            e.getBoundingClientRect().right > wide + 0.5,
         );
-        return [document.documentElement.scrollWidth - wide, ...found.map((e) => e.id || e.className.baseVal || e.className || e.tagName)];
+        return [
+          document.documentElement.scrollWidth - wide,
+          ...found.map((e) => e.id || e.className.baseVal || e.className || e.tagName),
+        ];
       });
     await page.selectOption("#round", "2026-W46");
     await page.selectOption("#since", "2026-W45");
@@ -59,10 +68,10 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
   });
 
   await step("all of it by keyboard: skip link, tabs by arrows, visible focus in the order of the page", async () => {
-    const page = await visit();
-    await estimated(page, ids[0]);
+    await page.reload(); // to begin at the top
     await page.waitForSelector(".chart");
-    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.className || document.activeElement.tagName);
+    const focused = () =>
+      page.evaluate(() => document.activeElement.id || document.activeElement.className || document.activeElement.tagName);
     const order = [];
     for (let press = 0; press < 8; press++) {
       await page.keyboard.press("Tab");
@@ -72,7 +81,14 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
     }
     assert.deepEqual(order.slice(0, 6), ["skip", "leave", `tab-${ids[0]}`, "round", "save", "SUMMARY"]);
     await page.focus(`#tab-${ids[0]}`);
-    for (const [key, place] of [["ArrowRight", 1], ["ArrowRight", 2], ["ArrowRight", 0], ["ArrowLeft", 2], ["Home", 0], ["End", 2]]) {
+    for (const [key, place] of [
+      ["ArrowRight", 1],
+      ["ArrowRight", 2],
+      ["ArrowRight", 0],
+      ["ArrowLeft", 2],
+      ["Home", 0],
+      ["End", 2],
+    ]) {
       await page.keyboard.press(key);
       assert.equal(await focused(), `tab-${ids[place]}`);
       assert.equal(await page.getAttribute("[role=tab][aria-selected=true]", "id"), `tab-${ids[place]}`);
@@ -92,14 +108,27 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
     await page.waitForSelector(".chart");
     assert.equal(await page.getAttribute("html", "lang"), "en");
     assert.equal(await page.title(), "wellbeing · taskveil collector");
-    const levels = await page.$$eval("h1, h2, h3, h4", (all) => all.filter((e) => e.checkVisibility()).map((e) => Number(e.tagName[1])));
+    const levels = await page.$$eval("h1, h2, h3, h4", (all) =>
+      all.filter((e) => e.checkVisibility()).map((e) => Number(e.tagName[1])),
+    );
     assert.deepEqual([levels[0], levels[1]], [1, 2]);
     levels.reduce((before, level) => (assert.ok(level <= before + 1, `h${level} after h${before}`), level));
-    const tables = await page.$$eval("table", (all) => all.map((e) => [e.caption.textContent.length > 5, [...e.querySelectorAll("th")].every((th) => th.scope)]));
+    const tables = await page.$$eval("table", (all) =>
+      all.map((e) => [e.caption.textContent.length > 5, [...e.querySelectorAll("th")].every((th) => th.scope)]),
+    );
     assert.equal(tables.length, 4);
     assert.ok(tables.flat().every(Boolean));
     const unnamed = await page.$$eval("button, select, input, [role=img], section", (all) =>
-      all.filter((e) => e.checkVisibility() && !(e.textContent && e.tagName === "BUTTON") && !e.labels?.length && !e.ariaLabel && !document.getElementById(e.getAttribute("aria-labelledby"))).map((e) => e.outerHTML),
+      all
+        .filter(
+          (e) =>
+            e.checkVisibility() &&
+            !(e.textContent && e.tagName === "BUTTON") &&
+            !e.labels?.length &&
+            !e.ariaLabel &&
+            !document.getElementById(e.getAttribute("aria-labelledby")),
+        )
+        .map((e) => e.outerHTML),
     );
     assert.deepEqual(unnamed, []);
     const live = () => page.$$eval("[aria-live], [role=status], [role=alert]", (all) => all.map((e) => e.textContent));
@@ -112,11 +141,16 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
   });
 
   await step("nothing moves for those who want that", async () => {
-    const page = await visit({ reducedMotion: "reduce" });
-    await estimated(page, ids[0]);
-    const moving = await page.$$eval("body *", (all) => all.filter((e) => getComputedStyle(e).transitionDuration !== "0s" || getComputedStyle(e).animationName !== "none").length);
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    const moving = await page.$$eval(
+      "body *",
+      (all) =>
+        all.filter((e) => getComputedStyle(e).transitionDuration !== "0s" || getComputedStyle(e).animationName !== "none").length,
+    );
     assert.equal(moving, 0);
     await page.emulateMedia({ reducedMotion: "no-preference" });
-    assert.ok((await page.$$eval("#rounds i", (all) => all.filter((e) => getComputedStyle(e).transitionDuration !== "0s").length)) > 0);
+    assert.ok(
+      (await page.$$eval("#rounds i", (all) => all.filter((e) => getComputedStyle(e).transitionDuration !== "0s").length)) > 0,
+    );
   });
 }

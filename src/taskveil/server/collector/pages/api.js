@@ -64,6 +64,13 @@ async function reach(path, parameters, ends = []) {
   }
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => ({}));
-  const reason = [problem.title, problem.detail].filter(Boolean).map((part) => part.replace(/\.?$/, ".")).join(" ");
-  throw new Refusal(answer.status, reason || `The collector answered with status ${answer.status}.`, Number(answer.headers.get("Retry-After")) || 0);
+  const reason = [problem.title, problem.detail]
+    .filter(Boolean)
+    .map((part) => part.replace(/\.?$/, "."))
+    .join(" ");
+  throw new Refusal(
+    answer.status,
+    reason || `The collector answered with status ${answer.status}.`,
+    Number(answer.headers.get("Retry-After")) || 0,
+  );
 }

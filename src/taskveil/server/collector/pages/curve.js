@@ -15,11 +15,17 @@ const EDGE = { left: 52, right: 18, top: 30, bottom: 46 };
 const COLOURS = 6;
 const label = (method) => LABELS[method] ?? method.replaceAll("_", " ");
 
-/** What to say where a release came without a curve. */
-export function noCurve() {
+/** What to say where a release came without a curve, or the `reason` why it cannot be shown. */
+export function noCurve(reason = "This release came without a curve.") {
   return [
     heading(),
-    el("p", { class: "note" }, "This release came without a curve. To add one, write it beside the release’s client folder and serve the release again: ", el("code", {}, 'tv.sweep(X, task, epsilons=[…]).to_json(folder / "frontier.json", losses=False)')),
+    el(
+      "p",
+      { class: "note" },
+      reason,
+      " To add one, write it beside the release’s client folder and serve the release again: ",
+      el("code", {}, 'tv.sweep(X, task, epsilons=[…]).to_json(folder / "frontier.json", losses=False)'),
+    ),
   ];
 }
 
@@ -32,7 +38,13 @@ export function curve(frontier, { epsilon, width }) {
     heading(),
     el("p", { class: "note" }, explained(scale, frontier)),
     picture(rows, methods, scale, { epsilon, width }),
-    el("p", { class: "legend" }, methods.map((method, place) => el("span", {}, svg("svg", { class: "slim", "aria-hidden": "true" }, marker(place, 6, 9)), label(method)))),
+    el(
+      "p",
+      { class: "legend" },
+      methods.map((method, place) =>
+        el("span", {}, svg("svg", { class: "slim", "aria-hidden": "true" }, marker(place, 6, 9)), label(method)),
+      ),
+    ),
     el("details", {}, el("summary", {}, "The numbers"), numbers(rows, methods, scale, frontier)),
   ];
 }
@@ -40,8 +52,10 @@ export function curve(frontier, { epsilon, width }) {
 const heading = () => el("h3", { id: "curve-title" }, "What privacy costs");
 
 function explained({ shares, means }, frontier) {
-  if (shares) return "The share of the usable signal that is kept: 100% is as good as without privacy, 0% as good as one answer for everybody. Bands are 95% intervals for other records.";
-  if (means) return "The squared error of a mean, times the number of people: lower is better. Bands are 95% intervals for other records.";
+  if (shares)
+    return "The share of the usable signal that is kept: 100% is as good as without privacy, 0% as good as one answer for everybody. Bands are 95% intervals for other records.";
+  if (means)
+    return "The squared error of a mean, times the number of people: lower is better. Bands are 95% intervals for other records.";
   return `The task’s loss: lower is better. Without privacy it is ${loss(frontier.clear)}, with one answer for everybody ${loss(frontier.constant)}.`;
 }
 
@@ -71,7 +85,8 @@ function scaled({ rows, clear, constant }, epsilon, width) {
 /** The least loss of every method: how far up a chart of losses has to reach. */
 function lowest(rows) {
   const least = {};
-  for (const { method, loss: value } of rows) if (Number.isFinite(value)) least[method] = Math.min(value, least[method] ?? Infinity);
+  for (const { method, loss: value } of rows)
+    if (Number.isFinite(value)) least[method] = Math.min(value, least[method] ?? Infinity);
   return Object.values(least);
 }
 
@@ -83,7 +98,10 @@ function picture(rows, methods, scale, { epsilon, width }) {
     const sure = own.filter((row) => names.every((name) => Number.isFinite(row[name])));
     const points = own.filter((row) => Number.isFinite(row[names[0]]));
     const path = points.map((row) => `${x(row.epsilon)},${y(row[names[0]])}`).join(" ");
-    const band = [...sure.map((row) => `${x(row.epsilon)},${y(row[names[1]])}`), ...sure.reverse().map((row) => `${x(row.epsilon)},${y(row[names[2]])}`)];
+    const band = [
+      ...sure.map((row) => `${x(row.epsilon)},${y(row[names[1]])}`),
+      ...sure.reverse().map((row) => `${x(row.epsilon)},${y(row[names[2]])}`),
+    ];
     return svg(
       "g",
       { class: `method m${place % COLOURS}` },
@@ -93,7 +111,12 @@ function picture(rows, methods, scale, { epsilon, width }) {
         const off = scale.is_off(row[names[0]]);
         const text = `${label(method)} at ε = ${budget(row.epsilon)}: ${scale.shares ? `${share(row.kept)} kept, ` : ""}loss ${loss(row.loss)}`;
         const at = `translate(${x(row.epsilon)} ${y(row[names[0]])})`;
-        return svg("g", { transform: at }, svg("title", {}, text), off ? svg("path", { d: scale.shares ? "M-5-5h10l-5 9z" : "M-5 5h10l-5-9z" }) : marker(place));
+        return svg(
+          "g",
+          { transform: at },
+          svg("title", {}, text),
+          off ? svg("path", { d: scale.shares ? "M-5-5h10l-5 9z" : "M-5 5h10l-5-9z" }) : marker(place),
+        );
       }),
     );
   });
@@ -105,10 +128,20 @@ function picture(rows, methods, scale, { epsilon, width }) {
       svg("line", { class: "tick", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
       svg("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, text),
     ]),
-    apart(scale.budgets, x).map((value) => svg("text", { x: x(value), y: HEIGHT - EDGE.bottom + 18, "text-anchor": "middle" }, budget(value))),
-    svg("text", { class: "note", x: width - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, "privacy budget ε (smaller is more private)"),
+    apart(scale.budgets, x).map((value) =>
+      svg("text", { x: x(value), y: HEIGHT - EDGE.bottom + 18, "text-anchor": "middle" }, budget(value)),
+    ),
+    svg(
+      "text",
+      { class: "note", x: width - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" },
+      "privacy budget ε (smaller is more private)",
+    ),
     svg("line", { class: "own", x1: x(epsilon), x2: x(epsilon), y1: EDGE.top - 8, y2: HEIGHT - EDGE.bottom }),
-    svg("text", { class: "own", x: x(epsilon) + (right ? -6 : 6), y: EDGE.top - 12, "text-anchor": right ? "end" : "start" }, `this release, ε = ${budget(epsilon)}`),
+    svg(
+      "text",
+      { class: "own", x: x(epsilon) + (right ? -6 : 6), y: EDGE.top - 12, "text-anchor": right ? "end" : "start" },
+      `this release, ε = ${budget(epsilon)}`,
+    ),
     lines,
   );
 }
@@ -120,7 +153,9 @@ function ticks({ shares, means, low, high }) {
     const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
     return powers(first, last, (power) => [10 ** power, loss(10 ** power)]);
   }
-  const step = [1, 2, 5, 10].map((factor) => factor * 10 ** Math.floor(Math.log10((high - low) / 5))).find((width) => (high - low) / width <= 6);
+  const step = [1, 2, 5, 10]
+    .map((factor) => factor * 10 ** Math.floor(Math.log10((high - low) / 5)))
+    .find((width) => (high - low) / width <= 6);
   return powers(Math.ceil(low / step), Math.floor(high / step), (place) => [place * step, loss(place * step)]);
 }
 
@@ -133,7 +168,14 @@ function apart(budgets, x) {
 
 /** A shape of its own for every method, so that colour is not needed to tell them apart. */
 function marker(place, x = 0, y = 0) {
-  const shapes = ["M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", "M-4-4h8v8h-8z", "M0-5.5l5 9.5h-10z", "M0-5.5l5.5 5.5l-5.5 5.5l-5.5-5.5z", "M0 5.5l5-9.5h-10z", "M-5-2h3v-3h4v3h3v4h-3v3h-4v-3h-3z"];
+  const shapes = [
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
+    "M-4-4h8v8h-8z",
+    "M0-5.5l5 9.5h-10z",
+    "M0-5.5l5.5 5.5l-5.5 5.5l-5.5-5.5z",
+    "M0 5.5l5-9.5h-10z",
+    "M-5-2h3v-3h4v3h3v4h-3v3h-4v-3h-3z",
+  ];
   return svg("path", { class: `m${place % COLOURS}`, d: shapes[place % shapes.length], transform: `translate(${x} ${y})` });
 }
 
@@ -141,13 +183,43 @@ function numbers(rows, methods, scale, { clear, constant }) {
   const cell = (row) => {
     if (!row) return el("td", {});
     const kept = row.kept < 0 ? "nothing kept" : `${share(row.kept)} kept`;
-    return el("td", { "data-label": `ε = ${budget(row.epsilon)}` }, scale.shares ? [kept, el("small", {}, `loss ${loss(row.loss)}`)] : `loss ${loss(row.loss)}`);
+    return el(
+      "td",
+      { "data-label": `ε = ${budget(row.epsilon)}` },
+      scale.shares ? [kept, el("small", {}, `loss ${loss(row.loss)}`)] : `loss ${loss(row.loss)}`,
+    );
   };
   return el(
     "table",
     { class: "numbers" },
-    el("caption", { class: "note" }, scale.means ? "By method and budget." : `By method and budget. Without privacy the loss is ${loss(clear)}, with one answer for everybody ${loss(constant)}.`),
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), scale.budgets.map((value) => el("th", { scope: "col" }, `ε = ${budget(value)}`)))),
-    el("tbody", {}, methods.map((method) => el("tr", {}, el("th", { scope: "row" }, label(method)), scale.budgets.map((value) => cell(rows.find((row) => row.method === method && row.epsilon === value)))))),
+    el(
+      "caption",
+      { class: "note" },
+      scale.means
+        ? "By method and budget."
+        : `By method and budget. Without privacy the loss is ${loss(clear)}, with one answer for everybody ${loss(constant)}.`,
+    ),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        el("th", { scope: "col" }, "method"),
+        scale.budgets.map((value) => el("th", { scope: "col" }, `ε = ${budget(value)}`)),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      methods.map((method) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, label(method)),
+          scale.budgets.map((value) => cell(rows.find((row) => row.method === method && row.epsilon === value))),
+        ),
+      ),
+    ),
   );
 }

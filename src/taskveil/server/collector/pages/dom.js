@@ -15,7 +15,8 @@ export function svg(name, attributes, ...children) {
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === "width%") element.style.width = `${value}%`; // the page's policy takes no style from an attribute
+    if (name === "width%")
+      element.style.width = `${value}%`; // the page's policy takes no style from an attribute
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));

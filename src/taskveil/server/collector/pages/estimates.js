@@ -52,7 +52,9 @@ export function estimates(answer, { since, all }) {
       el("span", {}, mark("volunteers"), "volunteers"),
     ),
     parts,
-    hidden > 0 && !all && el("p", {}, el("button", { type: "button", class: "quiet", "data-all": true }, `Show all ${many(found.length, "line")}`)),
+    hidden > 0 &&
+      !all &&
+      el("p", {}, el("button", { type: "button", class: "quiet", "data-all": true }, `Show all ${many(found.length, "line")}`)),
     el("h4", {}, "What this rests on"),
     el("p", { class: "note" }, `${many(answer.reports, "report")}. `, answer.assumes),
   ];
@@ -70,14 +72,29 @@ function standardised(rows) {
   const reach = Math.max(0.1, ...rows.map(at).flatMap((found) => (found ? [Math.abs(found.low), Math.abs(found.high)] : [])));
   const step = [0.05, 0.1, 0.2, 0.5, 1, 2, 5].find((width) => reach <= 2 * width) ?? 10 ** Math.ceil(Math.log10(reach));
   const ends = Math.ceil(reach / step) * step;
-  const ticks = [-ends, 0, ends].map((value) => [value, value === 0 ? "0" : `${value > 0 ? "+" : "−"}${Number(ends.toPrecision(6))}`]);
-  return { at, low: -ends, high: ends, ticks, caption: "Dots show how far people are from the volunteers’ mean, in the volunteers’ standard deviations." };
+  const ticks = [-ends, 0, ends].map((value) => [
+    value,
+    value === 0 ? "0" : `${value > 0 ? "+" : "−"}${Number(ends.toPrecision(6))}`,
+  ]);
+  return {
+    at,
+    low: -ends,
+    high: ends,
+    ticks,
+    caption: "Dots show how far people are from the volunteers’ mean, in the volunteers’ standard deviations.",
+  };
 }
 
 /** Shares on a scale that begins at nothing. */
 function percentages(rows) {
   const at = ({ numbers }) => ({ low: numbers.low, mean: numbers.mean, high: numbers.high, own: numbers.volunteers });
-  const most = Math.max(...rows.map(at).flatMap(({ high, own }) => [high, own]).filter(Number.isFinite), 0.01);
+  const most = Math.max(
+    ...rows
+      .map(at)
+      .flatMap(({ high, own }) => [high, own])
+      .filter(Number.isFinite),
+    0.01,
+  );
   const high = [0.02, 0.05, 0.1, 0.2, 0.5, 1].find((end) => most <= end) ?? 1;
   const ticks = [0, high / 2, high].map((value) => [value, `${Number((100 * value).toPrecision(3))}%`]);
   return { at, low: 0, high, ticks, caption: "Dots show the share among people." };
@@ -102,7 +119,11 @@ function table(name, rows, scale, { since, all }) {
         el(
           "td",
           { class: "picture", "aria-hidden": "true" },
-          el("div", { class: "axis" }, scale.ticks.map(([, text]) => el("span", {}, text))),
+          el(
+            "div",
+            { class: "axis" },
+            scale.ticks.map(([, text]) => el("span", {}, text)),
+          ),
         ),
         column("people", { class: "estimate" }),
         column("95% interval", { class: "limits" }),
@@ -139,10 +160,13 @@ function changed({ numbers }, since) {
 
 /** A dot on its interval, the volunteers' mark, and the scale's lines; every length is a share of the width. */
 function picture(found, percent, scale) {
-  const lines = scale.ticks.map(([value]) => svg("line", { class: "tick", x1: `${percent(value)}%`, x2: `${percent(value)}%`, y1: "0", y2: "100%" }));
+  const lines = scale.ticks.map(([value]) =>
+    svg("line", { class: "tick", x1: `${percent(value)}%`, x2: `${percent(value)}%`, y1: "0", y2: "100%" }),
+  );
   if (!found) return svg("svg", {}, lines);
   const x = (value) => `${Math.min(Math.max(percent(value), 0), 100)}%`;
-  const own = Number.isFinite(found.own) && svg("line", { class: "volunteers", x1: x(found.own), x2: x(found.own), y1: "18%", y2: "82%" });
+  const own =
+    Number.isFinite(found.own) && svg("line", { class: "volunteers", x1: x(found.own), x2: x(found.own), y1: "18%", y2: "82%" });
   if (![found.low, found.mean, found.high].every(Number.isFinite)) return svg("svg", {}, lines, own);
   return svg(
     "svg",
@@ -157,6 +181,12 @@ function picture(found, percent, scale) {
 /** The same marks for the legend. */
 function mark(kind) {
   const whole = { x1: "0", x2: "100%", y1: "50%", y2: "50%" };
-  if (kind === "people") return svg("svg", {}, svg("line", { class: "interval", ...whole }), svg("circle", { class: "people", cx: "50%", cy: "50%", r: 4.5 }));
+  if (kind === "people")
+    return svg(
+      "svg",
+      {},
+      svg("line", { class: "interval", ...whole }),
+      svg("circle", { class: "people", cx: "50%", cy: "50%", r: 4.5 }),
+    );
   return svg("svg", { class: "slim" }, svg("line", { class: "volunteers", x1: "50%", x2: "50%", y1: "10%", y2: "90%" }));
 }

@@ -110,7 +110,16 @@ function draw() {
   const release = chosen();
   $("release").hidden = release === undefined;
   if (release === undefined) {
-    show($("releases"), el("p", { class: "card" }, "No release yet. ", el("code", {}, "taskveil serve RELEASE"), " registers one; it appears here by itself."));
+    show(
+      $("releases"),
+      el(
+        "p",
+        { class: "card" },
+        "No release yet. ",
+        el("code", {}, "taskveil serve RELEASE"),
+        " registers one; it appears here by itself.",
+      ),
+    );
     $("releases").removeAttribute("role");
   } else {
     $("releases").setAttribute("role", "tablist");
@@ -134,9 +143,17 @@ function drawChoice(release) {
   if (!names.includes(choice.since) || choice.since === choice.round || choice.round === "") choice.since = "";
   const option = (value, text) => el("option", { value, "data-key": value }, text);
   const latest = [...names].reverse();
-  show($("round"), option("", "all rounds together"), latest.map((name) => option(name, name)));
+  show(
+    $("round"),
+    option("", "all rounds together"),
+    latest.map((name) => option(name, name)),
+  );
   const others = latest.filter((name) => name !== choice.round);
-  show($("since"), option("", choice.round === "" ? "choose a round first" : "nothing"), choice.round !== "" && others.map((name) => option(name, name)));
+  show(
+    $("since"),
+    option("", choice.round === "" ? "choose a round first" : "nothing"),
+    choice.round !== "" && others.map((name) => option(name, name)),
+  );
   for (const id of ["round", "since"]) if ($(id).value !== choice[id]) $(id).value = choice[id];
   $("compared").hidden = names.length < 2;
   $("since").disabled = choice.round === "";
@@ -145,9 +162,16 @@ function drawChoice(release) {
 async function drawEstimates(release) {
   if (!release.estimates) {
     shown = null;
-    return show($("estimates"), el("p", {}, "This release keeps no volunteers to compare people with, so nothing can be said of all of them. Design it and save it with volunteers=True."));
+    return show(
+      $("estimates"),
+      el(
+        "p",
+        {},
+        "This release keeps no volunteers to compare people with, so nothing can be said of all of them. Design it and save it with volunteers=True.",
+      ),
+    );
   }
-  const { round, since, all } = choice;
+  const { round, since } = choice;
   const key = JSON.stringify([release.id, round, since]);
   const reports = round === "" ? release.reports : release.rounds.find(({ name }) => name === round).reports;
   if (asking?.key === key || !isDue(key, reports)) return;
@@ -163,18 +187,20 @@ async function drawEstimates(release) {
     if (asking !== mine) return;
     next.answer = answer;
     next.reports = answer.reports; // fewer than there are, where the collector gives a kept estimate
-    show($("estimates"), estimates(answer, { since, all }));
+    show($("estimates"), estimates(answer, { since, all: choice.all }));
   } catch (refusal) {
     if (asking !== mine) return;
     if (!(refusal instanceof Refusal)) throw refusal;
     if (refusal.status === 401) return askForToken(refusal.message);
     next.failed = true;
     // A passing failure leaves what was there; that there are too few reports does not pass by waiting.
-    if (refusal.status === 409 || shown?.key !== key || !shown.answer) show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
+    if (refusal.status === 409 || shown?.key !== key || !shown.answer)
+      show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
     else next.answer = shown.answer;
   }
   asking = null;
-  if (shown !== null && shown.key !== key) say("said", `Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
+  if (shown !== null && shown.key !== key)
+    say("said", `Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
   shown = next;
   $("estimates").removeAttribute("aria-busy");
   if (!document.body.dataset.estimates) performance.mark("estimates");
@@ -198,8 +224,8 @@ async function drawCurve(release) {
       curves.set(release.id, await ask(`v1/releases/${encodeURIComponent(release.id)}/frontier`));
     } catch (refusal) {
       if (!(refusal instanceof Refusal)) throw refusal;
-      curves.delete(release.id); // with the next beat it is asked for again
-      return show($("curve"), el("h3", { id: "curve-title" }, "What privacy costs"), el("p", { class: "callout" }, refusal.message));
+      if (refusal.status !== 404) curves.delete(release.id); // with the next beat it is asked for again
+      return show($("curve"), noCurve(refusal.message));
     }
   }
   if (chosen() !== undefined && chosen().id === release.id) fitCurve();
@@ -208,7 +234,7 @@ async function drawCurve(release) {
 /** The curve as wide as there is room, so that its letters keep their size. */
 function fitCurve() {
   const release = chosen();
-  const frontier = release && curves.get(release.id);
+  const frontier = release?.frontier && curves.get(release.id);
   if (!frontier) return;
   const style = getComputedStyle($("curve"));
   const width = Math.floor($("curve").clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
@@ -246,7 +272,9 @@ async function save() {
 function moveTab(event) {
   const place = releases.findIndex((release) => release.id === choice.release);
   const last = releases.length - 1;
-  const next = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[event.key];
+  const next = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[
+    event.key
+  ];
   if (next === undefined || place < 0) return;
   event.preventDefault();
   const { id } = releases[(next + releases.length) % releases.length];

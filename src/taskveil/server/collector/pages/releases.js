@@ -22,7 +22,12 @@ export function tabs(releases, chosen) {
       el("span", { class: "name" }, release.name || short(release.id)),
       state(release.open),
       el("span", { class: "total" }, el("b", {}, count(release.reports)), release.reports === 1 ? " report" : " reports"),
-      el("span", { class: "facts" }, el("code", {}, short(release.id)), ` · ε = ${budget(release.guarantee.epsilon)} · ${size(release.report_bytes)} a report`),
+      el(
+        "span",
+        { class: "facts" },
+        el("code", {}, short(release.id)),
+        ` · ε = ${budget(release.guarantee.epsilon)} · ${size(release.report_bytes)} a report`,
+      ),
     ),
   );
 }
@@ -45,7 +50,9 @@ export function rounds(release) {
   const most = Math.max(1, ...release.rounds.map((round) => round.reports));
   const rows = [...release.rounds].reverse().map((round) => {
     const current = release.open && round.name === release.current;
-    const marks = current ? el("span", { class: "chip now" }, "now") : !round.open && el("span", { class: "chip closed" }, "closed");
+    const marks = current
+      ? el("span", { class: "chip now" }, "now")
+      : !round.open && el("span", { class: "chip closed" }, "closed");
     return el(
       "tr",
       { "data-key": round.name, class: current ? "now" : undefined },
@@ -57,18 +64,32 @@ export function rounds(release) {
   const nothing = release.open ? "No round is open: taskveil collection round RELEASE NAME opens one." : "It never had a round.";
   return [
     el("h3", { id: "rounds-title" }, "Reports per round"),
-    el("p", { class: "big" }, el("b", { id: "total" }, count(release.reports)), ` ${release.reports === 1 ? "report" : "reports"} in all`),
+    el(
+      "p",
+      { class: "big" },
+      el("b", { id: "total" }, count(release.reports)),
+      ` ${release.reports === 1 ? "report" : "reports"} in all`,
+    ),
     !release.open && el("p", { class: "callout" }, "This release is closed: it takes no reports."),
     rows.length === 0 && el("p", {}, nothing),
     rows.length > 0 &&
       el(
         "div",
-        { class: "scroll", tabindex: rows.length > 8 ? "0" : undefined, role: rows.length > 8 ? "region" : undefined, "aria-labelledby": rows.length > 8 ? "rounds-title" : undefined },
+        {
+          class: "scroll",
+          tabindex: rows.length > 8 ? "0" : undefined,
+          role: rows.length > 8 ? "region" : undefined,
+          "aria-labelledby": rows.length > 8 ? "rounds-title" : undefined,
+        },
         el(
           "table",
           { class: "rounds" },
           el("caption", { class: "hidden" }, "Reports per round, the latest first"),
-          el("thead", { class: "hidden" }, el("tr", {}, el("th", { scope: "col" }, "round"), el("td", {}), el("th", { scope: "col" }, "reports"))),
+          el(
+            "thead",
+            { class: "hidden" },
+            el("tr", {}, el("th", { scope: "col" }, "round"), el("td", {}), el("th", { scope: "col" }, "reports")),
+          ),
           el("tbody", {}, rows),
         ),
       ),

@@ -32,7 +32,11 @@ export function change({ mean, low, high }, kind) {
   const reach = (factor * (high - low)) / 2;
   const digits = reach > 0 ? Math.min(Math.max(1 - Math.floor(Math.log10(reach)), 0), 8) : 2;
   const signed = (value) =>
-    (factor * value).toLocaleString("en", { signDisplay: "always", minimumFractionDigits: digits, maximumFractionDigits: digits });
+    (factor * value).toLocaleString("en", {
+      signDisplay: "always",
+      minimumFractionDigits: digits,
+      maximumFractionDigits: digits,
+    });
   return { text: `${signed(mean)}${unit}`, interval: `${signed(low)} … ${signed(high)}` };
 }
 
@@ -43,4 +47,8 @@ export const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 export const short = (id) => id.slice(0, 12);
 
 /** A name that every file system takes. */
-export const fileName = (...parts) => `${parts.join("-").replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 100)}.parquet`;
+export const fileName = (...parts) =>
+  `${parts
+    .join("-")
+    .replace(/[^\p{L}\p{N}._-]+/gu, "_")
+    .slice(0, 100)}.parquet`;
