@@ -42,7 +42,7 @@ def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:
         ("POST", f"/v1/releases/{ours.id}/open"): ("admin", {}),
         ("PUT", f"/v1/releases/{ours.id}/rounds/second"): ("admin", {}),
         ("POST", f"/v1/releases/{ours.id}/rounds/first/close"): ("admin", {}),
-        ("DELETE", f"/v1/releases/{ours.id}/rounds/first"): ("admin", {}),
+        ("DELETE", f"/v1/releases/{ours.id}/rounds/first?confirm=first"): ("admin", {}),
     }
     complaints, refused, wrongs = [], 0, _wrong(tokens)
     with collector.running():

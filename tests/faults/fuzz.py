@@ -162,11 +162,14 @@ class Fuzzer:
         return raw[: random.randrange(len(raw))]
 
 
-def fuzzed_bodies(folder: Path, database: Database, *, bodies: int, connections: int = 8) -> Row:
+def fuzzed_bodies(
+    folder: Path, database: Database, *, bodies: int, connections: int = 8, collector: Collector | None = None
+) -> Row:
     """Send so many spoilt bodies over real HTTP; every row that comes of them must be a valid report."""
-    release = Release(folder / "release")
-    collector = Collector(folder, database, [release])
-    collector.register()
+    if collector is None:
+        collector = Collector(folder, database, [Release(folder / "release")])
+        collector.register()
+    release = collector.releases[0]
     token = add_token(database, "upload")
     with collector.running():
         statuses, accepted, complaints = asyncio.run(_send_all(collector, token, bodies, connections))
@@ -247,9 +250,12 @@ def _judged(answer: Answer) -> list[str]:
     return []
 
 
-def fuzzed_requests(folder: Path, database: Database, *, requests: int) -> Row:
-    """Whole requests that are spoilt: lines, headers, lengths, chunks. Closed or answered below 500, and no row."""
-    collector = Collector(folder, database, [Release(folder / "release")])
+def fuzzed_requests(folder: Path, database: Database, *, requests: int, deadline: float = 3.0) -> Row:
+    """Whole requests that are spoilt: lines, headers, lengths, chunks. Closed or answered below 500, and no row.
+
+    The collector is told to wait for so many seconds for the end of a request that has none.
+    """
+    collector = Collector(folder, database, [Release(folder / "release")], request_seconds=deadline)
     collector.register()
     token = add_token(database, "upload")
     maker = Maker(collector.releases[0].veil)
@@ -305,7 +311,7 @@ def spoilt_request(maker: Maker, token: str) -> bytes:
             head.replace(b"\r\nContent-Length", b"\r\nContent-Length: 3\r\nContent-Length") + body,
             head.replace(b"\r\nHost", b"\r\nTransfer-Encoding: chunked\r\nHost") + body,
             head.replace(b"\r\nHost", b"\r\nX-Long: " + b"a" * 200_000 + b"\r\nHost") + body,
-            head.replace(b"\r\nHost", b"\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(5000)) + b"Host") + body,
+            head.replace(b"\r\nHost", b"\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(50_000)) + b"Host") + body,
             chunked + b"zz\r\n" + body,
             chunked + b"ffffffffffffffff\r\n" + body,
             chunked + b"-1\r\n" + body + b"\r\n0\r\n\r\n",

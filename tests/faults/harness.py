@@ -111,6 +111,7 @@ class Collector:
         self.log = folder / "collector.log"
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
         self.limit = limit
         """Called in the new process before the collector starts, to limit what it may use."""
         settings = {"db": database.url, "host": "127.0.0.1", "port": self.port} | settings
@@ -135,7 +136,6 @@ class Collector:
     def start(self, *, wait: bool = True) -> float:
         """Seconds until it is ready. It must not be running."""
         began = time.monotonic()
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -143,7 +143,7 @@ class Collector:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd="/",
-                env=environment,
+                env=self.environment,
                 start_new_session=True,
                 preexec_fn=self.limit,
             )

@@ -31,6 +31,7 @@ def outage(
     seconds: float,
     writers: int = 6,
     most: int = 40,
+    before: float = 2.0,
     must_refuse: bool = True,
 ) -> Row:
     """Writers at work, the fault for so long, and after it until everything is acknowledged.
@@ -42,11 +43,12 @@ def outage(
         seconds: that it lasts.
         writers: that send at once.
         most: reports of a batch.
+        before: seconds of peace.
         must_refuse: whether refusals belong to this fault: without any, it did not strike.
     """
     token = add_token(collector.database, "upload")
     with collector.running():
-        return asyncio.run(_outage(collector, token, fault, what, seconds, writers, most, must_refuse))
+        return asyncio.run(_outage(collector, token, fault, what, seconds, writers, most, before, must_refuse))
 
 
 async def _outage(
@@ -57,6 +59,7 @@ async def _outage(
     seconds: float,
     writers: int,
     most: int,
+    peace: float,
     must_refuse: bool,
 ) -> Row:
     diary, maker, database = Diary(), Maker(collector.releases[0].veil), collector.database
@@ -68,18 +71,17 @@ async def _outage(
     ]
     complaints: list[str] = []
     try:
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(peace)
         before = diary.answers.copy()
         if not before[200]:
             complaints.append("nothing was acknowledged before the fault: this test proves nothing")
-        fault_entered = await asyncio.to_thread(fault.__enter__)
+        await asyncio.to_thread(fault.__enter__)
         began = time.monotonic()
         readiness = set()
         while time.monotonic() - began < seconds:
             await asyncio.sleep(min(2.0, seconds / 4))
             with contextlib.suppress(OSError, TimeoutError):
                 readiness.add((await asyncio.to_thread(collector.ask, "GET", "/readyz", seconds=30)).status)
-        del fault_entered
         during = diary.answers - before
         await asyncio.to_thread(fault.__exit__, None, None, None)
         recovered = await _recovery(diary, writers)
@@ -90,7 +92,7 @@ async def _outage(
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
     # Cancelled requests may still be on their way into the database: they are sent, not acknowledged.
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(0.5)
     if collector.process is None or collector.process.poll() is not None:
         complaints.append("the collector has ended")
     rows = await asyncio.to_thread(database.rows)

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
-import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -27,6 +24,7 @@ import databases
 
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
 from faults.harness import Row
+from faults.page import page
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
 FULL = {"kills": 200, "bodies": 100_000, "requests": 3000, "examples": 200, "reports": 10_000, "clients": 500,
@@ -158,48 +156,6 @@ PARTS: dict[str, Callable[[Run], Iterator[Row]]] = {
 }
 
 
-def page(rows: list[Row], server: databases.Server, minutes: float, size: str) -> str:
-    """docs/reliability.md."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    table = "\n".join(
-        f"| {row.name} | {row.done} | {row.counted()} | {'as it should be' if row.passed else '; '.join(row.complaints)} |"
-        for row in rows
-    )
-    return f"""# What the collector survives
-
-Written by `make faults` ({size}) on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores with {memory:.0f} GB of memory under
-{platform.system()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, PostgreSQL {version(server)}, in {minutes:.0f} minutes. \
-Collector, database and senders share the
-machine. Small versions of every line run with `make test` (`tests/faults/test_faults.py`), where deliberately broken
-collectors also show that each check can fail (`tests/faults/test_checks.py`).
-
-| Fault | Done | Counted | Verdict |
-|---|---|---|---|
-{table}
-
-How to read it:
-
-- **kill −9** strikes the whole process group while writers send; each sends again until it is acknowledged, and some
-  kills strike while the collector is starting. After every restart and at the end the rows are read straight from the
-  database and held against the writers' diaries: every acknowledged id is there once, with its bytes; nothing is there
-  that was not sent; the collector's counts are those of the rows. A killed process leaves the page cache of the machine
-  intact, so this does not replace pulling the plug: against that stand SQLite's `synchronous=FULL` and PostgreSQL's
-  `synchronous_commit=on`.
-- **Outages** last as long as the table says while writers go on. Refusals must be 503 with `Retry-After`, `/readyz` must say
-  503, and nothing may be acknowledged that is not stored. "Files may not grow" is what a full disk looks like to a
-  process without a file system of its own.
-- **Fuzzed bodies** are good ones with bytes changed, cut, spliced and announced wrongly, JSON with odd values, keys, letters
-  and depths, and random bytes. Some are valid by chance, since an id may be any 16 bytes; every row is checked to be a
-  report that a device can have made. **Fuzzed requests** break HTTP itself.
-- **Slow clients** send headers or bodies byte by byte, do not read answers, or say nothing, and come back as soon as they
-  are closed.
-- **Order of arrival**: reports are sent one after the other. Standard deviations (σ) are those of a random order; the first
-  figure is the rank correlation, the second whether neighbours came together. More than {traces.LIKELY:.0f} either way is a complaint.
-- **Logs and databases** of all the runs above are scanned for the devices' addresses, their ports (in logs), what stood in
-  their headers, and the secrets of all tokens.
-"""
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Every fault against a real collector.")
     parser.add_argument("--short", action="store_true", help="small sizes: minutes")
@@ -220,7 +176,9 @@ def main() -> int:
                     print(f"[{(time.monotonic() - began) / 60:5.1f} min] {row}", flush=True)
             if given.page is not None:
                 minutes = (time.monotonic() - began) / 60
-                given.page.write_text(page(rows, run.server, minutes, "short" if given.short else "full size"))
+                given.page.write_text(
+                    page(rows, run.server, minutes=minutes, size="short" if given.short else "full size")
+                )
         finally:
             run.server.stop()
     return 0 if all(row.passed for row in rows) else 1

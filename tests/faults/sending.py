@@ -76,7 +76,8 @@ class Connection(asyncio.Protocol):
             raise BrokenOffError
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request)
-        return await asyncio.wait_for(self._waiting, seconds)
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 forgets that it was cancelled
+            return await self._waiting
 
     def close(self) -> None:
         """At once."""
