@@ -8,7 +8,7 @@ READY := $(VENV)/.ready-$(VERSION)
 # One thread each: products are small, and two workers with two threads each are slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test install-test test-js js-all lint types bench reproduce clean
+.PHONY: demo test faults install-test test-js js-all lint types bench reproduce clean
 
 demo: $(READY)
 	$(BIN)/taskveil demo
@@ -16,6 +16,10 @@ demo: $(READY)
 test: $(READY) lint types test-js
 	$(PYTEST) --ignore=tests/statistical --durations=10
 	$(PYTEST) tests/statistical --durations=0 --durations-min=0.1
+
+# The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
+faults: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py --page docs/reliability.md
 
 # The wheel with its extras in fresh environments. Minutes, most of them pip's, so not part of `make test`.
 install-test: $(READY)
@@ -52,6 +56,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sums.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/collector.py
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished

@@ -64,8 +64,8 @@ also show that the checks can fail (`tests/faults/test_checks.py`).
   there that was not sent; the collector's counts are those of the rows. A killed process leaves what the system has
   in memory intact, so this is not the same as pulling the plug: against that stand SQLite's `synchronous=FULL` and
   PostgreSQL's `synchronous_commit=on`.
-- **Outages** last as long as the table says while writers go on. Refusals must be 503 with `Retry-After`, `/readyz` must
-  say 503, and nothing may be acknowledged that is not stored. "Files may not grow" is what a full disk looks like
+- **Outages** last as long as the table says while writers go on. Refusals must be 503 with `Retry-After`, `/readyz`
+  must say 503, and nothing may be acknowledged that is not stored. "Files may not grow" is what a full disk looks like
   where there is no file system to fill.
 - **Fuzzed bodies** are good ones with bytes changed, cut, spliced and announced wrongly, JSON with odd values, keys,
   letters and depths, and random bytes. Some are valid by chance, since an id may be any 16 bytes: every row is checked

@@ -76,9 +76,9 @@ def all_kills(run: Run) -> Iterator[Row]:
 
 def all_outages(run: Run) -> Iterator[Row]:
     seconds = run.size["seconds"]
-    folder, database = run.postgres("stopped")
     for what, fault in (("database stopped", outages.stopped), ("database frozen", outages.frozen)):
-        collector = outages.collector_for(folder / what.replace(" ", "-"), database, commit_seconds=3.0)
+        folder, database = run.postgres(what.replace(" ", "-"))
+        collector = outages.collector_for(folder, database, commit_seconds=3.0)
         yield outages.outage(collector, fault(database), what, seconds=seconds)
     folder, file = run.sqlite("busy")
     collector = outages.collector_for(folder, file, commit_seconds=3.0)
