@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -93,35 +94,42 @@ def test_readers_meet_every_report_once_while_others_write_and_rewrite(
     store.add_release("cd" * 32, name="other", counted=True, files={}, round="closed again and again")
     other = open_store(store_url, **options(store_url))
     number = opened(store, counted=False)
-    stored, done = [0], threading.Event()
+    stored, reads, rewrites = [0], [0], [0]
+    failed = threading.Event()
+
+    def done() -> bool:
+        return failed.is_set() or (stored[0] >= 1500 and min(reads[0], rewrites[0]) >= 3)
 
     def write() -> None:
         rng = np.random.default_rng(1)
-        for place in range(0, 1500, 150):
-            assert set(other.ingest([numbered(number, range(place, place + 150), rng)])[0]) == {Fate.ACCEPTED}
-            stored[0] = place + 150
-        done.set()
+        while not done():
+            values = range(stored[0], stored[0] + 150)
+            assert set(other.ingest([numbered(number, values, rng)])[0]) == {Fate.ACCEPTED}
+            stored[0] += 150
 
-    def read() -> int:
-        times = 0
-        while not done.is_set():
+    def read() -> None:
+        while not done():
             before = stored[0]
             pages = [page for _, page in store.payloads(RELEASE)]
             found = np.vstack(pages).view(">u4").ravel() if pages else np.zeros(0)
             assert len(np.unique(found)) == len(found)
             assert set(range(before)) <= set(found.tolist())
-            times += 1
-        return times
+            reads[0] += 1
 
-    def rewrite() -> int:
-        times = 0
-        while not done.wait(0.02):  # SQLite's waiting is not fair: let others have their turn
+    def rewrite() -> None:
+        while not done():
             store.close_round("cd" * 32, "closed again and again")
-            times += 1
-        return times
+            rewrites[0] += 1
+            time.sleep(0.02)  # SQLite's waiting is not fair: let others have their turn
 
-    _, reads, rewrites = together(write, read, rewrite)
-    assert min(reads, rewrites) > 1
+    def honestly(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException:
+            failed.set()  # or the others would go on for ever
+            raise
+
+    together(*(lambda work=work: honestly(work) for work in (write, read, rewrite)))
     assert store.check() == []
     other.close()
 

@@ -37,6 +37,9 @@ SQLITE: tuple[Step, ...] = (
     ),
 )
 
+UNVACUUMED = "WITH (autovacuum_enabled = false)"
+"""Of tables whose rows are never updated or deleted: vacuuming these would do nothing but hold locks for long."""
+
 POSTGRES: tuple[Step, ...] = (
     (
         """CREATE TABLE releases (number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE,
@@ -46,10 +49,10 @@ POSTGRES: tuple[Step, ...] = (
         """CREATE TABLE files (release integer NOT NULL, name text NOT NULL, content bytea NOT NULL,
            PRIMARY KEY (release, name))""",
         # What these three are is told in settling.py.
-        """CREATE TABLE reports (release integer NOT NULL, id bytea NOT NULL, round integer NOT NULL,
-           payload bytea NOT NULL, PRIMARY KEY (release, id))""",
-        "CREATE TABLE settling (LIKE reports INCLUDING ALL)",
-        "CREATE TABLE arrivals (LIKE reports INCLUDING ALL)",
+        f"""CREATE TABLE reports (release integer NOT NULL, id bytea NOT NULL, round integer NOT NULL,
+           payload bytea NOT NULL, PRIMARY KEY (release, id)) {UNVACUUMED}""",
+        f"CREATE TABLE settling (LIKE reports INCLUDING ALL) {UNVACUUMED}",
+        f"CREATE TABLE arrivals (LIKE reports INCLUDING ALL) {UNVACUUMED}",
         """CREATE TABLE counts (round integer NOT NULL, slot integer NOT NULL, payload bytea NOT NULL,
            count bigint NOT NULL, PRIMARY KEY (round, slot, payload))""",
         """CREATE TABLE totals (round integer NOT NULL, slot integer NOT NULL, reports bigint NOT NULL,

@@ -9,7 +9,7 @@ StoreUnavailableError, and the same reports again are duplicates if it did.
 
 **Writers.** Several may bring the same ids at once: each looks for its ids, inserts the rest in the order of ids (so no
 two wait for each other in a circle), and if fewer rows were made than it expected, another was quicker: it starts
-again. Counts are rows of their own for every process (`slot`), so that writers do not wait for each other's commits.
+again, alone. Counts are rows of their own for every process (`slot`), so that writers do not wait for each other's commits.
 
 **Threads.** Any thread may call any method; each has a connection to itself for that long. Connections need a session
 of their own: behind PgBouncer use its session mode.
@@ -22,9 +22,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
-import numpy as np
 import psycopg
 from psycopg import errors, sql
 
@@ -37,52 +35,23 @@ from taskveil.server.collector.store import (
     migrations,
     settling,
 )
-from taskveil.server.collector.store.batches import Batch, Growth, Key
+from taskveil.server.collector.store.batches import Batch
 from taskveil.server.collector.store.connections import Pool
 from taskveil.server.collector.store.migrations import Execute
-from taskveil.server.collector.store.settling import Connection
+from taskveil.server.collector.store.postgres_ingest import COLUMNS, OvertakenError, grow, insert
+from taskveil.server.collector.store.settling import Connection, executing
 from taskveil.server.collector.store.sql import PAGE, SqlStore
 
-FEW = 100
-"""Up to so many reports arrays as parameters are quicker than COPY into a temporary table."""
-
-ATTEMPTS = 10
-"""That an ingest makes when other writers are in its way."""
+MODES = ("ROW EXCLUSIVE", *["SHARE ROW EXCLUSIVE"] * 3)
+"""How an ingest locks `arrivals`: beside other writers; if one of them was in its way, alone."""
 
 LOOK_EVERY = 5000
 """Reports that a process stores between two looks whether it is time to settle."""
-
-COLUMNS = "release integer, id bytea, round integer, payload bytea"
-ARRAYS = "unnest(%s::integer[], %s::bytea[], %s::integer[], %s::bytea[]) AS come (release, id, round, payload)"
-STORE = """
-    WITH looked AS MATERIALIZED (
-        SELECT come.*, coalesce(
-            (SELECT payload FROM arrivals WHERE release = come.release AND id = come.id),
-            (SELECT payload FROM settling WHERE release = come.release AND id = come.id),
-            (SELECT payload FROM reports WHERE release = come.release AND id = come.id)) AS stored
-        FROM {}
-    ), made AS (
-        INSERT INTO arrivals SELECT release, id, round, payload FROM looked WHERE stored IS NULL ORDER BY release, id
-        ON CONFLICT DO NOTHING RETURNING 1
-    )
-    SELECT release, id, stored FROM looked WHERE stored IS NOT NULL
-    UNION ALL SELECT count(*)::integer, NULL, NULL FROM made"""
-GROW = """
-    WITH counted AS (
-        INSERT INTO counts SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bytea[], %s::bigint[])
-        ON CONFLICT (round, slot, payload) DO UPDATE SET count = counts.count + excluded.count
-    )
-    INSERT INTO totals SELECT * FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
-    ON CONFLICT (round, slot) DO UPDATE SET reports = totals.reports + excluded.reports RETURNING round, moments"""
 
 PASSING = ("the database system is", "too many", "connection slots", "recovery")
 """Words of a server that refuses a connection for now: it starts or stops, or has too many."""
 
 log = logging.getLogger(__name__)
-
-
-class _Overtaken(Exception):
-    """Another writer stored one of our ids between our look and our insert."""
 
 
 class PostgresStore(SqlStore):
@@ -113,6 +82,7 @@ class PostgresStore(SqlStore):
         self._writers = Pool(lambda: self._connect(writing=True))
         self._since_look = 0
         self._settler: threading.Thread | None = None
+        self._settles_on: Connection | None = None
         self._closing = threading.Event()
         with self._translated(opening=True), self._pool.lend() as connection:
             if not allow_unsafe and connection.execute("SHOW fsync").fetchone() != ("on",):
@@ -120,10 +90,13 @@ class PostgresStore(SqlStore):
             self._migrate(connection)
 
     def close(self) -> None:
-        """Give back all connections; a settling that is under way is finished first."""
+        """Give back all connections; a settling that is under way is broken off, and left to the next."""
         self._closing.set()
         if self._settler is not None:
-            self._settler.join()
+            while self._settler.is_alive():
+                if self._settles_on is not None:
+                    self._settles_on.cancel()
+                self._settler.join(0.1)
         self._pool.close()
         self._writers.close()
 
@@ -162,7 +135,7 @@ class PostgresStore(SqlStore):
                 raise StoreError("the PostgreSQL server refuses this user, password or database name.") from None
             raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
         except (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
-            raise StoreError(f"the database lacks tables or rights that it had ({type(error).__name__}).") from None
+            raise StoreError(f"the database lacks tables or rights that are needed ({type(error).__name__}).") from None
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None and opening:  # not the server's word: libpq could not read the address
                 raise StoreError("the address is not one that PostgreSQL understands.") from None
@@ -202,11 +175,11 @@ class PostgresStore(SqlStore):
 
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
-        for _ in range(ATTEMPTS):
+        for mode in MODES:
             with self._translated(), self._writers.lend() as connection:
                 try:
-                    fates = self._ingest(connection, submissions)
-                except (_Overtaken, errors.DeadlockDetected, errors.SerializationFailure):
+                    fates = self._ingest(connection, submissions, mode)
+                except (OvertakenError, errors.DeadlockDetected, errors.SerializationFailure):
                     connection.execute("ROLLBACK")
                     continue
             self._since_look += sum(map(len, fates))
@@ -216,50 +189,16 @@ class PostgresStore(SqlStore):
             return fates
         raise StoreUnavailableError("the database is busy: other writers were in the way time and again.")
 
-    def _ingest(self, connection: Connection, submissions: Sequence[Submission]) -> list[Integers]:
+    def _ingest(self, connection: Connection, submissions: Sequence[Submission], mode: str) -> list[Integers]:
         """One transaction in four exchanges with the server."""
-        opened = connection.execute(f"BEGIN; LOCK TABLE arrivals IN ROW EXCLUSIVE MODE; {catalogue.ROUNDS}")
+        opened = connection.execute(f"BEGIN; LOCK TABLE arrivals IN {mode} MODE; {catalogue.ROUNDS}")
         while opened.nextset():
             pass
         batch = Batch.of(submissions, catalogue.rounds_by_number(opened, only_open=True))
-        fates = batch.fates(self._insert(connection, batch) if len(batch.order) else {})
-        self._grow(connection, batch.growth(fates))
+        fates = batch.fates(insert(connection, batch) if len(batch.order) else {})
+        grow(connection, self._slot, batch.growth(fates))
         connection.execute("COMMIT")
         return fates
-
-    def _insert(self, connection: Connection, batch: Batch) -> dict[Key, bytes]:
-        """Store what is new; return what is stored already under the keys of this batch."""
-        if len(batch.order) <= FEW:
-            rows = batch.rows()
-            columns = list(zip(*[rows[place] for place in batch.order.tolist()], strict=True))
-            found = connection.execute(STORE.format(ARRAYS), [list(one) for one in columns], binary=True).fetchall()
-        else:
-            with connection.cursor() as cursor, cursor.copy("COPY come FROM STDIN (FORMAT BINARY)") as copy:
-                copy.write(copied(batch))
-            found = connection.execute(STORE.format("come"), binary=True).fetchall()
-        stored = {(release, id): payload for release, id, payload in found if id is not None}
-        made = next(count for count, id, _ in found if id is None)
-        if made + len(stored) != len(batch.order):
-            raise _Overtaken
-        return stored
-
-    def _grow(self, connection: Connection, grown: dict[int, Growth]) -> None:
-        if not grown:
-            return
-        rows = [
-            (number, payload, count)
-            for number, growth in grown.items()
-            for payload, count in sorted(growth.counts.items())
-        ]
-        numbers, payloads, counts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-        reports = [growth.reports for growth in grown.values()]
-        parameters = [
-            *(numbers, [self._slot] * len(rows), payloads, counts),
-            *(list(grown), [self._slot] * len(grown), reports, [b""] * len(grown)),
-        ]
-        for number, before in connection.execute(GROW, parameters, binary=True).fetchall():
-            if grown[number].moments.size:
-                catalogue.add_moments(executing(connection), number, self._slot, before, grown[number].moments)
 
     def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
         """As `SqlStore.page`."""
@@ -292,7 +231,7 @@ class PostgresStore(SqlStore):
 
     def _settle(self, forget: int | None) -> None:
         with self._translated(), self._pool.lend() as connection:
-            if not settling.settle(connection, executing(connection), forget=forget, wait=self._settle_seconds):
+            if not settling.settle(connection, forget=forget, wait=self._settle_seconds):
                 raise StoreUnavailableError("somebody else is settling reports for long: try again later.")
             # Dropped files go at the next checkpoint, and so do the segments of the server's log (with `wal_recycle`
             # off, else they are overwritten in time). A user who may not hurry that leaves it to the server.
@@ -311,39 +250,11 @@ class PostgresStore(SqlStore):
     def _settle_if_due(self) -> None:
         try:
             with self._translated(), self._pool.lend() as connection:
-                execute = executing(connection)
-                if settling.due(execute):
-                    settling.settle(connection, execute)
+                self._settles_on = connection
+                if settling.due(executing(connection)):
+                    settling.settle(connection)
         except StoreError as error:
-            log.warning("reports were not settled, the next try is soon: %s", error)
-
-
-def executing(connection: Connection) -> Execute:
-    """`execute` as the catalogue wants it: `?` for parameters."""
-
-    def execute(statement: str, parameters: Sequence[Any] = ()) -> Any:
-        return connection.execute(statement.replace("?", "%s"), parameters, binary=True)
-
-    return execute
-
-
-def copied(batch: Batch) -> bytes:
-    """The different reports of a batch as COPY's binary format wants them."""
-    parts = [b"PGCOPY\n\xff\r\n\0" + bytes(8)]
-    winners, at = batch.winners, 0
-    for place in batch.places:
-        one = batch.submissions[place]
-        here = winners[at : at + len(one.ids)]
-        at += len(one.ids)
-        size = one.payloads.shape[1]
-        fields = [("fields", ">i2")]
-        for name, width in (("release", 4), ("id", 16), ("round", 4), ("payload", size)):
-            fields += [(f"{name}_size", ">i4"), (name, ">i4" if name in ("release", "round") else f"({width},)u1")]
-        rows = np.zeros(int(here.sum()), dtype=fields)
-        rows["fields"] = 4
-        rows["release_size"] = rows["round_size"] = 4
-        rows["id_size"], rows["payload_size"] = 16, size
-        rows["release"], rows["round"] = batch.rounds[one.round].release, one.round
-        rows["id"], rows["payload"] = one.ids[here], one.payloads[here]
-        parts.append(rows.tobytes())
-    return b"".join([*parts, b"\xff\xff"])
+            if not self._closing.is_set():
+                log.warning("reports were not settled, the next try is soon: %s", error)
+        finally:
+            self._settles_on = None

@@ -32,6 +32,7 @@ holds what was written until its segments are used again: see docs/operations.md
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -39,7 +40,7 @@ from psycopg import errors
 
 from taskveil.server.collector.store import StoreUnavailableError, catalogue
 from taskveil.server.collector.store.batches import Growth
-from taskveil.server.collector.store.migrations import Execute
+from taskveil.server.collector.store.migrations import UNVACUUMED, Execute
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -56,6 +57,15 @@ PATIENCE = 0.5
 """Seconds that a swap waits for its locks, and therefore keeps ingest waiting."""
 
 
+def executing(connection: Connection) -> Execute:
+    """`execute` as the catalogue wants it: `?` for parameters."""
+
+    def execute(statement: str, parameters: Sequence[Any] = ()) -> Any:
+        return connection.execute(statement.replace("?", "%s"), parameters, binary=True)
+
+    return execute
+
+
 def due(execute: Execute) -> bool:
     """Whether arrivals have outgrown what an open round may leave unsettled."""
     arrivals, reports = next(iter(execute("SELECT pg_relation_size('arrivals'), pg_relation_size('reports')")))
@@ -63,12 +73,13 @@ def due(execute: Execute) -> bool:
     return arrivals is not None and reports is not None and arrivals > max(LEAST, SHARE * reports)
 
 
-def settle(connection: Connection, execute: Execute, *, forget: int | None = None, wait: float = 0.0) -> bool:
+def settle(connection: Connection, *, forget: int | None = None, wait: float = 0.0) -> bool:
     """Bring all that has arrived into the order of ids, leaving out the round `forget` (closed before).
 
     Returns False if somebody else settled for longer than `wait` seconds. StoreUnavailableError if somebody kept the
     tables locked for that long.
     """
+    execute = executing(connection)
     until = time.monotonic() + wait
     while not next(iter(execute("SELECT pg_try_advisory_lock(?)", (LOCK,))))[0]:
         if time.monotonic() >= until:
@@ -81,7 +92,7 @@ def settle(connection: Connection, execute: Execute, *, forget: int | None = Non
         _lock(connection, execute, "arrivals, settling", until)
         execute("DROP TABLE settling")
         execute("ALTER TABLE arrivals RENAME TO settling")
-        execute("CREATE TABLE arrivals (LIKE settling INCLUDING ALL)")
+        execute(f"CREATE TABLE arrivals (LIKE settling INCLUDING ALL) {UNVACUUMED}")
     if forget is not None or not _empty(execute, "settling"):
         _merge(connection, execute, forget, until)
     execute("SELECT pg_advisory_unlock(?)", (LOCK,))
@@ -92,13 +103,14 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
     with connection.transaction():
         execute("SET LOCAL work_mem = '64MB'")
         execute("SET LOCAL maintenance_work_mem = '64MB'")
-        execute("CREATE TABLE merged (LIKE reports)")
+        execute(f"CREATE TABLE merged (LIKE reports) {UNVACUUMED}")
         execute(
             "INSERT INTO merged SELECT * FROM (SELECT * FROM settling UNION ALL SELECT * FROM reports) AS both_of_them "
             "WHERE round IS DISTINCT FROM ?::integer ORDER BY release, id",
             (forget,),
         )
         execute("ALTER TABLE merged ADD PRIMARY KEY (release, id)")
+        execute("ANALYZE merged")  # that it is in order, so that readers are given it in order, by its index
         _lock(connection, execute, "arrivals, settling, reports, counts, totals", until)
         execute("DROP TABLE reports")
         execute("ALTER TABLE merged RENAME TO reports")

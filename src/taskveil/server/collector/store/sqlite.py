@@ -22,8 +22,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from taskveil.arrays import Integers
 from taskveil.server.collector.store import StoreError, StoreUnavailableError, Submission, catalogue, migrations
@@ -31,6 +32,8 @@ from taskveil.server.collector.store.batches import Batch, Key
 from taskveil.server.collector.store.connections import Pool
 from taskveil.server.collector.store.migrations import Execute
 from taskveil.server.collector.store.sql import PAGE, SqlStore
+
+PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "journal_size_limit = 67108864")
 
 PASSING = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
@@ -53,17 +56,13 @@ class SqliteStore(SqlStore):
         self._busy_seconds = busy_seconds
         self._line = threading.Lock()
         self._pool = Pool(self._connect)
-        try:
-            os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as error:
-            raise StoreError(f"the database file cannot be opened or made: {error.strerror}.") from None
+        self._migrated = False
+        self._make_file()
         self._inode = self._file.stat().st_ino
         try:
-            with self._translated(), self._pool.lend() as connection:
-                self._migrate(connection)
-        except StoreUnavailableError:
-            raise
-        except StoreError:
+            with self.reading():
+                pass
+        except BaseException:
             self._pool.close()
             raise
 
@@ -129,14 +128,29 @@ class SqliteStore(SqlStore):
             isolation_level=None,
             check_same_thread=False,
         )
-        for pragma in (
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "secure_delete = ON",
-            "journal_size_limit = 67108864",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            if not self._migrated:
+                connection.execute("BEGIN IMMEDIATE")
+                migrations.migrate(connection.execute, migrations.SQLITE)
+                connection.execute("COMMIT")
+                self._migrated = True
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _make_file(self) -> None:
+        """An empty file that its owner alone can read, if there is none. It is made elsewhere and linked: to open and
+        close a file that SQLite has open in this process would take away SQLite's locks."""
+        if self._file.exists():
+            return
+        try:
+            with NamedTemporaryFile(dir=self._file.parent) as empty, suppress(FileExistsError):
+                os.link(empty.name, self._file)
+        except OSError as error:
+            raise StoreError(f"the database file cannot be opened or made: {error.strerror}.") from None
 
     def _require_file(self) -> None:
         try:
@@ -147,13 +161,8 @@ class SqliteStore(SqlStore):
             self._pool.drop_idle()
             if inode == -1:
                 raise StoreUnavailableError("the database file is not there any more.")
-            self._inode = inode  # another file in its place, from a backup perhaps: the next call opens that
+            self._inode, self._migrated = inode, False  # from a backup perhaps: the next call opens that one
             raise StoreUnavailableError("the database file was replaced.")
-
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        migrations.migrate(connection.execute, migrations.SQLITE)
-        connection.execute("COMMIT")
 
     # Reports
 
