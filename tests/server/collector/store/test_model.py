@@ -129,7 +129,7 @@ class Model(RuleBasedStateMachine):
         assert self.store.check() == []
 
 
-QUICK = settings(max_examples=12, stateful_step_count=12, deadline=None)
+QUICK = settings(max_examples=8, stateful_step_count=12, deadline=None)
 
 
 def test_sqlite_agrees_with_a_dictionary() -> None:

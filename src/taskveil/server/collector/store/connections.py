@@ -9,7 +9,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    def close(self) -> Any: ...
+    """What a pool must be able to do with its connections."""
+
+    def close(self) -> Any:
+        """Give it up."""
 
 
 Connection = TypeVar("Connection", bound=Closable)

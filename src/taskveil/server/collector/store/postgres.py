@@ -9,7 +9,7 @@ StoreUnavailableError, and the same reports again are duplicates if it did.
 
 **Writers.** Several may bring the same ids at once: each looks for its ids, inserts the rest in the order of ids (so no
 two wait for each other in a circle), and if fewer rows were made than it expected, another was quicker: it starts
-again, alone. Counts are rows of their own for every process (`slot`), so that writers do not wait for each other's commits.
+again, alone. Counts are rows of their own for every process (`slot`): writers do not wait for each other's commits.
 
 **Threads.** Any thread may call any method; each has a connection to itself for that long. Connections need a session
 of their own: behind PgBouncer use its session mode.
@@ -153,6 +153,8 @@ class PostgresStore(SqlStore):
         try:
             connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
             connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
+            # By its index, always: a planner that guesses reads (and sorts) a whole table for every page of it.
+            connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off")
             if connection.execute("SHOW synchronous_commit").fetchone() in (("off",), ("local",)):
                 connection.execute("SET synchronous_commit TO on")
             if writing:
@@ -202,12 +204,12 @@ class PostgresStore(SqlStore):
 
     def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
         """As `SqlStore.page`."""
-        of_one = (
-            "(SELECT id, round, payload FROM {} WHERE release = ? AND id > ? "
-            "AND round = coalesce(?::integer, round) ORDER BY id LIMIT ?)"
+        of_round = "" if round is None else f"AND round = {round:d}"
+        whole = " UNION ALL ".join(
+            f"(SELECT id, round, payload FROM {table} WHERE release = ? AND id > ? {of_round} ORDER BY id LIMIT {PAGE})"  # noqa: S608
+            for table in ("arrivals", "settling", "reports")
         )
-        whole = " UNION ALL ".join(of_one.format(table) for table in ("arrivals", "settling", "reports"))
-        return list(execute(f"{whole} ORDER BY id LIMIT {PAGE}", (release, after, round, PAGE) * 3))
+        return list(execute(f"{whole} ORDER BY id LIMIT {PAGE}", (release, after) * 3))
 
     def rows(self) -> str:
         """As `SqlStore.rows`."""

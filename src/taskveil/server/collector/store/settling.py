@@ -50,7 +50,7 @@ LOCK = 0x7461736B5E771E
 LEAST = 2**20
 """Bytes of arrivals below which an open round is left alone: some 10,000 reports."""
 
-SHARE = 0.25
+SHARE = 0.5
 """Arrivals are settled when they have grown to this part of what is settled: each report is copied a few times."""
 
 PATIENCE = 0.5
@@ -101,6 +101,7 @@ def settle(connection: Connection, *, forget: int | None = None, wait: float = 0
 
 def _merge(connection: Connection, execute: Execute, forget: int | None, until: float) -> None:
     with connection.transaction():
+        execute("SET LOCAL enable_seqscan = on")  # a store's connections have it off
         execute("SET LOCAL work_mem = '64MB'")
         execute("SET LOCAL maintenance_work_mem = '64MB'")
         execute(f"CREATE TABLE merged (LIKE reports) {UNVACUUMED}")
