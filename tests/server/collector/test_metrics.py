@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,20 @@ def test_workers_add_up_and_what_a_dead_one_had_waiting_is_gone() -> None:
 def test_one_worker_needs_no_folder() -> None:
     with prepare(1):
         assert FOLDER not in os.environ
+
+
+def test_folders_of_killed_collectors_are_deleted_and_those_of_living_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "taskveil-metrics-left"
+    left.mkdir()
+    (left / "lock").touch()
+    other = tmp_path / "taskveil-metrics-other-kind"
+    other.mkdir()
+    with prepare(2):
+        living = Path(os.environ[FOLDER])
+        assert not left.exists()
+        with prepare(2):
+            assert living.exists()
+    assert [path.name for path in tmp_path.iterdir()] == [other.name]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter
 from typing import Any
 
@@ -29,6 +30,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from taskveil.arrays import Integers
+from taskveil.client.locking import alone
+from taskveil.errors import LedgerError
 from taskveil.server.collector.store import Fate
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -37,6 +40,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 SHORT = 12
 """Digits of a release's id that tell it from others."""
 
+_PREFIX, _LOCK = "taskveil-metrics-", "lock"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _REFUSED = "refused"
 
@@ -47,11 +51,18 @@ ASGI = Callable[[Any, Any, Any], Awaitable[None]]
 
 @contextmanager
 def prepare(workers: int) -> Iterator[None]:
-    """While workers are spawned and run: the folder that they share, if there are several of them."""
+    """While workers are spawned and run: the folder that they share, if there are several of them. Folders that
+    collectors left which were killed are deleted."""
     if workers == 1:
         yield
         return
-    with TemporaryDirectory(prefix="taskveil-metrics-", ignore_cleanup_errors=True) as folder:
+    for lock in Path(gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        with suppress(OSError, LedgerError), alone(lock, patience=0.0):  # refused while its collector lives
+            rmtree(lock.parent)
+    with (
+        TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder,
+        alone(Path(folder) / _LOCK),
+    ):
         os.environ[FOLDER] = folder
         try:
             yield
