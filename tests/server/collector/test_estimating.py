@@ -149,7 +149,9 @@ def test_a_forgotten_round_is_not_remembered_under_its_name(told: tuple[Asked, t
     path = f"/v1/estimates?release={veil.release_id}&round=one"
     assert asked.ask("GET", path, "read").json()["type"] == "urn:taskveil:problem:round-unknown"
     assert asked.ask("PUT", base, "admin").status_code == 200
-    assert asked.ask("GET", path, "read").json()["type"] == "urn:taskveil:problem:too-few"
+    others = veil.privatize(records(500, RNG))  # as many as there were
+    asked.send(veil, others, seed=1)
+    assert estimated(asked, veil, "round=one")["drift"]["p_value"] == tv.estimate(veil, others).drift.p_value
 
 
 def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(

@@ -10,12 +10,16 @@ import pytest
 
 import taskveil as tv
 from running_collector import Asked, running, small_veil
+from taskveil.server.collector.releases import register
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asked, tv.Veil, Path]]:
     veil, folder = small_veil(), tmp_path_factory.mktemp("served")
     with running(folder, veil) as asked:
+        (folder / "release-0" / "frontier.json").write_text("{}")
+        register(asked.store, folder / "release-0", round="one")
+        asked.runner.run(asked.collector.refresh())
         yield asked, veil, folder / "release-0"
 
 
@@ -67,6 +71,7 @@ def test_web_pages_of_other_origins_may_have_them(served: tuple[Asked, tv.Veil, 
         "manifest.json/../../server/manifest.json",
         "",
         "server",
+        "frontier.json",
         "/etc/passwd",
         "%2Fetc%2Fpasswd",
     ],
