@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 import taskveil as tv
 from collections_drawn import codebook_veil, records, with_volunteers
+from databases import options
 from taskveil.server.collector.api import create_app
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.running import Collector
@@ -75,9 +76,13 @@ class Asked:
 
 
 @contextmanager
-def running(folder: Path, *veils: tv.Veil, client: str = "127.0.0.1", **settings: Any) -> Iterator[Asked]:
-    """A collector on a new SQLite file, with these veils registered (round "one") and a token of each scope."""
-    store = open_store(f"sqlite:///{folder / 'collector.db'}")
+def running(
+    folder: Path, *veils: tv.Veil, db: str | None = None, client: str = "127.0.0.1", **settings: Any
+) -> Iterator[Asked]:
+    """A collector on a new database (in SQLite unless `db` says where), with these veils registered (round "one") and a
+    token of each scope, asked from the address of a `client`."""
+    db = db or f"sqlite:///{folder / 'collector.db'}"
+    store = open_store(db, **options(db))
     for place, veil in enumerate(veils):
         veil.save(folder / f"release-{place}")
         register(store, folder / f"release-{place}", round="one")

@@ -172,7 +172,9 @@ def test_a_body_that_is_too_large_is_refused_and_the_answer_arrives(served: coll
         if declared:
             connection.sendall(head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         else:
-            connection.sendall(head + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
+            connection.sendall(
+                head + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+            )
         status, _, answer = answered(connection)
         assert status == 413
         assert json.loads(answer)["type"] == "urn:taskveil:problem:too-large"

@@ -38,6 +38,13 @@ def told(tmp_path: Path) -> Iterator[tuple[Asked, tv.Veil]]:
         yield asked, veil
 
 
+@pytest.fixture
+def on_either(tmp_path: Path, store_url: str) -> Iterator[tuple[Asked, tv.Veil]]:
+    veil = small_veil()
+    with running(tmp_path, veil, db=store_url) as asked:
+        yield asked, veil
+
+
 def estimated(asked: Asked, veil: tv.Veil, *more: str) -> dict[str, Any]:
     answer = asked.ask("GET", "&".join([f"/v1/estimates?release={veil.release_id}", *more]), "read")
     assert answer.status_code == 200, answer.text
@@ -54,8 +61,8 @@ def numbers(content: Any) -> list[float]:
     return [float(content)] if isinstance(content, int | float) else []
 
 
-def test_counted_reports_say_the_same_to_the_last_digit(told: tuple[Asked, tv.Veil]) -> None:
-    asked, veil = told
+def test_counted_reports_say_the_same_to_the_last_digit(on_either: tuple[Asked, tv.Veil]) -> None:
+    asked, veil = on_either
     first, second = veil.privatize(records(900, RNG)), veil.privatize(records(700, RNG))
     asked.send(veil, first)
     asked.store.open_round(veil.release_id, "two")
@@ -72,7 +79,7 @@ def test_counted_reports_say_the_same_to_the_last_digit(told: tuple[Asked, tv.Ve
 
 
 @pytest.mark.parametrize("kind", ["laplace", "lattice"])
-def test_summed_reports_say_the_same(kind: str, tmp_path: Path) -> None:
+def test_summed_reports_say_the_same(kind: str, tmp_path: Path, store_url: str) -> None:
     laplace = releases.laplace(releases.box(3), 4.0)
     mechanism = laplace if kind == "laplace" else releases.lattice_codebook(6.0)
     veil = releases.veil(releases.linear(), mechanism)
@@ -80,7 +87,7 @@ def test_summed_reports_say_the_same(kind: str, tmp_path: Path) -> None:
     X = low + RNG.uniform(size=(6000, 5)) * (high - low)
     veil = with_volunteers(replace(veil, task=tv.LinearTask(np.eye(5))), X[:300])
     reports = veil.privatize(X)
-    with running(tmp_path, veil) as asked:
+    with running(tmp_path, veil, db=store_url) as asked:
         assert not asked.collector.releases.get(veil.release_id).stored.counted
         asked.send(veil, reports[:2500])
         asked.send(veil, reports[2500:], seed=1)

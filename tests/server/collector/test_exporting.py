@@ -26,11 +26,11 @@ RNG = np.random.default_rng(8)
 
 
 @pytest.fixture
-def collected(tmp_path: Path) -> Iterator[tuple[Asked, tv.Veil, dict[str, Any]]]:
+def collected(tmp_path: Path, store_url: str) -> Iterator[tuple[Asked, tv.Veil, dict[str, Any]]]:
     """Two rounds of reports."""
     veil = small_veil()
     reports = {"one": veil.privatize(records(500, RNG)), "two": veil.privatize(records(300, RNG))}
-    with running(tmp_path, veil) as asked:
+    with running(tmp_path, veil, db=store_url) as asked:
         asked.send(veil, reports["one"])
         assert asked.ask("PUT", f"/v1/releases/{veil.release_id}/rounds/two", "admin").status_code == 200
         asked.send(veil, reports["two"])

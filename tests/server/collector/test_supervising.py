@@ -36,9 +36,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def run(notes: Path, code: str, workers: int = 2, stop_seconds: float = 5.0) -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         command = [sys.executable, "-S", "-c", WORKER + code]
-        supervisor = Supervisor(
-            command, {"NOTES": str(notes)}, listener, stop_seconds=stop_seconds, failed=FAILED
-        )
+        supervisor = Supervisor(command, {"NOTES": str(notes)}, listener, stop_seconds=stop_seconds, failed=FAILED)
         return supervisor.run(workers)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from databases import options, postgres_server, store_url  # noqa: F401
+from databases import options
 from taskveil.server.collector.store import Store, open_store
 
 
 @pytest.fixture
-def store(store_url: str) -> Iterator[Store]:  # noqa: F811
+def store(store_url: str) -> Iterator[Store]:
     store = open_store(store_url, **options(store_url))
     yield store
     store.close()
