@@ -65,11 +65,14 @@ def test_requests_are_counted_by_template_and_status_and_never_by_what_was_asked
             for path in ("/v1/releases/secret", "/v1/releases/other", "/secret", "/v1/releases/broken"):
                 await client.get(path)
             await client.post("/v1/releases/secret")
+            await client.post("/v1/reports")
 
     asyncio.run(ask())
     found = {labels: n for (name, labels), n in samples(metrics.text()).items() if name == "taskveil_requests_total"}
     route = "/v1/releases/{id}"
-    assert found == {(route, "200"): 2, ("other", "404"): 1, (route, "500"): 1, (route, "405"): 1}
+    assert found == {(route, "200"): 2, ("other", "404"): 1, (route, "500"): 1, (route, "405"): 1} | {
+        ("/v1/reports", "404"): 1  # known without a router
+    }
     assert b"secret" not in metrics.text()
 
 

@@ -33,6 +33,7 @@ from taskveil.arrays import Integers
 from taskveil.client.locking import alone
 from taskveil.errors import LedgerError
 from taskveil.server.collector.store import Fate
+from taskveil.wire import PATH
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable by which prometheus_client knows that there are several workers."""
@@ -187,5 +188,6 @@ class Measured:
         try:
             await self._app(scope, receive, sending)
         finally:
-            route = getattr(scope.get("route"), "path", None) or "other"
+            # Reports may go past the router; anything else that it did not find is what somebody thought of.
+            route = PATH if scope["path"] == PATH else getattr(scope.get("route"), "path", "other")
             self._metrics.answered(route, status, perf_counter() - start)
