@@ -1,4 +1,4 @@
-"""Collectors for tests: small releases, bodies of reports, an application without sockets, and one in its own process."""
+"""Collectors for tests: small releases, reports, an application without sockets, one in a process of its own."""
 
 from __future__ import annotations
 

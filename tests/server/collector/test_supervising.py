@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,11 +25,11 @@ def note(text):
 
 
 @pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(supervising, "AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(supervising, "LOOK_SECONDS", 0.01)
     (tmp_path / "notes").touch()
-    yield tmp_path / "notes"
+    return tmp_path / "notes"
 
 
 def run(notes: Path, code: str, workers: int = 2, stop_seconds: float = 5.0) -> int:

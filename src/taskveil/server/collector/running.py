@@ -17,11 +17,14 @@ from taskveil.server.collector.metrics import Metrics
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease, Releases
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store, StoreUnavailableError
-from taskveil.server.collector.tokens import Tokens
+from taskveil.server.collector.store import Store, StoredToken, StoreUnavailableError
+from taskveil.server.collector.tokens import Scope, Tokens
 
 FOLLOW_SECONDS = 1.0
 """Between two looks at what others changed, at least."""
+
+INTAKE_SHARE = 0.2
+"""Of the time for a stop: what is left of it when requests have had theirs."""
 
 PATIENCE = 5.0
 """Seconds after which a store that does not answer cannot be written to."""
@@ -73,6 +76,16 @@ class Collector:
             if time.monotonic() - self._looked >= FOLLOW_SECONDS:
                 await asyncio.to_thread(self._refresh)
 
+    async def granted(self, header: str | None, scope: Scope) -> StoredToken:
+        """`Tokens.granted`, after another look where the token is not known."""
+        try:
+            return self.tokens.granted(header, scope)
+        except ProblemError as error:
+            if error.problem is not Problem.TOKEN_UNKNOWN:
+                raise
+        await self.look_again()
+        return self.tokens.granted(header, scope)
+
     async def find(self, release: str, round: str | None = None) -> OpenRelease:
         """The release, after another look where the round (None: the current one) does not take reports."""
         try:
@@ -90,6 +103,8 @@ class Collector:
             await asyncio.sleep(FOLLOW_SECONDS)
             try:
                 await self.look_again()
+                if not answering:
+                    journal.warning("The database answers again.")
                 answering = True
             except StoreUnavailableError:
                 if answering:
@@ -116,7 +131,7 @@ class Collector:
     async def stop(self, *, close: bool) -> None:
         """Finish what was submitted, refuse what comes, and `close` the store."""
         self.estimates.close()
-        await self.intake.stop(self.settings.stop_seconds)
+        await self.intake.stop(INTAKE_SHARE * self.settings.stop_seconds)
         if close:
             await asyncio.to_thread(self.store.close)
 

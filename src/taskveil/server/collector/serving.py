@@ -39,6 +39,9 @@ SETTINGS = "TASKVEIL_COLLECTOR"
 BIND_SECONDS = 5.0
 """That a start waits for workers of a collector that was killed to leave the port."""
 
+REQUESTS_SHARE = 0.75
+"""Of the time for a stop: for requests under way."""
+
 FAILED = 3
 """What a process that could not start ends with, as uvicorn's do."""
 
@@ -91,7 +94,7 @@ def work(settings: Settings, demo: Path | None, listener: socket.socket) -> int:
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
         timeout_keep_alive=settings.idle_seconds,
-        timeout_graceful_shutdown=math.ceil(0.75 * settings.stop_seconds),
+        timeout_graceful_shutdown=math.ceil(REQUESTS_SHARE * settings.stop_seconds),
     )
     worker = Worker(config)
     with contextlib.suppress(KeyboardInterrupt):

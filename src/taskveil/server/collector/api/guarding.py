@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -63,12 +64,15 @@ class Guard:
             await self._app({**scope, "method": "GET"} if headless else scope, receive, guarded)
         except ClientDisconnect:
             return None
+        except asyncio.CancelledError:  # the time for a stop is over
+            if not started:
+                await answer(ProblemError(Problem.STOPPING, "Send it again later.", retry_after=5))(
+                    scope, receive, guarded
+                )
         except Exception as error:
             found = _problem(error)
-            if not started:
+            if not started:  # else uvicorn breaks the connection, so that nobody takes half an answer for all of it
                 await answer(found)(scope, receive, guarded)
-            elif found.problem is not Problem.FAULT:  # half an answer was sent: ending here would look like all of it
-                raise
         return None
 
     def _shared(self, scope: Scope) -> dict[str, str]:

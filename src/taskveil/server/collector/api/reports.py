@@ -17,8 +17,8 @@ from taskveil.errors import WireError
 from taskveil.server.collector.api.describing import REPORTS
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease
-from taskveil.server.collector.running import Collector, collector_of
-from taskveil.server.collector.store import Fate, StoredToken, Submission
+from taskveil.server.collector.running import collector_of
+from taskveil.server.collector.store import Fate, Submission
 from taskveil.server.collector.tokens import belongs
 from taskveil.wire import BINARY, JSON, PATH, Arrived, Checked, arrived, checked
 
@@ -41,7 +41,9 @@ async def receive(request: Request) -> Response:
     What is sent again counts once, so whoever got no answer sends the same bytes again.
     """
     collector = collector_of(request)
-    token = _allowed(collector, request)
+    token = None
+    if collector.settings.uploads == "token":
+        token = await collector.granted(request.headers.get("authorization"), "upload")
     read = _reader(request)
     body = await request.body()
     found = await asyncio.to_thread(read, body) if len(body) > LARGE else read(body)
@@ -60,13 +62,6 @@ async def receive(request: Request) -> Response:
         fates = await collector.intake.submit(_submission(found, worth, release, round.number))
     collector.metrics.reports(id, fates, len(worth.refused))
     return Response(_outcome(found, worth, fates), media_type=JSON)
-
-
-def _allowed(collector: Collector, request: Request) -> StoredToken | None:
-    """Who sends this: the token, or None where anyone may."""
-    if collector.settings.uploads == "anyone":
-        return None
-    return collector.tokens.granted(request.headers.get("authorization"), "upload")
 
 
 def _reader(request: Request) -> Callable[[bytes], Arrived]:

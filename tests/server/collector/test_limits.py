@@ -1,0 +1,89 @@
+"""How much anybody may send."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskveil.server.collector import limits
+from taskveil.server.collector.limits import BURST_SECONDS, Buckets
+from taskveil.server.collector.problems import Problem, ProblemError
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(limits, "time", clock)
+    return clock
+
+
+def granted(buckets: Buckets, key: str, count: int = 1, rate: float | None = None) -> float:
+    """0 if so many were granted, else the seconds to wait."""
+    refusal: ProblemError | None = None
+    try:
+        buckets.take(key, count, rate)
+    except ProblemError as error:
+        refusal = error
+    if refusal is None:
+        return 0.0
+    assert refusal.problem is Problem.TOO_MANY
+    assert refusal.retry_after is not None
+    assert refusal.retry_after >= 1
+    return refusal.retry_after
+
+
+@pytest.mark.parametrize(("count", "share"), [(1, 1.0), (50, 1.0), (500, 1.0), (10, 0.25)])
+def test_over_time_nobody_gets_more_than_the_rate(clock: Clock, count: int, share: float) -> None:
+    buckets, rate, taken = Buckets(rate=100.0, share=share), 100.0 * share, 0
+    for _ in range(10_000):
+        taken += count * (granted(buckets, "a", count) == 0)
+        clock.now += 0.01
+    assert 0.95 * 100 * rate < taken <= (100 + BURST_SECONDS) * rate + count
+
+
+def test_whoever_waits_as_long_as_told_is_served(clock: Clock) -> None:
+    buckets = Buckets(rate=7.0)
+    for _ in range(100):
+        wait = granted(buckets, "a", 23)
+        clock.now += wait
+        assert wait == 0.0 or granted(buckets, "a", 23) == 0.0
+
+
+def test_a_burst_of_some_seconds_is_fine_and_others_are_not_affected(clock: Clock) -> None:
+    buckets = Buckets(rate=10.0)
+    assert [granted(buckets, "a") for _ in range(50)] == [0.0] * 50
+    assert granted(buckets, "a") > 0
+    assert granted(buckets, "b") == 0.0
+
+
+def test_a_tokens_own_rate_counts_and_none_is_no_limit(clock: Clock) -> None:
+    buckets = Buckets(rate=None)
+    assert granted(buckets, "a", 10**9) == 0.0
+    assert granted(buckets, "a", 10**9) == 0.0
+    assert granted(buckets, "b", 10**6, rate=1.0) == 0.0
+    assert granted(buckets, "b", rate=1.0) == pytest.approx(10**6 - 4, abs=2)
+
+
+def test_slow_rates_are_rates_too(clock: Clock) -> None:
+    buckets = Buckets(rate=0.01)
+    assert granted(buckets, "a") == 0.0
+    wait = granted(buckets, "a")
+    assert 90 <= wait <= 110
+    clock.now += wait
+    assert granted(buckets, "a") == 0.0
+
+
+def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_BUCKETS", 10)
+    buckets = Buckets(rate=0.1)
+    for key in range(1000):
+        granted(buckets, str(key))
+        granted(buckets, "busy")
+    assert len(buckets._levels) <= 10
+    assert granted(buckets, "busy") > 0  # those in use are kept
