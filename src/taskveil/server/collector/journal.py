@@ -14,21 +14,26 @@ journal = logging.getLogger("taskveil.collector")
 
 
 class Discreet(logging.Formatter):
-    """Writes an exception's kind and the code it went through, without its words."""
+    """Writes an exception's kind and the code it went through, without its words: for what libraries write."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As always, but not with the words that another formatter may have kept in the record."""
+        record.exc_text = None
+        return super().format(record)
 
     def formatException(self, ei: Any) -> str:
         """The lines of code, innermost last, and the kind."""
-        kind, _, trace = ei
-        return "".join(traceback.format_tb(trace)) + getattr(kind, "__name__", "nothing")
+        return where(ei[1])
 
-    def formatStack(self, stack_info: str) -> str:
-        """As it is: lines of code."""
-        return stack_info
+
+def where(error: BaseException) -> str:
+    """The lines of code that an exception went through, innermost last, and its kind."""
+    return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
 
 
 def failed(what: str, error: BaseException) -> None:
     """Note that something failed that should not have."""
-    journal.error(what, exc_info=error)
+    journal.error("%s\n%s", what, where(error))
 
 
 def quietly(_loop: Any, context: dict[str, Any]) -> None:

@@ -60,9 +60,9 @@ def serve(settings: Settings, *, demo: Path | None = None, bound: Callable[[str]
     Returns:
         What the process should end with: 0 after a stop that was asked for.
     """
-    logging.config.dictConfig(CONFIGURATION)
     _check_certificate(settings)
     with _listening(settings) as listener, prepare(settings.workers):
+        logging.config.dictConfig(CONFIGURATION)
         host, port = listener.getsockname()[:2]
         if bound is not None:
             scheme = "http" if settings.certificate is None else "https"

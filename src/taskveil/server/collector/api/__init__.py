@@ -29,6 +29,10 @@ OPEN_SECONDS = 2.0
 """That a start waits for the database. After that it goes on in the background, and requests are told to come again."""
 
 
+AGAIN_SECONDS = 1.0
+"""Between two attempts to open it."""
+
+
 def create_app(settings: Settings, store: Store | None = None, *, demo: Path | None = None) -> FastAPI:
     """The collector as an ASGI application.
 
@@ -96,7 +100,7 @@ async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None
             said = True
             if store is not None and given is None:
                 await asyncio.to_thread(store.close)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(AGAIN_SECONDS)
     opened.set()
     await app.state.collector.follow()
 
