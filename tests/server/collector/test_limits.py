@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from taskveil.server.collector import limits
-from taskveil.server.collector.limits import BURST_SECONDS, Buckets
+from taskveil.server.collector.limits import BURST_SECONDS, BodyLimit, Buckets
 from taskveil.server.collector.problems import Problem, ProblemError
+
+
+def test_large_bodies_that_arrive_together_are_bounded() -> None:
+    """Twelve senders of as much as is allowed: those beyond the eighth are told to come again, and all is forgotten."""
+    most, taken, busy = 2**17, 0, 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal taken
+        for _ in range(4):
+            await receive()
+        taken += 1
+        await enough.wait()
+
+    async def run() -> None:
+        nonlocal busy
+        limit = BodyLimit(app, most_bytes=most)
+
+        async def chunk() -> Message:
+            await asyncio.sleep(0)
+            return {"type": "http.request", "body": bytes(most // 4), "more_body": True}
+
+        async def one(place: int) -> None:
+            nonlocal busy
+            declared = [(b"content-length", str(most).encode())] if place % 2 else []
+            try:
+                await limit({"type": "http", "headers": declared}, chunk, chunk)  # type: ignore[arg-type]
+            except ProblemError as error:
+                busy += error.problem is Problem.BUSY
+
+        async with asyncio.TaskGroup() as group:
+            for place in range(12):
+                group.create_task(one(place))
+            while taken + busy < 12:
+                await asyncio.sleep(0)
+            enough.set()
+        assert limit._held == 0
+
+    enough = asyncio.Event()
+    asyncio.run(run())
+    assert (taken, busy) == (8, 4)
 
 
 class Clock:

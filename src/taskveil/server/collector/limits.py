@@ -10,6 +10,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskveil.server.collector.problems import Problem, ProblemError
 
+SMALL = 2**16
+"""Bytes of a body that nobody counts: all connections together may send it at once."""
+TOGETHER = 8
+"""Of the largest bodies, that one process holds at once."""
+
 BURST_SECONDS = 5.0
 """Of its rate, that somebody who was quiet may send at once."""
 
@@ -18,10 +23,13 @@ MOST_BUCKETS = 10_000
 
 
 class BodyLimit:
-    """Refuses bodies that are too large: by the length that is declared before any of it is read, else while it is."""
+    """Refuses bodies that are too large: by the length that is declared before any of it is read, else while it is.
+    And large ones that are too many at once: what this process holds of them is bounded."""
 
     def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
         self._app, self._most = app, most_bytes
+        self._held = 0
+        """Bytes of large bodies that have arrived and are not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -30,18 +38,26 @@ class BodyLimit:
         if declared is not None:
             if not declared.isdigit() or len(declared) > 18 or int(declared) > self._most:
                 raise self._too_large
-            return await self._app(scope, receive, send)
+            if int(declared) <= SMALL:
+                return await self._app(scope, receive, send)
         taken = 0
 
         async def counted() -> Message:
             nonlocal taken
             message = await receive()
-            taken += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            taken += size
+            self._held += size
             if taken > self._most:
                 raise self._too_large
+            if self._held > TOGETHER * self._most:
+                raise ProblemError(Problem.BUSY, "There are many large bodies just now. Come again.", retry_after=1)
             return message
 
-        return await self._app(scope, counted, send)
+        try:
+            return await self._app(scope, counted, send)
+        finally:
+            self._held -= taken
 
     @property
     def _too_large(self) -> ProblemError:

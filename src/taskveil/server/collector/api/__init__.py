@@ -72,12 +72,15 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         docs_url=None,  # they would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        # What a tracer that happens to be installed would record: addresses, and when each report came.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
     app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
     for part in (reports, files, reading, administration, health, pages):
         app.include_router(part.router)
     described(app)
+    app.add_middleware(reports.Straight)
     app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
     app.add_middleware(Guard, origins=settings.origins)
     app.add_middleware(Measured, metrics=metrics)

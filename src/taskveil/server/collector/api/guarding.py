@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,11 +22,11 @@ PREFLIGHT = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match",
     "Access-Control-Max-Age": "3600",
 }
-ALWAYS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
 """Unless the answer itself says otherwise."""
 
 
@@ -35,7 +34,7 @@ class Guard:
     """Lets nothing through but an answer: an exception becomes a problem document, and the journal has its kind."""
 
     def __init__(self, app: ASGIApp, *, origins: tuple[str, ...]) -> None:
-        self._app, self._origins = app, frozenset(origins)
+        self._app, self._origins = app, frozenset(origin.encode() for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,11 +47,8 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(raw=message.setdefault("headers", []))
-                for name, value in ALWAYS.items():
-                    headers.setdefault(name, value)
-                for name, value in shared.items():
-                    headers[name] = value
+                said = {name.lower() for name, _ in message["headers"]}
+                message["headers"] += [*(header for header in ALWAYS if header[0] not in said), *shared]
             elif headless:
                 message = {**message, "body": b""}
             await send(message)
@@ -75,18 +71,16 @@ class Guard:
                 await answer(found)(scope, receive, guarded)
         return None
 
-    def _shared(self, scope: Scope) -> dict[str, str]:
+    def _shared(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """The headers that let a page of another origin have the answer, if it may."""
-        if not FOR_DEVICES.fullmatch(scope["path"]):
-            return {}
-        origin = Headers(raw=scope["headers"]).get("origin")
-        if origin is None or not self._origins & {"*", origin}:
-            return {}
-        return {
-            "Access-Control-Allow-Origin": "*" if "*" in self._origins else origin,
-            "Access-Control-Expose-Headers": "ETag, Retry-After",
-            "Vary": "Origin",
-        }
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        if origin is None or not self._origins & {b"*", origin} or not FOR_DEVICES.fullmatch(scope["path"]):
+            return []
+        return [
+            (b"access-control-allow-origin", b"*" if b"*" in self._origins else origin),
+            (b"access-control-expose-headers", b"ETag, Retry-After"),
+            (b"vary", b"Origin"),
+        ]
 
 
 def _problem(error: Exception) -> ProblemError:
