@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import signal
 import tempfile
+import threading
 import urllib.request
 from dataclasses import replace
 from functools import partial
@@ -20,11 +21,13 @@ from taskveil.cli.console import busy
 from taskveil.cli.serving import first_tokens
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.simulation import Crowd
+    from taskveil.server.collector.simulation import Crowd, Outcome
 
 ROUNDS = ("first", "second")
 SEED = 1
 """Of the simulated people, who are no volunteers."""
+LATE = 1.4
+"""Of the time of a round: when people who could not report yet stay away, on a machine too slow for so many."""
 
 
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
@@ -102,9 +105,18 @@ def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seco
     from taskveil.experiments.demo_people import later, people
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both; the other process ends this one
-    first = crowd.report(people(devices, seed=SEED), round=ROUNDS[0], seconds=seconds / 2)
+
+    def reported(records: Any, round: str) -> Outcome:
+        late = threading.Event()
+        clock = threading.Timer(LATE * seconds / 2, late.set)
+        clock.start()
+        outcome = crowd.report(records, round=round, seconds=seconds / 2, stop=late)
+        clock.cancel()
+        return outcome
+
+    first = reported(people(devices, seed=SEED), ROUNDS[0])
     urllib.request.build_opener(urllib.request.ProxyHandler({})).open(next_round, timeout=30).close()
-    outcome = first + crowd.report(later(devices, seed=SEED), round=ROUNDS[1], seconds=seconds / 2)
+    outcome = first + reported(later(devices, seed=SEED), ROUNDS[1])
     typer.echo(
         f"All have reported: {outcome.devices:,} reports, of which {outcome.repeated:,} came twice, "
         f"{outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -63,7 +63,8 @@ class Crowd:
     repeat: float = 0.1
     hang_up: float = 0.1
     away: float = 0.15
-    threads: int = 4
+    threads: int = 16
+    """Devices at once: most of the time each waits for its ledger, or the collector's, to be on disk."""
     seed: int = 0
 
     def report(
@@ -80,7 +81,7 @@ class Crowd:
             records: a record for every device that takes part: by its number, or of the first ones.
             round: its name.
             seconds: over which the devices come, evenly but at random.
-            stop: when it is set, devices that have not come yet stay away.
+            stop: when it is set, devices that have not come yet stay away, and those that are away come back.
         """
         stop = threading.Event() if stop is None else stop
         named = records if isinstance(records, Mapping) else dict(enumerate(records))
@@ -97,7 +98,7 @@ class Crowd:
                     if stop.wait(max(0.0, start + at - time.monotonic())):
                         break
                     visit = _Visit(crowd=self, first=first, number=int(number), round=round, stop=stop)
-                    visits.append(pool.submit(_WAYS[way], visit, named[int(number)], pause))
+                    visits.append(pool.submit(visit.by, _WAYS[way], named[int(number)], pause))
             return sum((visit.result() for visit in visits), Outcome())
 
     def _shares(self) -> list[float]:
@@ -113,6 +114,10 @@ class _Visit:
     number: int
     round: str
     stop: threading.Event
+
+    def by(self, way: Callable[[_Visit, Any, float], Outcome], record: Any, pause: float) -> Outcome:
+        """Unless it is too late."""
+        return Outcome() if self.stop.is_set() else way(self, record, pause)
 
     def plainly(self, record: Any, _pause: float) -> Outcome:
         return self._sent(self._made(record))
