@@ -1,7 +1,8 @@
-// Writes dist/: modules with their types for bundlers and Node, and one small file for pages, which may not grow.
+// Writes dist/: modules with their types for bundlers and Node, and one small file for pages, which may not grow. With
+// --page (`npm run page`), that file also goes to the demo page that the Python package ships.
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
-import { readFileSync, rmSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
@@ -14,15 +15,13 @@ rmSync(here("dist"), { recursive: true, force: true });
 execFileSync(process.execPath, [here("node_modules/typescript/bin/tsc"), "-p", here("tsconfig.build.json")], {
   stdio: "inherit",
 });
-await build({
-  entryPoints: [here("src/index.ts")],
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-  tsconfigRaw: { compilerOptions: { useDefineForClassFields: false } }, // constructors set all fields
-  outfile: here("dist/taskveil.js"),
-});
+const how = { format: "esm", target: "es2022" };
+const modules = readdirSync(here("src")).map((name) => here(`src/${name}`));
+await build({ ...how, entryPoints: modules, outdir: here("dist") });
+await build({ ...how, entryPoints: [here("src/index.ts")], bundle: true, minify: true, outfile: here("dist/taskveil.js") });
 const size = gzipSync(readFileSync(here("dist/taskveil.js")), { level: 9 }).length;
 console.log(`dist/taskveil.js: ${size} bytes minified and gzipped (limit ${LIMIT})`);
 if (size >= LIMIT) process.exit(1);
+if (process.argv.includes("--page")) {
+  copyFileSync(here("dist/taskveil.js"), here("../src/taskveil/server/collector/pages/demo/taskveil.js"));
+}

@@ -30,6 +30,7 @@ def test_the_demo_shows_table_guarantee_and_picture(tmp_path: Path) -> None:
     assert "7.39" in output
     assert "times as likely" in " ".join(output.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert output.rstrip().endswith("taskveil demo --serve")
 
 
 @pytest.mark.usefixtures("quick_demo")
