@@ -25,7 +25,8 @@ async function confined() {
   return context;
 }
 const [usual, held] = [await confined(), await confined()];
-await held.clock.install();
+await held.clock.install({ time: "2026-11-16T08:00:00Z" });
+await held.clock.pauseAt("2026-11-16T09:00:00Z"); // it runs when a test says so
 
 /** A tab of its own. `clock` lets a test hold its time; `token` null meets the door. */
 async function visit({

@@ -43,11 +43,13 @@ export async function checkDoor({ step, visit, server, estimated }) {
   });
 
   await step("a token that is refused leads back to the form, with the reason", async () => {
-    for (const wrong of ["tv_wrong_token", "žetón"]) {
-      const page = await visit({ token: encodeURIComponent(wrong), ready: "door" });
-      assert.equal(await page.textContent("#refusal"), "The token is not known. Make one with `taskveil token create`.");
-      assert.equal(await kept(page), null);
-    }
+    const stranger = await visit({ token: "tv_wrong_token", ready: "door" });
+    const refusal = "The token is not known. Make one with `taskveil token create`.";
+    assert.equal(await stranger.textContent("#refusal"), refusal);
+    assert.equal(await kept(stranger), null);
+    await stranger.fill("#token", "žetón"); // which no header can carry as it is
+    await stranger.keyboard.press("Enter");
+    await stranger.waitForFunction((text) => document.getElementById("refusal").textContent === text, refusal);
     const page = await visit({ clock: true });
     await estimated(page, release.id);
     server.world.problem = { status: 401, title: "The token has expired" };
