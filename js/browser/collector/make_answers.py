@@ -7,7 +7,6 @@ from the volunteers; a classifier; and population means. The estimates and curve
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,10 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
+from taskveil.experiments.demo_people import SCHEMA, people, table
 from taskveil.server.estimates.result import finite
 
 HOME = Path(__file__).parent
-sys.path.insert(0, str(HOME.parents[1] / "demo"))
-
-from make_release import SCHEMA, people  # noqa: E402  (lies beside the demo page)
-
 BUDGETS = [0.5, 1.0, 2.0, 4.0, 8.0]
 
 
@@ -81,15 +77,14 @@ def collection(
 
 
 def wellbeing() -> dict[str, Any]:
-    table = people(16_000)
-    X = SCHEMA.expand(table)
-    task = tv.LinearTask(np.diag(1 / X.std(axis=0)))
-    volunteers = table.iloc[:1500]
+    everybody = table(people(16_000)).to_pandas()
+    task = tv.LinearTask(np.diag(1 / SCHEMA.expand(everybody).std(axis=0)))
+    volunteers = everybody.iloc[:1500]
     veil = tv.design(volunteers, task, epsilon=2.0, domain=SCHEMA)
-    older = table.iloc[1500:].sort_values("age").iloc[4000:]  # the young stay away in the second round
-    rounds = {"2026-W45": table.iloc[1500:6000], "2026-W46": older.sample(8000, random_state=0)}
-    frontier = tv.sweep(volunteers, task, epsilons=BUDGETS, methods=["codebook", "task_aware", "task_agnostic"], seeds=1,
-                        domain=SCHEMA)  # fmt: skip
+    older = everybody.iloc[1500:].sort_values("age").iloc[4000:]  # the young stay away in the second round
+    rounds = {"2026-W45": everybody.iloc[1500:6000], "2026-W46": older.sample(8000, random_state=0)}
+    methods: list[Any] = ["codebook", "task_aware", "task_agnostic"]
+    frontier = tv.sweep(volunteers, task, epsilons=BUDGETS, methods=methods, seeds=1, domain=SCHEMA)
     return collection(veil, "wellbeing", rounds, frontier)
 
 
@@ -99,9 +94,10 @@ def commuting() -> dict[str, Any]:
     y = np.argmax(X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(14_000, 3)), axis=1)
     model = LogisticRegression().fit(X[:1200], np.array(["bicycle", "bus", "car"])[y[:1200]])
     task = tv.ModelTask(model, loss="cross_entropy")
-    veil = tv.design(X[:1200], task, y=model.predict(X[:1200]), epsilon=1.0)
-    frontier = tv.sweep(X[:1200], task, y=model.predict(X[:1200]), epsilons=BUDGETS[:4], methods=["codebook", "task_agnostic"],
-                        seeds=1)  # fmt: skip
+    y = model.predict(X[:1200])
+    veil = tv.design(X[:1200], task, y=y, epsilon=1.0)
+    methods: list[Any] = ["codebook", "task_agnostic"]
+    frontier = tv.sweep(X[:1200], task, y=y, epsilons=BUDGETS[:4], methods=methods, seeds=1)
     return collection(veil, "commuting", {"autumn": X[2000:8000]}, frontier, open=False, current="autumn")
 
 
@@ -112,13 +108,14 @@ def electricity() -> dict[str, Any]:
     task = tv.MeanTask(np.eye(3))
     domain = tv.Box(np.zeros(3), np.full(3, 3.0))
     veil = tv.design(X[:500], task, epsilon=1.0, domain=domain)
-    frontier = tv.sweep(X[:500], task, epsilons=BUDGETS, methods=["means", "duchi", "piecewise"], seeds=1, domain=domain)
+    methods: list[Any] = ["means", "duchi", "piecewise"]
+    frontier = tv.sweep(X[:500], task, epsilons=BUDGETS, methods=methods, seeds=1, domain=domain)
     return collection(veil, "electricity", {"day 1": X[1000:10_000], "day 2": X[10_000:]}, frontier)
 
 
 def main() -> None:
     found = [wellbeing(), commuting(), electricity()]
-    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float)
+    text = json.dumps(found, allow_nan=False, default=float)
     text = json.dumps(json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}")), ensure_ascii=False)
     (HOME / "answers.json").write_text(text.replace('}, {"', '},\n{"') + "\n", encoding="utf-8")
 
