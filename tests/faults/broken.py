@@ -7,10 +7,10 @@ object to in it is what they would object to in ours. FAULTS says what can be wr
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(200, {})
         if self.store.fault != "anybody" and not (self.headers.get("Authorization") or "").startswith("Bearer tv_"):
             return self._answer(401, {"title": "no"})
-        if self.store.fault == "moody" and time.time() % 2 < 1:
+        if self.store.fault == "moody" and random.random() < 0.2:
             return self._answer(503, {"title": "not now"})
         try:
             if self.store.fault == "anything":

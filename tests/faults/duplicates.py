@@ -63,7 +63,9 @@ async def _duplicates(collector: Collector, token: str, count: int, times: int, 
     # Other bytes under a known id: refused by name, and what is stored stays.
     contrary = [Report(release=r.release, id=r.id, payload=maker.other[r.payload]) for r in reports[: count // 100]]
     against = Diary()
-    await Writer(collector.address, token, against).try_once(contrary)
+    writer = Writer(collector.address, token, against)
+    await writer.try_once(contrary)
+    writer.close()
     if (against.accepted, against.duplicate, against.rejected) != (0, 0, len(contrary)):
         complaints.append(f"of {len(contrary)} reports that contradict stored ones {against.rejected} were refused")
     complaints += compare(await asyncio.to_thread(collector.database.rows), diary)

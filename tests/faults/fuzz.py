@@ -227,6 +227,8 @@ async def _send_all(
                 connection = connection or await Connection.open(collector.address)
                 answer = await connection.ask(raw, seconds=60)
             except (OSError, TimeoutError):
+                if connection is not None:
+                    connection.close()
                 connection = None
                 statuses[0] += 1
                 complaints["a body was not answered"] += 1
@@ -237,6 +239,8 @@ async def _send_all(
             if answer.header("connection") == "close":
                 connection.close()
                 connection = None
+        if connection is not None:
+            connection.close()
 
     await asyncio.gather(*(send() for _ in range(connections)))
     return statuses, accepted, [f"{count} × {what}" for what, count in complaints.items()]

@@ -30,6 +30,8 @@ START_SECONDS = 60.0
 """After which a collector that does not answer is given up."""
 
 
+LISTENED: set[int] = set()
+"""Ports of collectors."""
 SECRETS: list[str] = []
 """The text of every token that was made: none may be found anywhere."""
 
@@ -110,6 +112,7 @@ class Collector:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "collector.log"
         self.port = free_port()
+        LISTENED.add(self.port)
         self.process: subprocess.Popen[bytes] | None = None
         self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
         self.limit = limit

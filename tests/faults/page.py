@@ -69,12 +69,12 @@ also show that the checks can fail (`tests/faults/test_checks.py`).
   where there is no file system to fill.
 - **Fuzzed bodies** are good ones with bytes changed, cut, spliced and announced wrongly, JSON with odd values, keys,
   letters and depths, and random bytes. Some are valid by chance, since an id may be any 16 bytes: every row is checked
-  to be a report that a device can have made. **Fuzzed requests** break HTTP itself. **Schemathesis** makes requests of the
-  collector's own OpenAPI document.
+  to be a report that a device can have made. **Fuzzed requests** break HTTP itself. **Schemathesis** makes requests of
+  the collector's own OpenAPI document.
 - **Slow clients** send headers or bodies byte by byte, do not read answers, or say nothing, and come back as soon as
   they are closed. Honest requests are timed from when they were due; "alone" is the worse of before and after.
-- **Order of arrival**: reports are sent one after the other, and the round is closed. Figures are standard deviations (σ)
-  of a random order: the rank correlation with the order of sending, and whether neighbours came together. More than
+- **Order of arrival**: reports are sent one after the other, and the round is closed. Figures are standard deviations
+  (σ) of a random order: the rank correlation with the order of sending, and whether neighbours came together. More than
   {likely} either way is a complaint. PostgreSQL's own log (`pg_wal`) keeps what was written until its segments are used
   again, and is not part of this.
 - **Logs and databases** of all the runs above are scanned for the devices' addresses, their ports (in logs), what

@@ -17,6 +17,7 @@ from faults.sending import Diary, Maker, Writer, body_of, request
 from faults.stored import Database, compare
 from taskveil import wire
 
+READERS = "readers who do not read"
 SLACK = 3.0
 """Seconds after its deadline that a connection may be closed, on a busy machine."""
 HONEST_RATE = 100.0
@@ -58,12 +59,12 @@ async def _slow_clients(
     collector: Collector, token: str, clients: int, seconds: float, longest_allowed: float, within: float | None
 ) -> Row:
     diary, maker = Diary(), Maker(collector.releases[0].veil)
-    weights = request("GET", f"/v1/releases/{collector.releases[0].id}/client/weights.safetensors")
+    asking = request("GET", "/openapi.json") * 60  # megabytes of answers: more than the system keeps for a reader
     sending = request("POST", wire.PATH, token=token, body=body_of(maker.reports(500)))
     kinds: dict[str, Callable[[], AsyncIterator[bytes]]] = {
         "slow headers": lambda: _drip(sending, 0, 0.5),
         "slow bodies": lambda: _drip(sending, sending.index(b"\r\n\r\n") + 5, 0.5),
-        "slow readers": lambda: _drip(weights * 200, len(weights) * 200, 0.5),
+        READERS: lambda: _drip(asking, len(asking), 0.5),
         "idle": lambda: _drip(b"", 0, 0.5),
     }
     await _honest(collector, token, diary, maker, seconds / 4)  # to warm up
@@ -71,7 +72,7 @@ async def _slow_clients(
     lasted: dict[str, list[float]] = {kind: [] for kind in kinds}
     over = asyncio.Event()
     attackers = [
-        asyncio.create_task(_attack(collector, kind, kinds[kind], lasted[kind], over))
+        asyncio.create_task(_attack(collector, kind, kinds[kind], lasted[kind], over, longest_allowed + 1))
         for kind in itertools.islice(itertools.cycle(kinds), clients)
     ]
     await asyncio.sleep(0.5)
@@ -139,22 +140,23 @@ async def _attack(
     drip: Callable[[], AsyncIterator[bytes]],
     lasted: list[float],
     over: asyncio.Event,
+    patience: float,
 ) -> None:
-    """Connect, be slow until the collector closes, and come again. Slow readers have a window of a few bytes."""
+    """Connect, be slow until the collector closes, and come again."""
     loop = asyncio.get_running_loop()
     while not over.is_set():
         await asyncio.sleep(random.uniform(0, 0.3))
         with socket.socket() as connection:
             connection.setblocking(False)
-            if kind == "slow readers":
+            if kind == READERS:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             began = time.monotonic()
             try:
                 await loop.sock_connect(connection, collector.address)
                 writing = asyncio.create_task(_write(connection, drip))
                 try:
-                    async with asyncio.timeout(120):
-                        await _closed(connection, slowly=kind == "slow readers")
+                    async with asyncio.timeout(patience):
+                        await (_let_go(connection) if kind == READERS else _closed(connection))
                 finally:
                     writing.cancel()
                     await asyncio.gather(writing, return_exceptions=True)
@@ -169,9 +171,33 @@ async def _write(connection: socket.socket, drip: Callable[[], AsyncIterator[byt
         await loop.sock_sendall(connection, part)
 
 
-async def _closed(connection: socket.socket, *, slowly: bool) -> None:
-    """Returns when the other side has closed; reads a byte a second if slowly."""
-    loop = asyncio.get_running_loop()
-    while await loop.sock_recv(connection, 1 if slowly else 65536):
-        if slowly:
-            await asyncio.sleep(1.0)
+async def _closed(connection: socket.socket) -> None:
+    """Returns when the other side has closed."""
+    while await asyncio.get_running_loop().sock_recv(connection, 65536):
+        pass
+
+
+async def _let_go(connection: socket.socket) -> None:
+    """Returns when no process holds the other side any more. Whoever does not read cannot see its end: it lies behind
+    what was not read."""
+    ours, theirs = connection.getsockname()[1], connection.getpeername()[1]
+    await asyncio.sleep(0.5)  # until it was accepted
+    while (theirs, ours) in _held():
+        await asyncio.sleep(0.5)
+
+
+def _held() -> set[tuple[int, int]]:
+    """Ports (here, there) of the connections of this machine that some process has open."""
+    now = time.monotonic()
+    if now - _looked[0] > 0.2:
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        _open.clear()
+        _open.update(
+            (int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16)) for row in rows if row[9] != "0"
+        )
+        _looked[0] = now
+    return _open
+
+
+_looked = [0.0]
+_open: set[tuple[int, int]] = set()

@@ -123,13 +123,13 @@ class PostgresDatabase:
     def files(self) -> list[Path]:
         return sorted(path for path in self.server.folder.rglob("*") if path.is_file())
 
-    def table_files(self) -> list[Path]:
-        """Of the tables of reports and their indexes, as far as they are on the disk."""
+    def table_files(self) -> dict[str, Path]:
+        """The files of the collector's tables and indexes, written out."""
         self.select("CHECKPOINT")
         found = self.select(
-            "SELECT relname, pg_relation_filepath(oid) FROM pg_class WHERE relname ~ '^(reports|settling|arrivals)'"
+            "SELECT relname, pg_relation_filepath(oid) FROM pg_class WHERE relnamespace = 'taskveil'::regnamespace"
         )
-        return [self.server.folder / "data" / path for _, path in found if path]
+        return {name: self.server.folder / "data" / path for name, path in sorted(found) if path}
 
     def kill(self) -> None:
         """The postmaster and every process below it: each of them leads a group of its own."""

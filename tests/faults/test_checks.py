@@ -97,7 +97,7 @@ def test_the_order_of_arrival_is_seen(order: Callable[[int, np.random.Generator]
 
 
 def test_a_random_order_is_none() -> None:
-    """Of a thousand random orders the statistics are as wide as they say: five deviations are as rare as they should."""
+    """Over a thousand random orders the statistics are as wide as they say, so five deviations are rare."""
     rng = np.random.default_rng(0)
     found = np.array([traces.order_left(rng.permutation(500).tolist()) for _ in range(1000)])
     assert np.abs(found.mean(axis=0)).max() < 0.15
@@ -114,4 +114,4 @@ def test_ids_are_found_in_a_file_wherever_they_lie() -> None:
 
 def test_what_devices_sent_along_is_found_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "some.db").write_bytes(os.urandom(1000) + f"agent {MARK}/1.0".encode() + os.urandom(1000))
-    assert traces.found_in([tmp_path / "some.db"], traces.needles())["header"] == 1
+    assert traces.found_in([tmp_path / "some.db"], traces.needles())["headers"] == 1

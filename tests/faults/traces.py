@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from faults.harness import SECRETS, Collector, Release, Row, add_token
+from faults.harness import LISTENED, SECRETS, Collector, Release, Row, add_token
 from faults.sending import FORWARDED, MARK, PORTS, SOURCE, Diary, Maker, Writer
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
@@ -21,16 +21,18 @@ def needles() -> dict[str, list[bytes]]:
     """What devices sent along, by kind. Secrets also as the bytes that their digits stand for."""
     halves = [text.rpartition("_")[2] for text in SECRETS]
     return {
-        "address": [SOURCE.encode(), FORWARDED.encode()],
-        "header": [MARK.encode()],
-        "token": [half.encode() for half in halves] + [bytes.fromhex(half) for half in halves],
-        "port": [b"%s:%d" % (host, port) for port in PORTS for host in (b"", SOURCE.encode())][:20_000],
+        "addresses": [SOURCE.encode(), FORWARDED.encode()],
+        "headers": [MARK.encode()],
+        "tokens": [half.encode() for half in halves] + [bytes.fromhex(half) for half in halves],
+        "ports": [b":%d" % port for port in PORTS - LISTENED],
     }
 
 
 def found_in(files: Iterable[Path], sought: dict[str, list[bytes]]) -> dict[str, int]:
     """How many of the needles of each kind are somewhere in the files."""
-    patterns = {kind: re.compile(b"|".join(map(re.escape, some))) for kind, some in sought.items() if some}
+    patterns = {
+        kind: re.compile(b"(?:" + b"|".join(map(re.escape, some)) + rb")\b") for kind, some in sought.items() if some
+    }
     found: dict[str, set[bytes]] = {kind: set() for kind in sought}
     for file in files:
         try:
@@ -45,10 +47,9 @@ def found_in(files: Iterable[Path], sought: dict[str, list[bytes]]) -> dict[str,
 def left_behind(logs: Sequence[Path], files: Sequence[Path]) -> Row:
     """Scan every log and every file of every database after everything that was done."""
     sought = needles()
-    ports = {"port": sought.pop("port")}
-    counts = {f"{kind}s": count for kind, count in found_in([*logs, *files], sought).items()}
-    # In a database of random bytes four digits mean nothing: ports are sought in logs.
-    counts["ports"] = found_in(logs, ports)["port"]
+    ports = {"ports": sought.pop("ports")}
+    # In a database of random bytes a few digits mean nothing: ports are sought in logs.
+    counts = found_in([*logs, *files], sought) | found_in(logs, ports)
     lines = sum(log.read_bytes().count(b"\n") for log in logs)
     return Row(
         name="logs and databases",
@@ -115,9 +116,8 @@ def stored_orders(database: Database, sent: Sequence[bytes]) -> dict[str, list[b
             for column in ("ctid", "xmin::text::bigint"):
                 rows = database.select(f"SELECT id FROM {table} ORDER BY {column}, id")
                 orders[f"{table} by {column.partition(':')[0]}"] = [bytes(row[0]) for row in rows]
-        database.select("SELECT pg_switch_wal()::text")
-        for file in database.table_files():
-            orders[f"bytes of {file.name}"] = ids_in(file.read_bytes(), known)
+        for name, file in database.table_files().items():
+            orders[f"bytes of {name}"] = ids_in(file.read_bytes(), known)
     return {way: ids for way, ids in orders.items() if len(ids) > 10}
 
 
