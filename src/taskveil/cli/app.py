@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from taskveil import __version__
 from taskveil.cli.attacks import audit
+from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import design, sign
 from taskveil.cli.estimating import estimate
@@ -17,6 +18,7 @@ from taskveil.cli.schemas import schema
 from taskveil.cli.serving import serve
 from taskveil.cli.sweeping import sweep
 from taskveil.cli.tables import decode, privatize
+from taskveil.cli.tokens import token
 
 
 class _Commands(TyperGroup):
@@ -45,3 +47,5 @@ def _options(
 
 for command in (demo, schema, design, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data):
     app.command()(command)
+for name, group in (("token", token), ("collection", collection)):
+    app.add_typer(group, name=name)
