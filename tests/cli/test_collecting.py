@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taskveil as tv
+from cli.running import one_line, run
+from taskveil.server.collector.store import Submission, open_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with a release, and the name of a database that is not there yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TASKVEIL_DB", f"sqlite:///{tmp_path}/collector.db")
+    veil.save(tmp_path / "renewal")
+    return tmp_path
+
+
+def status() -> dict[str, Any]:
+    (release,) = json.loads(run("collection", "status", "--json"))
+    assert isinstance(release, dict)
+    return release
+
+
+def rounds() -> dict[str, tuple[bool, int]]:
+    return {one["name"]: (one["open"], one["reports"]) for one in status()["rounds"]}
+
+
+def arrived(round: str, count: int) -> None:
+    """Put reports into a round, as the collector does."""
+    store = open_store(f"sqlite:///{Path('collector.db').absolute()}")
+    (number,) = (one.number for release in store.releases() for one in release.rounds if one.name == round)
+    rng = np.random.default_rng(count)
+    ids, payloads = rng.integers(0, 256, (count, 16)).astype(np.uint8), np.zeros((count, 3), dtype=np.uint8)
+    added = None if store.releases()[0].counted else lambda new: np.array([float(new.sum())])
+    (fates,) = store.ingest([Submission(round=number, ids=ids, payloads=payloads, moments=added)])
+    assert not fates.any()
+    store.close()
+
+
+def test_a_collection_from_its_first_day_to_its_last(folder: Path, veil: tv.Veil) -> None:
+    said = run("collection", "open", "renewal", "--round", "2026-W46")
+    assert (
+        said
+        == f"renewal ({veil.release_id[:12]}) is open; reports belong to round 2026-W46 unless they say otherwise.\n"
+    )
+    assert (status()["id"], status()["name"], status()["open"]) == (veil.release_id, "renewal", True)
+    arrived("2026-W46", 30)
+
+    assert "Still open: 2026-W46" in run("collection", "round", "renewal", "2026-W47")
+    assert status()["current"] == "2026-W47"
+    assert run("collection", "end", "renewal", "2026-W46") == "round 2026-W46 of renewal has ended with 30 reports.\n"
+    arrived("2026-W47", 12)
+    assert rounds() == {"2026-W46": (False, 30), "2026-W47": (True, 12)}
+
+    assert "takes no more reports" in run("collection", "close", veil.release_id[:6])
+    assert not status()["open"]
+    run("collection", "open", "renewal")
+    assert status()["open"]
+    assert rounds()["2026-W46"] == (False, 30), "a round that ended stays so"
+
+    assert "30 reports of round 2026-W46 of renewal are gone" in run(
+        "collection", "forget", "renewal", "2026-W46", "--yes"
+    )
+    assert rounds() == {"2026-W47": (True, 12)}
+
+
+def test_the_table_shows_all_of_it(folder: Path, veil: tv.Veil) -> None:
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    arrived("2026-W46", 1200)
+    run("collection", "round", "renewal", "2026-W47")
+    run("collection", "end", "renewal", "2026-W46")
+    lines = run("collection", "status").splitlines()
+    assert any("renewal" in line and veil.release_id[:12] in line for line in lines)
+    assert any("2026-W46" in line and "no, ended" in line and "1,200" in line for line in lines)
+    assert any("2026-W47" in line and "yes, current" in line for line in lines)
+
+
+def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    arrived("2026-W46", 5)
+    assert "end it first" in one_line("collection", "forget", "renewal", "2026-W46", "--yes")
+    run("collection", "end", "renewal", "2026-W46")
+    assert "deletes 5 reports" in one_line("collection", "forget", "renewal", "2026-W46")
+    assert rounds() == {"2026-W46": (False, 5)}
+    assert "has no round '2026-W45', only 2026-W46" in one_line("collection", "forget", "renewal", "2026-W45", "--yes")
+
+
+def test_an_ended_current_round_is_pointed_out(folder: Path) -> None:
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    run("collection", "end", "renewal", "2026-W46")
+    assert "its round 2026-W46 has ended" in run("collection", "open", "renewal")
+
+
+def test_what_cannot_be_done_is_said_in_one_line(folder: Path) -> None:
+    assert "there is no database" in one_line("collection", "status")
+    assert "there is no database" in one_line("collection", "open", "elsewhere")
+    assert not Path("collector.db").exists()
+    run("collection", "open", "renewal")
+    assert "no release 'cars' here" in one_line("collection", "close", "cars")
+    assert "has no round" in one_line("collection", "end", "renewal", "1999")
+    manifest = folder / "renewal/client/manifest.json"
+    manifest.write_text(manifest.read_text().replace("epsilon", "epsilom"))
+    assert "manifest" in one_line("collection", "open", "renewal")
