@@ -94,7 +94,10 @@ def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
 def test_an_ended_current_round_is_pointed_out(folder: Path) -> None:
     run("collection", "open", "renewal", "--round", "2026-W46")
     run("collection", "end", "renewal", "2026-W46")
-    assert "its round 2026-W46 has ended" in run("collection", "open", "renewal")
+    assert "taskveil collection round renewal NAME opens one" in run("collection", "open", "renewal")
+    run("collection", "forget", "renewal", "2026-W46", "--yes")
+    assert "taskveil collection round renewal NAME opens one" in run("collection", "open", "renewal")
+    assert "reports belong to round 2026-W47" in run("collection", "open", "renewal", "--round", "2026-W47")
 
 
 def test_what_cannot_be_done_is_said_in_one_line(folder: Path) -> None:
@@ -103,6 +106,7 @@ def test_what_cannot_be_done_is_said_in_one_line(folder: Path) -> None:
     assert not Path("collector.db").exists()
     run("collection", "open", "renewal")
     assert "no release 'cars' here" in one_line("collection", "close", "cars")
+    assert "name is 1 to" in one_line("collection", "round", "renewal", "a/b")
     assert "has no round" in one_line("collection", "end", "renewal", "1999")
     manifest = folder / "renewal/client/manifest.json"
     manifest.write_text(manifest.read_text().replace("epsilon", "epsilom"))

@@ -50,9 +50,7 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
 @collection.command("open")
 def open_release(
     named: Named,
-    round_name: Annotated[
-        str | None, typer.Option("--round", help="Also open this round, for reports from now on.")
-    ] = None,
+    first: Annotated[str | None, typer.Option("--round", help="Also open this round, for reports from now on.")] = None,
     verify_key: options.VerifyKey = None,
     db: Database = None,
     config: Config = None,
@@ -60,24 +58,22 @@ def open_release(
     """Take reports of a release, again or for the first time: of a folder that the collector does not know, its files
     are put into the database. A collector that runs needs no restart."""
     settings = settings_of(db, config)
-    folder = folder_id(named)
+    from taskveil.server.collector.releases import register, round_name
+
+    folder = folder_id(named, verify_key)
     with opened(settings, make=folder is not None) as store:
         if folder is not None and folder not in [one.id for one in store.releases()]:
-            from taskveil.server.collector.releases import register
-
-            options_given = {} if round_name is None else {"round": round_name}
-            register(store, Path(named), verify_key=verify_key, **options_given)
+            register(store, Path(named), verify_key=verify_key, **({} if first is None else {"round": first}))
         else:
             release = find_release(store, named)
             store.set_open(release.id, open=True)
-            if round_name is not None:
-                store.open_round(release.id, round_name)
+            if first is not None:
+                store.open_round(release.id, round_name(first))
         (release,) = (one for one in store.releases() if one.id == (folder or release.id))
-    taken = next((one for one in release.rounds if one.name == release.current), None)
-    if taken is not None and not taken.open:
-        after = f"its round {release.current} has ended: taskveil collection round {named} NAME opens one"
-    else:
+    if release.current in [one.name for one in release.rounds if one.open]:
         after = f"reports belong to round {release.current} unless they say otherwise"
+    else:
+        after = f"but it has no current round that takes reports: taskveil collection round {named} NAME opens one"
     console.print(escape(f"{release.name} ({release.id[:SHOWN]}) is open; {after}."), soft_wrap=True)
 
 
@@ -93,9 +89,12 @@ def close(named: Named, db: Database = None, config: Config = None) -> None:
 @collection.command("round")
 def open_round(named: Named, name: RoundName, db: Database = None, config: Config = None) -> None:
     """Open a round and make it the current one, to which reports belong that name none. Others stay as they are."""
-    with opened(settings_of(db, config)) as store:
+    settings = settings_of(db, config)
+    from taskveil.server.collector.releases import round_name
+
+    with opened(settings) as store:
         release = find_release(store, named)
-        store.open_round(release.id, name)
+        store.open_round(release.id, round_name(name))
         others = [one.name for one in release.rounds if one.open and one.name != name]
     also = f" Still open: {', '.join(others)}; `taskveil collection end` ends one." if others else ""
     console.print(escape(f"{release.name} collects round {name}.{also}"), soft_wrap=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskveil.client.reading import CLIENT, MANIFEST, read_device
+from taskveil.client.verifying import read_key
 from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
@@ -83,16 +84,14 @@ def find_release(store: Store, named: str) -> StoredRelease:
     raise DataError(f"there is no release {named!r} here, and no such folder. {_known(releases)}")
 
 
-def folder_id(named: str) -> str | None:
-    """The id of the release in a folder, after every check; None if there is no release folder of this name."""
-    folder = Path(named)
-    home = folder / CLIENT if (folder / CLIENT / MANIFEST).is_file() else folder
-    try:
-        if not named or not (home / MANIFEST).is_file():
-            return None
-    except (OSError, ValueError):  # longer than a path can be, or not one at all
+def folder_id(named: str, verify_key: Path | None = None) -> str | None:
+    """The id of the release in a folder, after every check, that of its signature too if a key is given; None if there
+    is no release folder of this name."""
+    homes = (Path(named) / CLIENT, Path(named)) if named else ()
+    home = next((one for one in homes if os.path.isfile(one / MANIFEST)), None)  # False for what is no path at all
+    if home is None:
         return None
-    _, manifest = read_device(home)
+    _, manifest = read_device(home, read_key(verify_key))
     return str(manifest["digest"])
 
 
