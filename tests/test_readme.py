@@ -1,10 +1,10 @@
 """Every code block of README.md does what it says.
 
-Python blocks run one after the other in one namespace and one folder, as a reader would type them. What a reader
-brings (records, labels, a network, files, keys) is made by `brought`; the collector's address is replaced by one on
-this machine, so that uploads really arrive. `# taskveil …` lines in a block are run after it, as commands.
+Blocks run one after the other in one namespace and one folder, as a reader would type them. What a reader brings
+(records, labels, a network, files, keys, a thousand other devices) is made here; the collector's address is replaced by
+that of the `taskveil serve` which the page itself starts. `# taskveil …` lines of a block are run after it.
 
-The JavaScript block runs in Node with the built bundle, a simulated IndexedDB and the same collector; it needs
+The JavaScript block runs in Node with the built bundle, a simulated IndexedDB and a real collector; it needs
 `npm ci && npm run build` in js/, which `make test` does first. Real browsers are tested in js/browser.
 """
 
@@ -17,10 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import tomllib
-from collections.abc import Iterator
-from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +25,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import pages
 import taskveil as tv
 from conftest import needs
+from pages import Shell, terminal
+from taskveil.client import upload
+from taskveil.wire import Report
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,47 +40,7 @@ BUNDLE, INDEXED_DB = ROOT / "js/dist/taskveil.js", ROOT / "js/node_modules/fake-
 
 def blocks(language: str) -> list[str]:
     """The fenced code blocks of one language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
-
-
-class Collector(HTTPServer):
-    """Keeps what is posted to it, and serves the files of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.folder = folder
-        self.bodies: list[bytes] = []
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Answer(SimpleHTTPRequestHandler):
-    server: Collector
-
-    def __init__(self, request: Any, client_address: Any, server: Collector) -> None:
-        super().__init__(request, client_address, server, directory=str(server.folder))
-
-    def do_POST(self) -> None:
-        assert self.path == "/v1/reports"
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(202)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def collector(tmp_path: Path) -> Iterator[Collector]:
-    with Collector(tmp_path) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    return [code for named, code in pages.blocks(TEXT) if named == language]
 
 
 def customers(rng: np.random.Generator, count: int) -> pd.DataFrame:
@@ -155,27 +116,41 @@ def commands(block: str) -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
-def test_the_python_blocks_run_as_a_reader_types_them(
-    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def other_devices(namespace: dict[str, Any], shell: Shell) -> None:
+    """A thousand people's reports: what a collection consists of."""
+    veil = tv.Veil.load("renewal")
+    people = pd.read_parquet("people.parquet").drop(columns="renewed")
+    release, pack = bytes.fromhex(veil.release_id), veil.mechanism.layout.pack
+    reports = [Report(release=release, id=os.urandom(16), payload=pack(one)) for one in veil.privatize(people).tolist()]
+    assert upload(reports, f"{shell.address}/v1/reports", token=namespace["UPLOAD"]) == 1000
+
+
+def test_the_blocks_run_as_a_reader_types_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     namespace = brought(tmp_path)
     run: list[list[str]] = []
-    for place, block in enumerate(blocks("python")):
-        code = block.replace("https://collector.example", collector.address)
-        if collector.bodies:
-            namespace["body"] = collector.bodies[0]
-        exec(compile(code, f"README.md, Python block {place + 1}", "exec"), namespace)
-        for arguments in commands(block):
-            done = taskveil(arguments, tmp_path)
-            assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-            run.append(arguments)
+    with terminal(tmp_path) as shell:
+        for place, (language, block) in enumerate(pages.blocks(TEXT)):
+            if language == "sh" and "taskveil serve" in block:
+                shell.type(block)
+                namespace |= {name: shell.variables[name] for name in ("UPLOAD", "READ")}
+                other_devices(namespace, shell)
+            if language == "python":
+                exec(compile(shell.here(block), f"README.md, block {place + 1}", "exec"), namespace)
+                for arguments in commands(block):
+                    done = taskveil(arguments, tmp_path)
+                    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+                    run.append(arguments)
+        check_the_collector(shell, namespace)
+        assert shell.stop() == 0
     assert [arguments[0] for arguments in run] == ["sign", "privatize", "decode", "estimate", "sweep", "design"]
     printed = capsys.readouterr().out
     assert "HOLDS." in printed
     assert namespace["same"] == namespace["report"]
-    assert len(namespace["received"]) == 1
-    assert namespace["answers"].shape == (1, 2)
+    assert namespace["answers"].shape == (1001, 2)
     assert namespace["estimates"].columns.tolist() == ["country", "since", "income", "children", "owner"]
     assert (tmp_path / "frontier.html").stat().st_size > 10_000
     assert [share.name for share in namespace["estimate"].shares] == ["no", "yes"]
@@ -187,8 +162,26 @@ def test_the_python_blocks_run_as_a_reader_types_them(
     assert abs(estimates["income"].mean() - truth["income"].mean()) < 0.2 * truth["income"].std()
 
 
+def check_the_collector(shell: Shell, namespace: dict[str, Any]) -> None:
+    """What was uploaded is in the store, page and estimates answer, and strangers get neither."""
+    (stored,) = json.loads(taskveil(["collection", "status", "--json"], shell.folder).stdout)
+    assert [(one["name"], one["reports"]) for one in stored["rounds"]] == [("2026-W46", 1001)]
+    bearer = {"Authorization": f"Bearer {namespace['READ']}"}
+    with shell.ask(f"/v1/estimates?release={stored['id']}&round=2026-W46", **bearer) as answer:
+        said = json.load(answer)
+    assert said["reports"] == 1001
+    ours = {share.name: share.mean for share in namespace["estimate"].shares}
+    theirs = {share["name"]: share["mean"] for share in said["shares"]}
+    assert theirs == pytest.approx(ours, rel=1e-6)
+    with shell.ask("/") as answer:
+        assert b"<html" in answer.read()
+    assert not shell.answers(f"/v1/estimates?release={stored['id']}")
+    assert "127.0.0.1" not in shell.log.replace(shell.address, "")
+    assert namespace["UPLOAD"] not in shell.log
+
+
 @needs(BUNDLE.exists() and INDEXED_DB.exists() and shutil.which("node") is not None, "Node and the built js/dist")
-def test_the_javascript_block_runs(tmp_path: Path, collector: Collector) -> None:
+def test_the_javascript_block_runs(tmp_path: Path) -> None:
     from taskveil.release.folder import sign
 
     table = customers(np.random.default_rng(4), 300).drop(columns="renewed")
@@ -196,17 +189,21 @@ def test_the_javascript_block_runs(tmp_path: Path, collector: Collector) -> None
     veil.save(tmp_path / "renewal")
     make_keys(tmp_path)
     sign(tmp_path / "renewal", (tmp_path / "key.pem").read_bytes())
-    key = json.dumps((tmp_path / "public.pem").read_text(encoding="utf-8"))
-    (tmp_path / "key.mjs").write_text(f"export const verifyKey = {key};\n", encoding="utf-8")
-    (block,) = blocks("js")
-    block = block.replace("./taskveil.js", BUNDLE.as_uri()).replace('"/', f'"{collector.address}/')
-    block = block.replace("https://collector.example", collector.address)
-    script = f'import "{INDEXED_DB.as_uri()}";\n{block}'
-    (tmp_path / "block.mjs").write_text(script, encoding="utf-8")
-    done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"{veil.guarantee.statement} 2"  # what was spent, rounded up for people
-    assert len(veil.receive(collector.bodies[0])) == 1
+    (serving,) = (code for code in blocks("sh") if "taskveil serve" in code)
+    with terminal(tmp_path) as shell:
+        shell.type(serving)
+        key, token = (tmp_path / "public.pem").read_text(encoding="utf-8"), shell.variables["UPLOAD"]
+        shipped = f"export const verifyKey = {json.dumps(key)}, token = {json.dumps(token)};\n"
+        (tmp_path / "key.mjs").write_text(shipped, encoding="utf-8")
+        (block,) = blocks("js")
+        block = shell.here(block).replace("./taskveil.js", BUNDLE.as_uri()).replace("/RELEASE/", f"/{veil.release_id}/")
+        script = f'import "{INDEXED_DB.as_uri()}";\n{block}'
+        (tmp_path / "block.mjs").write_text(script, encoding="utf-8")
+        done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == f"{veil.guarantee.statement} 2"  # what was spent, rounded up for people
+        (stored,) = json.loads(shell.type("taskveil collection status --json"))
+    assert [one["reports"] for one in stored["rounds"]] == [1]
 
 
 def test_what_it_tells_to_install_exists() -> None:
@@ -235,4 +232,5 @@ def test_no_block_is_left_out() -> None:
     assert set(fences) == {"python", "js", "sh", ""}
     assert len(fences) == 2 * sum(len(blocks(language)) for language in ("python", "js", "sh"))
     for line in "".join(blocks("sh")).splitlines():
-        assert line.startswith(("pip install ", "openssl ")), f"nobody runs this line: {line}"
+        run = line.startswith(("pip install ", "openssl ", "taskveil serve ", "UPLOAD=", "READ="))
+        assert run, f"nobody runs this line: {line}"
