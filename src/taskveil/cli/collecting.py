@@ -41,9 +41,11 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
     view = Table("release", "id", "round", "takes reports")
     view.add_column("reports", justify="right")
     for release in releases:
-        view.add_row(escape(release.name), release.id[:SHOWN], "", "" if release.open else "no, closed", "")
-        for one in release.rounds:
-            view.add_row("", "", escape(one.name), _taking(release, one), f"{one.reports:,}")
+        shown = [(escape(one.name), _taking(release, one), f"{one.reports:,}") for one in release.rounds]
+        first, *others = shown or [("", "no, has no round", "")]
+        view.add_row(escape(release.name), release.id[:SHOWN], *first)
+        for cells in others:
+            view.add_row("", "", *cells)
     print_whole(view)
 
 
@@ -146,6 +148,8 @@ def forget(
 
 
 def _taking(release: StoredRelease, one: StoredRound) -> str:
-    if not (release.open and one.open):
-        return "no" if one.open else "no, ended"
+    if not release.open:
+        return "no, release closed"
+    if not one.open:
+        return "no, ended"
     return "yes, current" if one.name == release.current else "yes"

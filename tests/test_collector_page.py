@@ -1,0 +1,108 @@
+"""docs/collector.md and docs/operations.md: what they tell to type is typed, and what they say in numbers is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import run
+from conftest import needs
+from pages import ROOT, blocks, terminal
+from taskveil.cli.tokens import DAYS
+from taskveil.server.collector.problems import Problem
+from taskveil.server.collector.releases import LONGEST_ROUND
+from taskveil.server.collector.settings import Settings
+
+COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+
+
+def test_the_tour_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    said: list[str] = []
+    with terminal(tmp_path) as shell:
+        for place, (language, block) in enumerate(blocks(COLLECTOR)):
+            if language == "python":
+                exec(compile(shell.here(block), f"collector.md, block {place + 1}", "exec"), names)
+            elif language == "sh" and not block.startswith("pip install"):
+                said.append(shell.type(block))
+                for name, value in shell.variables.items():
+                    monkeypatch.setenv(name, value)
+        assert shell.stop() == 0
+        log = shell.log
+    assert capsys.readouterr().out == "300\n"
+    _, reading, rounds, forgotten, tokens, problem = said
+    decoder = json.JSONDecoder()
+    releases, end = decoder.raw_decode(reading)
+    (release,) = releases["releases"]
+    assert release["rounds"] == [{"name": "2026-W46", "open": True, "reports": 300}]
+    estimate, _ = decoder.raw_decode(reading[end:].lstrip())
+    assert estimate["reports"] == 300
+    (km,) = (row for row in estimate["attributes"] if row["name"] == "km")
+    assert f"{km['mean']:.1f}" in reading[end:], "the table of the exported reports says the same"
+    assert re.search(r"2026-W46.*no, ended.*300", rounds)
+    assert re.search(r"2026-W47.*yes, current", rounds)
+    assert "300 reports of round 2026-W46 of commute are gone" in forgotten
+    assert re.search(r"tablets.*200/s", tokens)
+    assert json.loads(problem)["type"] == Problem.TOKEN_MISSING.document().type
+    assert "127.0.0.1" not in log.replace(shell.address, "")
+    assert not any(shell.variables[name] in log for name in ("UPLOAD", "READ"))
+
+
+def test_every_setting_is_listed_with_its_default() -> None:
+    (listed,) = (code for language, code in blocks(COLLECTOR) if language == "toml")
+    given = tomllib.loads(listed)
+    defaults = Settings().model_dump(mode="json")
+    assert {name: defaults[name] for name in given} == given
+    named = set(re.findall(r"^(?:# )?(\w+) = ", listed, flags=re.MULTILINE))
+    assert named == set(defaults)
+
+
+def test_numbers_in_words() -> None:
+    said = " ".join(COLLECTOR.split())
+    assert f"| {DAYS['upload']} days |" in said  # type: ignore[index]
+    assert said.count(f"| {DAYS['read']} days |") == 2  # type: ignore[index]
+    most = f"{Settings().most_bytes // 2**20} MiB"
+    assert f"at most {most}" in said
+    assert f"at most {most}, a round's name {LONGEST_ROUND} bytes" in " ".join(OPERATIONS.split())
+
+
+def test_every_problem_has_its_status_in_the_table() -> None:
+    section = COLLECTOR.split("| status | when |")[1].split("\n\n")[0]
+    named = {int(status) for row in re.findall(r"^\| ([\d, ]+) \|", section, re.MULTILINE) for status in row.split(",")}
+    own = {404, 405, 411, 500}  # of routes, methods and faults, not of what a client sends
+    assert {problem.value.status for problem in Problem} - own <= named <= {problem.value.status for problem in Problem}
+
+
+def test_every_metric_exists_and_is_listed() -> None:
+    from taskveil.server.collector.metrics import Metrics
+
+    exposed = {family.name for family in Metrics().registry.collect() if family.name.startswith("taskveil_")}
+    named = {name.removesuffix("_total") for name in re.findall(r"^\| `(taskveil_\w+)", OPERATIONS, re.MULTILINE)}
+    assert named == exposed
+
+
+@needs(shutil.which("sqlite3") is not None, "SQLite's command")
+def test_a_backup_of_a_running_collector_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's lines of operations.md, on a database with a log beside it."""
+    monkeypatch.chdir(tmp_path)
+    run("token", "create", "phones", "--scope", "upload")
+    with sqlite3.connect("collector.db", isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")  # somebody is about to write
+        (lines,) = (code for language, code in blocks(OPERATIONS) if language == "sh" and "VACUUM INTO" in code)
+        done = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, check=True)
+    writer.close()
+    assert done.stdout == "ok\n"
+    for copy in ("backup.db", "backup-2.db"):
+        assert "phones" in run("token", "list", "--db", f"sqlite:///{copy}")
