@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import databases
+import taskveil as tv
 from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
@@ -106,3 +108,17 @@ def test_a_backup_of_a_running_collector_is_whole(tmp_path: Path, monkeypatch: p
     assert done.stdout == "ok\n"
     for copy in ("backup.db", "backup-2.db"):
         assert "phones" in run("token", "list", "--db", f"sqlite:///{copy}")
+
+
+@needs(databases.POSTGRES is not None and shutil.which("pg_dump") is not None, "PostgreSQL")
+def test_postgresql_from_an_empty_database_to_a_restored_backup(tmp_path: Path, veil: tv.Veil) -> None:
+    """The lines of operations.md, against a server whose place the environment says."""
+    veil.save(tmp_path / "renewal")
+    lines = [code for language, code in blocks(OPERATIONS) if language == "sh" and "createdb" in code]
+    with databases.running() as server, terminal(tmp_path) as shell:
+        shell.variables |= {"PGHOST": str(server.folder), "PGUSER": "tester"}
+        begin, backup = (code.replace("postgresql://localhost/", "postgresql:///") for code in lines)
+        shell.type(begin)
+        assert shell.answers("/readyz")
+        assert "renewal" in shell.type(backup)
+        assert shell.stop() == 0
