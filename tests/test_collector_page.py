@@ -22,6 +22,7 @@ from taskveil.cli.tokens import DAYS
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.releases import LONGEST_ROUND
 from taskveil.server.collector.settings import Settings
+from taskveil.server.estimates.rounds import FEWEST
 
 COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -44,7 +45,7 @@ def test_the_tour_from_top_to_bottom(
         assert shell.stop() == 0
         log = shell.log
     assert capsys.readouterr().out == "300\n"
-    _, reading, rounds, forgotten, tokens, problem = said
+    _, reading, rounds, forgotten, tokens, again, administered, problem = said
     decoder = json.JSONDecoder()
     releases, end = decoder.raw_decode(reading)
     (release,) = releases["releases"]
@@ -59,6 +60,11 @@ def test_the_tour_from_top_to_bottom(
     assert re.search(r"2026-W47.*yes, current", rounds)
     assert "300 reports of round 2026-W46 of commute are gone" in forgotten
     assert re.search(r"tablets.*200/s", tokens)
+    first, second = (json.loads(part + "}") for part in again.strip().removesuffix("}").split("}", 1))
+    assert first == {"accepted": 300, "duplicate": 0, "rejected": []}
+    assert second == {"accepted": 0, "duplicate": 300, "rejected": []}
+    assert '"current":"2026-W48"' in administered
+    assert '"open":false' in administered
     assert json.loads(problem)["type"] == Problem.TOKEN_MISSING.document().type
     assert "127.0.0.1" not in log.replace(shell.address, "")
     assert not any(shell.variables[name] in log for name in ("UPLOAD", "READ"))
@@ -79,6 +85,7 @@ def test_numbers_in_words() -> None:
     assert said.count(f"| {DAYS['read']} days |") == 2  # type: ignore[index]
     most = f"{Settings().most_bytes // 2**20} MiB"
     assert f"at most {most}" in said
+    assert f"fewer than {FEWEST} reports" in OPERATIONS
     assert f"at most {most}, a round's name {LONGEST_ROUND} bytes" in " ".join(OPERATIONS.split())
 
 
