@@ -48,6 +48,7 @@ class Server:
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    spare: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -100,16 +101,21 @@ class Server:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The address of a fresh database, dropped after."""
-        name = f"d{uuid4().hex}"
+        """The address of a database that holds nothing. One that was used before is emptied: that is quicker."""
+        name = self.spare.pop() if self.spare else f"d{uuid4().hex}"
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        try:
-            yield self.address(name)
-        finally:
-            if self.process is not None and self.process.poll() is None:
-                with psycopg.connect(self.url, autocommit=True) as connection:
-                    connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+                connection.execute(f"CREATE DATABASE {name}")
+        yield self.address(name)
+        if self.process is not None and self.process.poll() is None:
+            with psycopg.connect(self.address(name), autocommit=True) as connection:
+                others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+                connection.execute(others, (name, connection.info.backend_pid))
+                found = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_)'")
+                for (schema,) in found.fetchall():
+                    connection.execute(f"DROP SCHEMA {schema} CASCADE")
+                connection.execute("CREATE SCHEMA public")
+            self.spare.append(name)
 
 
 def start(folder: Path, **settings: str) -> Server:

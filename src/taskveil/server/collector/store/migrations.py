@@ -40,6 +40,10 @@ SQLITE: tuple[Step, ...] = (
 UNVACUUMED = "WITH (autovacuum_enabled = false)"
 """Of tables whose rows are never updated or deleted: vacuuming these would do nothing but hold locks for long."""
 
+UNSAMPLED = "ALTER COLUMN id SET STATISTICS 0, ALTER COLUMN payload SET STATISTICS 0"
+UNSAMPLED_COUNTS = "ALTER COLUMN payload SET STATISTICS 0, ALTER COLUMN count SET STATISTICS 0"
+"""ANALYZE would copy samples of columns into the planner's statistics, where they outlive a forgotten round."""
+
 POSTGRES: tuple[Step, ...] = (
     (
         """CREATE TABLE releases (number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE,
@@ -53,8 +57,10 @@ POSTGRES: tuple[Step, ...] = (
            payload bytea NOT NULL, PRIMARY KEY (release, id)) {UNVACUUMED}""",
         f"CREATE TABLE settling (LIKE reports INCLUDING ALL) {UNVACUUMED}",
         f"CREATE TABLE arrivals (LIKE reports INCLUDING ALL) {UNVACUUMED}",
+        *(f"ALTER TABLE {table} {UNSAMPLED}" for table in ("arrivals", "settling", "reports")),
         """CREATE TABLE counts (round integer NOT NULL, slot integer NOT NULL, payload bytea NOT NULL,
            count bigint NOT NULL, PRIMARY KEY (round, slot, payload))""",
+        f"ALTER TABLE counts {UNSAMPLED_COUNTS}",
         """CREATE TABLE totals (round integer NOT NULL, slot integer NOT NULL, reports bigint NOT NULL,
            moments bytea NOT NULL, PRIMARY KEY (round, slot))""",
         """CREATE TABLE tokens (name text PRIMARY KEY, key text NOT NULL UNIQUE, digest bytea NOT NULL,

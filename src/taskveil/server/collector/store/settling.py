@@ -40,7 +40,7 @@ from psycopg import errors
 
 from taskveil.server.collector.store import StoreUnavailableError, catalogue
 from taskveil.server.collector.store.batches import Growth
-from taskveil.server.collector.store.migrations import UNVACUUMED, Execute
+from taskveil.server.collector.store.migrations import UNSAMPLED, UNSAMPLED_COUNTS, UNVACUUMED, Execute
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -93,6 +93,7 @@ def settle(connection: Connection, *, forget: int | None = None, wait: float = 0
         execute("DROP TABLE settling")
         execute("ALTER TABLE arrivals RENAME TO settling")
         execute(f"CREATE TABLE arrivals (LIKE settling INCLUDING ALL) {UNVACUUMED}")
+        execute(f"ALTER TABLE arrivals {UNSAMPLED}")
     if forget is not None or not _empty(execute, "settling"):
         _merge(connection, execute, forget, until)
     execute("SELECT pg_advisory_unlock(?)", (LOCK,))
@@ -111,7 +112,7 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
             (forget,),
         )
         execute("ALTER TABLE merged ADD PRIMARY KEY (release, id)")
-        execute("ANALYZE merged")  # that it is in order, so that readers are given it in order, by its index
+        execute(f"ALTER TABLE merged {UNSAMPLED}")
         _lock(connection, execute, "arrivals, settling, reports, counts, totals", until)
         execute("DROP TABLE reports")
         execute("ALTER TABLE merged RENAME TO reports")
@@ -124,6 +125,7 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
 def _rewrite_counts(execute: Execute) -> None:
     """Their rows tell too when a payload came last. Afterwards all are of one transaction, the slots are added up."""
     execute("CREATE TABLE merged (LIKE counts INCLUDING ALL)")
+    execute(f"ALTER TABLE merged {UNSAMPLED_COUNTS}")
     execute(
         "INSERT INTO merged SELECT round, 0, payload, sum(count) FROM counts GROUP BY round, payload "
         "ORDER BY round, payload"
