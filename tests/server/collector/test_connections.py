@@ -16,7 +16,7 @@ from taskveil.server.collector.store import open_store
 from taskveil.wire import BINARY, pack_batch
 
 SECONDS = 0.4
-MOST = 20_000
+MOST = 400_000
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_an_idle_connection_is_closed_without_a_word(served: collectors.Served) 
 
 def test_whoever_does_not_read_is_cut_off(served: collectors.Served) -> None:
     """Megabytes of answers (each of a thousand reports is refused) that nobody takes."""
-    body = pack_batch([collectors.report(served.release, CODES) for _ in range(1000)])
+    body = pack_batch([collectors.report(served.release, CODES) for _ in range(5000)])
     with served.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -146,9 +146,16 @@ def test_requests_are_not_queued_without_end(served: collectors.Served) -> None:
         b"POST /v1/reports HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /v1/reports HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"CONNECT secret:80 HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"X-A: secret\r\n" * 30_000 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n" + b"X-A: secret\r\n" * 5_100 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n" + b"X-A: secret\r\n" * 50_000 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nX-A: " + b"secret" * 11_000 + b"\r\n\r\n",
+        b"GET /healthz?" + b"secret" * 11_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nX-A: " + b"secret" * 200_000,
     ],
-    ids=["tls", "version", "garbage", "bytes", "both", "negative", "connect", "head"],
+    ids=[
+        *("tls", "version", "garbage", "bytes", "both", "negative", "connect", "many headers", "very many headers"),
+        *("a long header", "a long line", "a header without end"),
+    ],
 )
 def test_what_is_no_request_gets_a_problem_document(served: collectors.Served, sent: bytes) -> None:
     with served.socket() as connection:
@@ -159,6 +166,20 @@ def test_what_is_no_request_gets_a_problem_document(served: collectors.Served, s
             return
     assert 400 <= status < 500
     assert headers["content-type"] == "application/problem+json"
+
+
+def test_large_bodies_are_no_heads(served: collectors.Served) -> None:
+    """In whatever parts they arrive; the next request on the connection is one."""
+    body = pack_batch(collectors.reports(served.release, MOST // 20))
+    head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with served.socket() as connection:
+        for cut in (0, 10, len(head), len(head) + 70_000):
+            connection.sendall((head + body)[:cut])
+            time.sleep(0.02)
+            connection.sendall((head + body)[cut:])
+            status, _, answer = answered(connection)
+            assert status == 200
+            assert json.loads(answer)["rejected"] == []
 
 
 def test_requests_to_upgrade_are_answered_as_they_are(served: collectors.Served) -> None:

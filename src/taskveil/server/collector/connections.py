@@ -55,7 +55,10 @@ class Connection(HttpToolsProtocol):
         self._leaving: asyncio.TimerHandle | None = None
         """Runs while what was written is not taken."""
         self._full = False
-        self._began, self._in_head, self._head, self._body = False, True, 0, 0
+        self._in_head, self._head, self._body = False, 0, 0
+        """Whether a head is arriving, bytes of it that the parser has understood, bytes of its body."""
+        self._not_understood = 0
+        """Bytes of a head that arrived whole reads ago: a header without end."""
 
     # What arrives
 
@@ -74,26 +77,41 @@ class Connection(HttpToolsProtocol):
             return
         if self._arriving is None and (self.cycle is None or self.cycle.response_complete):
             self._expect()
-        self._began = False
+        was_in_head = self._in_head
         super().data_received(data)
-        if self._in_head and not self._began:  # else much of it may be of requests before
-            self._head += len(data)
-            if self._head > MOST_HEAD:
+        if was_in_head and self._in_head:
+            self._not_understood += len(data)
+            if self._not_understood > MOST_HEAD:
                 self._refuse(Problem.BAD_REQUEST, f"Its head has more than {MOST_HEAD:,} bytes.")
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._began = self._in_head = True
-        self._head = self._body = 0
+        self._in_head = True
+        self._head = self._body = self._not_understood = 0
         if self._arriving is None:
             self._expect()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its first line."""
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of its headers."""
+        super().on_header(name, value)
+        self._count(len(name) + len(value) + 4)
+
+    def _count(self, size: int) -> None:
+        self._head += size
+        if self._head > MOST_HEAD:
+            raise OverflowError("a head that is too large")  # the parser stops, and it is refused
 
     def on_headers_complete(self) -> None:
         """Its body follows."""
         self._in_head = False
         if len(self.pipeline) >= MOST_QUEUED:  # uvicorn would queue any number of them
-            raise OverflowError("too many requests on one connection")  # the parser stops, and it is refused below
+            raise OverflowError("too many requests on one connection")  # as above
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -108,7 +126,6 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is here."""
         super().on_message_complete()
-        self._in_head, self._head = True, 0
         if self._arriving is not None:
             self._arriving.cancel()
             self._arriving = None
