@@ -16,7 +16,7 @@ from taskveil.designs.on_device import CLIENT_BYTES
 
 COMMANDS = (
     *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "serve", "sweep", "audit", "reproduce"),
-    "data",
+    *("data", "token", "collection"),
 )
 
 

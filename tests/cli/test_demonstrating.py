@@ -26,7 +26,7 @@ def get(url: str, token: str | None = None) -> bytes:
 
 
 def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> None:
-    options = ["demo", "--serve", "--port", "0", "--devices", "20", "--seconds", "1"]
+    options = ["demo", "--serve", "--port", "0", "--devices", "20", "--seconds", "2"]
     process = subprocess.Popen(
         [sys.executable, "-c", HURRY, *options],
         stdout=subprocess.PIPE,
