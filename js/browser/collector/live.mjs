@@ -35,7 +35,8 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     release.rounds.at(-1).reports += by;
     release.reports += by;
   };
-  const restore = () => Object.assign(world, { collections: structuredClone(recorded), problem: null, few: null, deaf: false });
+  const restore = () =>
+    Object.assign(world, { collections: structuredClone(recorded), problem: null, few: null, deaf: false, delay: 0 });
 
   const page = await visit({ clock: true, height: 600 });
   await estimated(page, id);
@@ -171,10 +172,14 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
         Object.defineProperty(document, "hidden", { value, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
       }, hidden);
-    await turn(true);
-    const before = lists();
+    const before = lists() + 1;
+    world.delay = 150;
+    await page.clock.runFor(2000);
+    while (lists() < before) await page.waitForTimeout(5);
+    await turn(true); // while a question is under way
     await wait(page, 60_000);
     assert.equal(lists(), before);
+    world.delay = 0;
     grow(5);
     await turn(false);
     await page.waitForFunction(() => document.getElementById("total").textContent === "12,505");

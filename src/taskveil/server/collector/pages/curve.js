@@ -32,6 +32,7 @@ export function noCurve(reason = "This release came without a curve.") {
 /** The curve of a `frontier`, `width` pixels wide, with the release's own `epsilon` marked; and its table. */
 export function curve(frontier, { epsilon, width }) {
   const rows = frontier.rows;
+  if (rows.length === 0) return noCurve();
   const methods = [...new Set(rows.map((row) => row.method))];
   const scale = scaled(frontier, epsilon, width);
   return [

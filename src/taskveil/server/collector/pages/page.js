@@ -3,34 +3,31 @@
 import { ask, bytes, forget, keep, Refusal, token } from "./api.js";
 import { curve, noCurve } from "./curve.js";
 import { el, show } from "./dom.js";
-import { estimates } from "./estimates.js";
+import { Latest } from "./latest.js";
 import { promise, rounds, tabs, title } from "./releases.js";
-import { clock, fileName, many } from "./words.js";
+import { clock, fileName, many, short } from "./words.js";
 
 const EVERY = 2000; // milliseconds between two questions
 const SLOWEST = 30_000; // when nobody answers
-const GROWN = 0.05; // more reports than the shown estimate has: time for another
-const STALE = 10_000; // milliseconds after which any new report is reason enough
-const COMPUTED = 25_000; // milliseconds that an estimate of very many reports may take
 const $ = (id) => document.getElementById(id);
 
 let releases = [];
 let choice = { release: null, round: "", since: "", all: false };
-let shown = null; // the estimate on the page: { key, reports, at, failed }
-let asking = null; // the AbortController of an estimate under way, with its key
 const curves = new Map(); // by release id: what the collector answered
 let failures = 0;
 let answered = Date.now();
 let timer = null;
 let looking = false; // a question is under way
 
+const latest = new Latest($("estimates"), { told: (words) => say("said", words), refused: askForToken });
 const chosen = () => releases.find((release) => release.id === choice.release);
 const say = (id, text) => $(id).textContent !== text && ($(id).textContent = text);
 
 // ---- the door
 
 function askForToken(reason = "") {
-  stop();
+  clearTimeout(timer);
+  latest.clear();
   forget();
   say("refusal", reason);
   say("connection", "");
@@ -47,10 +44,8 @@ function enter() {
   $("door").hidden = true;
   say("refusal", "");
   releases = [];
-  shown = null;
   failures = 0;
-  if (asking) asking.abort();
-  asking = null;
+  latest.clear();
   beat();
 }
 
@@ -65,12 +60,10 @@ async function beat() {
   try {
     const answer = await ask("v1/releases");
     if (used === token()) receive(answer);
-  } catch (refusal) {
-    if (!(refusal instanceof Refusal)) throw refusal;
-    if (used === token()) pause = failed(refusal);
-  } finally {
-    looking = false;
+  } catch (problem) {
+    if (used === token()) pause = failed(problem instanceof Refusal ? problem : unshown(problem));
   }
+  looking = false;
   timer = setTimeout(beat, used === token() ? pause : 0); // another token was given meanwhile
 }
 
@@ -81,6 +74,12 @@ function receive(answer) {
   say("connection", "Live");
   $("connection").className = "live";
   draw();
+}
+
+/** A fault of this page, said as others are: it goes on. */
+function unshown(fault) {
+  reportError(fault);
+  return new Refusal(0, "This page cannot show what the collector answered.");
 }
 
 /** Says what is wrong, and for how many milliseconds to wait. */
@@ -96,12 +95,6 @@ function failed(refusal) {
   return Math.max(Math.min(EVERY * 2 ** failures, SLOWEST), 1000 * refusal.retryAfter);
 }
 
-function stop() {
-  clearTimeout(timer);
-  if (asking) asking.abort();
-  asking = null;
-}
-
 // ---- what is on the page
 
 function draw() {
@@ -110,17 +103,10 @@ function draw() {
   const release = chosen();
   $("release").hidden = release === undefined;
   if (release === undefined) {
-    show(
-      $("releases"),
-      el(
-        "p",
-        { class: "card" },
-        "No release yet. ",
-        el("code", {}, "taskveil serve RELEASE"),
-        " registers one; it appears here by itself.",
-      ),
-    );
+    const command = el("code", {}, "taskveil serve RELEASE");
+    show($("releases"), el("p", { class: "card" }, "No release yet. ", command, " registers one; it appears here by itself."));
     $("releases").removeAttribute("role");
+    latest.clear();
   } else {
     $("releases").setAttribute("role", "tablist");
     show($("releases"), tabs(releases, release.id));
@@ -128,9 +114,9 @@ function draw() {
     show($("title"), title(release));
     show($("rounds"), rounds(release));
     show($("promise"), promise(release));
-    document.title = `${release.name} · taskveil collector`;
+    document.title = `${release.name || short(release.id)} · taskveil collector`;
     drawChoice(release);
-    drawEstimates(release);
+    latest.refresh(release, choice);
     drawCurve(release);
   }
   if (document.body.dataset.ready !== "true") performance.mark("ready");
@@ -157,62 +143,6 @@ function drawChoice(release) {
   for (const id of ["round", "since"]) if ($(id).value !== choice[id]) $(id).value = choice[id];
   $("compared").hidden = names.length < 2;
   $("since").disabled = choice.round === "";
-}
-
-async function drawEstimates(release) {
-  if (!release.estimates) {
-    shown = null;
-    return show(
-      $("estimates"),
-      el(
-        "p",
-        {},
-        "This release keeps no volunteers to compare people with, so nothing can be said of all of them. Design it and save it with volunteers=True.",
-      ),
-    );
-  }
-  const { round, since } = choice;
-  const key = JSON.stringify([release.id, round, since]);
-  const reports = round === "" ? release.reports : release.rounds.find(({ name }) => name === round).reports;
-  if (asking?.key === key || !isDue(key, reports)) return;
-  if (asking) asking.abort();
-  const mine = (asking = Object.assign(new AbortController(), { key }));
-  if (shown?.key !== key) {
-    $("estimates").setAttribute("aria-busy", "true");
-    if (shown === null || shown.release !== release.id) show($("estimates"), el("p", { class: "note" }, "Reading the reports…"));
-  }
-  const next = { key, release: release.id, reports, at: Date.now(), failed: false };
-  try {
-    const answer = await ask("v1/estimates", { release: release.id, round, since }, { signal: mine.signal, patience: COMPUTED });
-    if (asking !== mine) return;
-    next.answer = answer;
-    next.reports = answer.reports; // fewer than there are, where the collector gives a kept estimate
-    show($("estimates"), estimates(answer, { since, all: choice.all }));
-  } catch (refusal) {
-    if (asking !== mine) return;
-    if (!(refusal instanceof Refusal)) throw refusal;
-    if (refusal.status === 401) return askForToken(refusal.message);
-    next.failed = true;
-    // A passing failure leaves what was there; that there are too few reports does not pass by waiting.
-    if (refusal.status === 409 || shown?.key !== key || !shown.answer)
-      show($("estimates"), el("p", { class: "callout", id: "reason" }, refusal.message));
-    else next.answer = shown.answer;
-  }
-  asking = null;
-  if (shown !== null && shown.key !== key)
-    say("said", `Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
-  shown = next;
-  $("estimates").removeAttribute("aria-busy");
-  if (!document.body.dataset.estimates) performance.mark("estimates");
-  document.body.dataset.estimates = key;
-}
-
-/** Whether what is on the page is of something else, or too old. */
-function isDue(key, reports) {
-  if (shown?.key !== key) return true;
-  const old = Date.now() - shown.at >= STALE;
-  const grown = Math.abs(reports - shown.reports);
-  return (grown > 0 && (old || grown >= GROWN * shown.reports)) || (shown.failed && old);
 }
 
 async function drawCurve(release) {
@@ -257,7 +187,10 @@ async function save() {
   say("saving", "Fetching…");
   try {
     const file = await bytes("v1/export", { release: release.id, round });
-    const link = el("a", { href: URL.createObjectURL(file), download: fileName(release.name, round || "all") });
+    const link = el("a", {
+      href: URL.createObjectURL(file),
+      download: fileName(release.name || short(release.id), round || "all"),
+    });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     say("saving", `Saved ${many(file.size, "byte")}.`);
@@ -272,9 +205,8 @@ async function save() {
 function moveTab(event) {
   const place = releases.findIndex((release) => release.id === choice.release);
   const last = releases.length - 1;
-  const next = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[
-    event.key
-  ];
+  const steps = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last };
+  const next = steps[event.key];
   if (next === undefined || place < 0) return;
   event.preventDefault();
   const { id } = releases[(next + releases.length) % releases.length];
@@ -302,10 +234,10 @@ $("choice").addEventListener("submit", (event) => event.preventDefault());
 $("estimates").addEventListener("click", (event) => {
   if (!event.target.closest("[data-all]")) return;
   choice.all = true;
-  show($("estimates"), estimates(shown.answer, choice));
+  latest.showAll();
 });
 $("save").addEventListener("click", save);
-document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : beat()));
+document.addEventListener("visibilitychange", () => document.hidden || beat());
 addEventListener("hashchange", () => location.hash.startsWith("#token=") && token() && enter());
 new ResizeObserver(fitCurve).observe($("curve"));
 

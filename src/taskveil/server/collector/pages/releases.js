@@ -49,7 +49,7 @@ export function title(release) {
 export function rounds(release) {
   const most = Math.max(1, ...release.rounds.map((round) => round.reports));
   const rows = [...release.rounds].reverse().map((round) => {
-    const current = release.open && round.name === release.current;
+    const current = release.open && round.open && round.name === release.current;
     const marks = current
       ? el("span", { class: "chip now" }, "now")
       : !round.open && el("span", { class: "chip closed" }, "closed");
