@@ -314,8 +314,8 @@ def spoilt_request(maker: Maker, token: str) -> bytes:
             head.replace(b"Content-Length: ", b"Content-Length: 999999999999999999") + body,
             head.replace(b"\r\nContent-Length", b"\r\nContent-Length: 3\r\nContent-Length") + body,
             head.replace(b"\r\nHost", b"\r\nTransfer-Encoding: chunked\r\nHost") + body,
-            head.replace(b"\r\nHost", b"\r\nX-Long: " + b"a" * 200_000 + b"\r\nHost") + body,
-            head.replace(b"\r\nHost", b"\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(50_000)) + b"Host") + body,
+            head.replace(b"\r\nHost", b"\r\nX-Long: " + b"a" * 2_000_000 + b"\r\nHost") + body,
+            head.replace(b"\r\nHost", b"\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(200_000)) + b"Host") + body,
             chunked + b"zz\r\n" + body,
             chunked + b"ffffffffffffffff\r\n" + body,
             chunked + b"-1\r\n" + body + b"\r\n0\r\n\r\n",
@@ -334,12 +334,12 @@ def schemathesis(folder: Path, database: Database, *, examples: int) -> Row:
     token = add_token(database, "admin")
     with collector.running():
         address = "http://{}:{}/openapi.json".format(*collector.address)
-        done = subprocess.run(
-            [sys.executable, "-m", "schemathesis.cli", "run", address, "-H", f"Authorization: Bearer {token}",
-             "--checks", "not_a_server_error", "--max-examples", str(examples), "--workers", "2", "--no-color",
-             "--generation-database", "none", "--exclude-path", "/metrics"],
-            capture_output=True, text=True, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        )  # fmt: skip
+        command = [sys.executable, "-m", "schemathesis.cli", "run", address, "-H", f"Authorization: Bearer {token}"]
+        options = ["--checks", "not_a_server_error", "--max-examples", str(examples), "--no-color"]
+        options += ["--generation-database", "none", "--exclude-path", "/metrics"]
+        paths = os.pathsep.join(map(str, (ROOT / "src", Path(__file__).parent)))
+        environment = os.environ | {"PYTHONPATH": paths, "SCHEMATHESIS_HOOKS": "schemathesis_hooks"}
+        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder, env=environment)
         rows = database.rows()
     tried = re.search(r"(\d[\d,]*) generated", done.stdout)
     operations = re.search(r"Selected: (\d+)", done.stdout) or re.search(r"(\d+) selected", done.stdout)

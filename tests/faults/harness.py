@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ class Row:
         return "\n    ".join(lines)
 
 
+@cache
 def small_veil(method: str = "codebook", *, seed: int = 0) -> tv.Veil:
     """A release that can be estimated, designed in a second: 4 attributes, 2 answers."""
     rng = np.random.default_rng(seed)

@@ -18,8 +18,6 @@ from faults.stored import Database, compare
 from taskveil import wire
 
 READERS = "readers who do not read"
-SLACK = 3.0
-"""Seconds after its deadline that a connection may be closed, on a busy machine."""
 HONEST_RATE = 100.0
 """Requests a second of honest traffic."""
 
@@ -31,6 +29,7 @@ def slow_clients(
     clients: int,
     seconds: float = 10.0,
     deadline: float = 4.0,
+    slack: float = 3.0,
     within: float | None = 2.0,
     collector: Collector | None = None,
 ) -> Row:
@@ -42,6 +41,7 @@ def slow_clients(
         clients: at once; each comes back when it is closed.
         seconds: that honest traffic is watched for, three times.
         deadline: seconds that the collector is told to give a request; half of it to idle connections.
+        slack: seconds after its deadline that a connection may be closed, on a busy machine.
         within: how many times its baseline honest traffic may take; None to leave that out, where `seconds` are so few
             that a tail is noise.
         collector: another one than ours, for the test of this test.
@@ -52,7 +52,7 @@ def slow_clients(
         collector.register()
     token = add_token(database, "upload")
     with collector.running():
-        return asyncio.run(_slow_clients(collector, token, clients, seconds, 1.5 * deadline + SLACK, within))
+        return asyncio.run(_slow_clients(collector, token, clients, seconds, 1.5 * deadline + slack, within))
 
 
 async def _slow_clients(
