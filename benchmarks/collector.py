@@ -4,9 +4,9 @@
     python benchmarks/collector.py --only batches singles    # parts: batches singles overload estimates page
     python benchmarks/collector.py --minutes 1 --reports 1000000 --database sqlite
 
-Every acknowledged report is durable: SQLite with synchronous=FULL, PostgreSQL with fsync and synchronous_commit on, as they
-come. A rate is the median of whole seconds; on a shared machine seconds differ by a factor of two. Exit code 1 if a bar
-is missed.
+Every acknowledged report is durable: SQLite with synchronous=FULL, PostgreSQL with fsync and synchronous_commit on. A
+rate is the median of whole seconds; on a shared machine seconds differ by a factor of two. Exit code 1 if a bar is
+missed.
 """
 
 from __future__ import annotations
@@ -51,33 +51,19 @@ def say(what: str, found: str, ok: bool | None = None, bar: str = "") -> None:
         missed.append(what)
 
 
-@contextmanager
-def load(collector: Collector, token: str, **what: Any) -> Iterator[Any]:
-    """Senders in a process of their own, at work while the block runs; `result()` waits for what they found."""
+def measured(collector: Collector, token: str, **what: Any) -> dict[str, Any]:
+    """What senders in a process of their own found."""
     batch = wire.pack_batch(Maker(collector.releases[0].veil).reports(5000)).hex()
     told = {"port": collector.port, "token": token, "batch": batch} | what
-    sender = subprocess.Popen(
-        [sys.executable, str(ROOT / "benchmarks" / "collector_load.py"), json.dumps(told)],
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "collector_load.py")],
+        input=json.dumps(told),
         stdout=subprocess.PIPE,
+        text=True,
+        check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
     )
-
-    def result() -> dict[str, Any]:
-        out, _ = sender.communicate()
-        found: dict[str, Any] = json.loads(out)
-        return found
-
-    try:
-        yield result
-    finally:
-        sender.kill()
-        sender.wait()
-
-
-def measured(collector: Collector, token: str, **what: Any) -> dict[str, Any]:
-    """What senders found."""
-    with load(collector, token, **what) as result:
-        found: dict[str, Any] = result()
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -150,8 +136,10 @@ def overload(folder: Path, database: Database, minutes: float) -> None:
         finally:
             over.set()
             watching.join()
-        start, end, most = (int(np.median(part)) / 2**20 for part in
-                            (samples[int(warm) : int(warm) + 10], samples[-12:-2], [max(samples[int(warm) :])]))
+        start, end, most = (
+            int(np.median(part)) / 2**20
+            for part in (samples[int(warm) : int(warm) + 10], samples[-12:-2], [max(samples[int(warm) :])])
+        )
         refused = sum(count for status, count in found["statuses"].items() if status in ("429", "503"))
         middle, _, _ = rate(found)
         say(
@@ -162,7 +150,7 @@ def overload(folder: Path, database: Database, minutes: float) -> None:
         )
         say(
             "  answers",
-            f"{found['statuses'].get('200', 0):,} × 200 ({middle:,.0f} reports/s), {refused:,} refused with Retry-After, "
+            f"{found['statuses'].get('200', 0):,} × 200 ({middle:,.0f} reports/s), {refused:,} × 429 or 503, "
             f"{found['statuses'].get('0', 0)} broken off, {sum(found['wrong'].values())} others {found['wrong'] or ''}",
             not found["wrong"] and refused > 0 and "0" not in found["statuses"],
             "200, and 429 or 503 with Retry-After",
@@ -209,7 +197,9 @@ def fill(collector: Collector, database: Database, reports: int, *, seed: int = 
         starts = np.sort(rng.integers(2**63, size=reports, dtype=np.uint64)).astype(">u8")
         for at in range(0, reports, at_once):
             some = starts[at : at + at_once]
-            ids = np.hstack([some.view(np.uint8).reshape(-1, 8), rng.integers(256, size=(len(some), 8), dtype=np.uint8)])
+            ids = np.hstack(
+                [some.view(np.uint8).reshape(-1, 8), rng.integers(256, size=(len(some), 8), dtype=np.uint8)]
+            )
             drawn = rng.integers(len(pool), size=len(some))
             moments = None if release.stored.counted else lambda new, drawn=drawn: release.moments(numbers[drawn], new)
             payloads = pool[drawn]

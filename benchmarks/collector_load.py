@@ -1,4 +1,4 @@
-"""Senders for benchmarks/collector.py, in a process of their own: tell it what to do on the command line, in JSON.
+"""Senders for benchmarks/collector.py, in a process of their own: it reads what to do from its input, as JSON.
 
     closed    so many connections, each sending its next body when the last was answered
     opened    so many requests a second, due at their times whatever became of those before (a queue is not hidden)
@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +142,11 @@ class Sender:
 
 
 def main() -> None:
-    load = Load(**json.loads(sys.argv[1]))
+    load = Load(**json.load(sys.stdin))
     sender = Sender(load)
     uvloop.run({"closed": sender.closed, "opened": sender.opened}[load.kind]())
-    found: dict[str, Any] = asdict(sender.outcome)
-    took = np.array(found.pop("took") or [np.nan])
+    took = np.array(sender.outcome.took or [np.nan])
+    found: dict[str, Any] = vars(sender.outcome) | {"took": None}
     found |= {"p50": float(np.percentile(took, 50)), "p99": float(np.percentile(took, 99)), "requests": len(took)}
     print(json.dumps(found))
 

@@ -29,6 +29,9 @@ ODD = [
 ]
 """What takes the place of a value in JSON."""
 
+_LONG = b"\r\nX-Long: " + b"a" * 2_000_000
+_MANY = b"".join(b"\r\nX-%d: 1" % n for n in range(200_000))
+"""Headers of megabytes, which nobody should read to their end."""
 _INTERESTING = [0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]
 
 
@@ -314,8 +317,8 @@ def spoilt_request(maker: Maker, token: str) -> bytes:
             head.replace(b"Content-Length: ", b"Content-Length: 999999999999999999") + body,
             head.replace(b"\r\nContent-Length", b"\r\nContent-Length: 3\r\nContent-Length") + body,
             head.replace(b"\r\nHost", b"\r\nTransfer-Encoding: chunked\r\nHost") + body,
-            head.replace(b"\r\nHost", b"\r\nX-Long: " + b"a" * 2_000_000 + b"\r\nHost") + body,
-            head.replace(b"\r\nHost", b"\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(200_000)) + b"Host") + body,
+            head.replace(b"\r\nHost", _LONG + b"\r\nHost") + body,
+            head.replace(b"\r\nHost", _MANY + b"\r\nHost") + body,
             chunked + b"zz\r\n" + body,
             chunked + b"ffffffffffffffff\r\n" + body,
             chunked + b"-1\r\n" + body + b"\r\n0\r\n\r\n",
