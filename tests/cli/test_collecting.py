@@ -102,6 +102,18 @@ def test_an_ended_current_round_is_pointed_out(folder: Path) -> None:
     assert "reports belong to round 2026-W47" in run("collection", "open", "renewal", "--round", "2026-W47")
 
 
+def test_a_collector_starts_whose_current_round_is_forgotten(folder: Path) -> None:
+    from taskveil.cli.serving import _known
+
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    run("collection", "end", "renewal", "2026-W46")
+    run("collection", "forget", "renewal", "2026-W46", "--yes")
+    store = open_store(f"sqlite:///{folder}/collector.db")
+    line, _ = _known(store, [], None, None)
+    store.close()
+    assert "round ended; current round none" in line
+
+
 def test_what_cannot_be_done_is_said_in_one_line(folder: Path) -> None:
     assert "there is no database" in one_line("collection", "status")
     assert "there is no database" in one_line("collection", "open", "elsewhere")

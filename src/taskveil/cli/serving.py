@@ -91,11 +91,11 @@ def _known(store: Store, folders: list[Path], round: str | None, verify_key: Pat
 def _about(release: OpenRelease) -> tuple[str, str]:
     """A release in a line, and its guarantee in another."""
     stored, promise = release.stored, release.veil.guarantee.statement
-    current = next(one for one in stored.rounds if one.name == stored.current)
-    state = "closed" if not stored.open else "round ended" if not current.open else "open"
+    taking = stored.current in [one.name for one in stored.rounds if one.open]  # the current one may be forgotten
+    state = "closed" if not stored.open else "open" if taking else "round ended"
     rounds = ", ".join(f"{one.name} ({one.reports:,} reports{'' if one.open else ', ended'})" for one in stored.rounds)
     return (
-        f"  {stored.name} ({stored.id[:12]}…): {state}; current round {stored.current}; rounds {rounds}",
+        f"  {stored.name} ({stored.id[:12]}…): {state}; current round {stored.current or 'none'}; rounds {rounds}",
         f"    {promise.split('. ')[0]}.",  # who wants to read on finds the rest on the page
     )
 
