@@ -32,7 +32,6 @@ import databases
 from faults.harness import Collector, Release, add_token
 from faults.sending import Maker
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
-
 from taskveil import wire
 from taskveil.server.collector.releases import Releases
 from taskveil.server.collector.store import Submission, open_store

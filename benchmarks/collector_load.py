@@ -25,7 +25,6 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from faults.sending import Answer, Connection, request
-
 from taskveil import wire
 
 HEAD = 42

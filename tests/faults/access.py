@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from taskveil.problem_document import PROBLEM
-
 from faults.harness import Collector, Release, Row, add_token
 from faults.sending import Answer, Maker, body_of
 from faults.stored import Database
 from taskveil import wire
+from taskveil.problem_document import PROBLEM
 from taskveil.server.collector.store import open_store
 
 

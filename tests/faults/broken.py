@@ -14,9 +14,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskveil.problem_document import PROBLEM
-
 from taskveil import wire
+from taskveil.problem_document import PROBLEM
 from taskveil.wire import Report, from_json, unpack_batch
 
 FAULTS = {

@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from taskveil.problem_document import PROBLEM
-
 import taskveil as tv
 from faults.harness import ROOT, Collector, Release, Row, add_token
 from faults.sending import Answer, BrokenOffError, Connection, Maker, ask_once, body_of, request
 from faults.stored import Database
 from taskveil import wire
 from taskveil.errors import TaskveilError
+from taskveil.problem_document import PROBLEM
 from taskveil.wire import Report
 
 ODD = [

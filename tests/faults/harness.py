@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from taskveil.server.collector.releases import register
-from taskveil.server.collector.tokens import Scope, new_token
 
 import taskveil as tv
 from faults.processes import below, resident
 from faults.sending import Address, Answer, ask_once, request
 from faults.stored import Database
+from taskveil.server.collector.releases import register
 from taskveil.server.collector.store import open_store
+from taskveil.server.collector.tokens import Scope, new_token
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import databases
 import psycopg
 
+import databases
 from faults import traces
 from faults.harness import Row
 

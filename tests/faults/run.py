@@ -21,7 +21,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import databases
-
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
 from faults.harness import Row
 from faults.page import page

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from taskveil.problem_document import PROBLEM
 
 import taskveil as tv
 from taskveil import wire
+from taskveil.problem_document import PROBLEM
 from taskveil.wire import Report
 
 Address = tuple[str, int]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
-import databases
 import psycopg
 
+import databases
 from faults.processes import alive, below
 from faults.sending import Diary
 

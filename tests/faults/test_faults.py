@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import databases
 import pytest
 
+import databases
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
 from faults.harness import Row
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
