@@ -30,14 +30,22 @@ from taskveil.server.collector.store import open_store
 from taskveil.wire import BINARY, pack_batch
 
 SLOW = """
-import time
+import pathlib, time
 from taskveil.server.collector.store import sqlite
 ingest = sqlite.SqliteStore.ingest
 def slowly(self, submissions):
+    pathlib.Path("{begun}").touch()
     time.sleep({seconds})
     return ingest(self, submissions)
 sqlite.SqliteStore.ingest = slowly
 """
+
+
+def wait_for(begun: Path) -> None:
+    """Until a commit is under way."""
+    end = time.monotonic() + 20
+    while not begun.exists() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def known(folder: Path) -> tuple[Path, str]:
@@ -72,13 +80,13 @@ def workers_of(pid: int) -> set[int]:
 def test_a_stop_finishes_what_was_begun_and_refuses_what_comes(tmp_path: Path) -> None:
     db, release = known(tmp_path)
     statuses: list[int] = []
-    body = pack_batch(collectors.reports(release, 10))
-    with collectors.served(db, start=SLOW.format(seconds=0.5) + collectors.START) as served:
+    body, begun = pack_batch(collectors.reports(release, 10)), tmp_path / "begun"
+    with collectors.served(db, start=SLOW.format(seconds=1.0, begun=begun) + collectors.START) as served:
         sending = threading.Thread(target=lambda: statuses.append(sent(served.url, body)))
         sending.start()
-        time.sleep(0.3)  # the commit is under way
+        wait_for(begun)
         served.process.send_signal(signal.SIGTERM)
-        time.sleep(0.15)
+        time.sleep(0.5)
         with pytest.raises(ConnectionRefusedError):
             served.socket()
         code, _ = served.wait()
@@ -90,8 +98,8 @@ def test_a_stop_finishes_what_was_begun_and_refuses_what_comes(tmp_path: Path) -
 
 def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     db, release = known(tmp_path)
-    body = pack_batch(collectors.reports(release, 3))
-    with collectors.served(db, start=SLOW.format(seconds=20) + collectors.START) as served:
+    body, begun = pack_batch(collectors.reports(release, 3)), tmp_path / "begun"
+    with collectors.served(db, start=SLOW.format(seconds=20, begun=begun) + collectors.START) as served:
 
         def send() -> None:
             with pytest.raises(OSError):  # noqa: PT011 - the connection breaks: nothing was acknowledged
@@ -99,7 +107,7 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
 
         sending = threading.Thread(target=send)
         sending.start()
-        time.sleep(0.3)
+        wait_for(begun)
         start = time.monotonic()
         served.process.send_signal(signal.SIGINT)
         time.sleep(0.2)
