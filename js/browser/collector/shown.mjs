@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { recorded } from "./server.mjs";
 
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((element) => element.textContent));
-const HOSTILE = `<img src=x onerror="window.hurt=1">"'&<script>window.hurt=1</script>`;
+const HOSTILE = `<img src=x onerror="window.hurt=1">"'&<script>window.hurt=1</script>${"long".repeat(30)}`;
 
 /** Milliseconds from navigation until the page can be used, and until estimates are there: of three times the quickest,
  * where the first was slow because others use the machine. */
@@ -173,6 +173,11 @@ export async function checkShown({ step, visit, estimated, server }) {
     }
     const [download] = await Promise.all([page.waitForEvent("download"), page.click("#save")]);
     assert.match(download.suggestedFilename(), /^[\w.-]+\.parquet$/);
+    for (const width of [1240, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.waitForTimeout(60); // the curve fits itself
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+    }
     assert.deepEqual(await page.evaluate(() => [window.hurt, document.images.length, document.scripts.length]), [
       undefined,
       0,
