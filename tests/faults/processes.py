@@ -31,6 +31,16 @@ def resident(pid: int) -> int:
     return 0
 
 
+def processor_seconds(pid: int) -> float:
+    """That it has used so far, together with all that descend from it and still run."""
+    total = 0
+    for one in (pid, *below(pid)):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def command(pid: int) -> str:
     """What it was started as."""
     with contextlib.suppress(OSError):
