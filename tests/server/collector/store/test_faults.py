@@ -205,6 +205,21 @@ def test_a_reader_who_keeps_sqlite_from_emptying_its_log_is_told_of(file: Path) 
     store.close()
 
 
+def test_a_ping_writes(file: Path) -> None:
+    """Down to the disk: without room for one more page it fails."""
+    store = open_store(f"sqlite:///{file}")
+    store.ping()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (Path(f"{file}-wal").stat().st_size, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailableError):
+            store.ping()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    store.ping()
+    store.close()
+
+
 def test_a_full_disk_stores_nothing_and_recovers(file: Path) -> None:
     """A limit on the size of files is what a full disk is to SQLite: a write that fails."""
     store: Any = open_store(f"sqlite:///{file}")
