@@ -143,12 +143,17 @@ def test_options_win_over_the_file(home: Path, tmp_path: Path, served: list[Sett
     assert (tmp_path / "c.db").exists()
 
 
+def test_a_collector_may_be_up_before_its_first_release(tmp_path: Path, served: list[Settings]) -> None:
+    output = run("serve", "--db", tmp_path / "c.db")
+    assert "no release to collect for yet: taskveil collection open" in output
+    assert len(served) == 1
+
+
 def wrong(tmp_path: Path, home: Path) -> dict[str, tuple[list[Any], str]]:
     (tmp_path / "c.toml").write_text("prot = 1234\n")
     (tmp_path / "folder").mkdir()
     db = ["--db", tmp_path / "c.db"]
     return {
-        "no release": ([*db], "no release to collect for"),
         "no folder": ([tmp_path / "nowhere", *db], "nowhere"),
         "another folder": ([tmp_path / "folder", *db], "folder"),
         "an unknown key": ([home / "power", *db, "--config", tmp_path / "c.toml"], "prot"),
@@ -161,7 +166,7 @@ def wrong(tmp_path: Path, home: Path) -> dict[str, tuple[list[Any], str]]:
 
 
 @pytest.mark.parametrize("case", [
-    *("no release", "no folder", "another folder", "an unknown key", "who uploads", "a round", "another database"),
+    *("no folder", "another folder", "an unknown key", "who uploads", "a round", "another database"),
     *("no database", "a lone key"),
 ])  # fmt: skip
 def test_errors_are_one_line(case: str, home: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import typer
 
 from taskveil.cli import options
 from taskveil.cli.console import busy, note
-from taskveil.errors import DataError
 
 if TYPE_CHECKING:
     from taskveil.server.collector.releases import OpenRelease
@@ -84,7 +83,8 @@ def _known(store: Store, folders: list[Path], round: str | None, verify_key: Pat
             register(store, folder, round=round or FIRST_ROUND, verify_key=verify_key)
     found = Releases(store).all()
     if not found:
-        raise DataError("there is no release to collect for: name the folder of one, taskveil serve RELEASE.")
+        # Not an error: in a container the collector is up before anybody can open a release in its database.
+        note("there is no release to collect for yet: taskveil collection open RELEASE --db URL.")
     return [line for release in found for line in _about(release)]
 
 

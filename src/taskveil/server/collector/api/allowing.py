@@ -24,10 +24,10 @@ _BEARER = HTTPBearer(
 Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
-def granted(request: Request, scope: Scope) -> StoredToken:
+async def granted(request: Request, scope: Scope) -> StoredToken:
     """The token of a request, if it allows this and does not ask too often; else a ProblemError."""
     collector = collector_of(request)
-    token = collector.tokens.granted(request.headers.get("authorization"), scope)
+    token = await collector.granted(request.headers.get("authorization"), scope)
     if token.rate is not None:
         collector.buckets.take(token.key, 1, token.rate)
     return token
@@ -35,12 +35,12 @@ def granted(request: Request, scope: Scope) -> StoredToken:
 
 async def reader(request: Request, _shown: Shown) -> StoredToken:
     """The token of somebody who may see what reports say."""
-    return granted(request, "read")
+    return await granted(request, "read")
 
 
 async def administrator(request: Request, _shown: Shown) -> StoredToken:
     """The token of somebody who may open, close and forget."""
-    return granted(request, "admin")
+    return await granted(request, "admin")
 
 
 Reader = Annotated[StoredToken, Depends(reader)]

@@ -155,7 +155,7 @@ async def metrics(request: Request) -> Response:
     """What this collector counts of itself. Programs of the same machine need no token; others a read token for all
     releases."""
     if not _from_here(request):
-        belongs(granted(request, "read"), None)
+        belongs(await granted(request, "read"), None)
     text = await asyncio.to_thread(request.app.state.metrics.text)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
