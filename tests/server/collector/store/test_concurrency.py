@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.server.collector.store import Fate, StoreUnavailableError, Submission, open_store, settling
+from taskveil.server.collector.store import Fate, StoreUnavailableError, Submission, open_store, postgres_settling
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
@@ -144,7 +144,7 @@ def test_a_settling_that_was_killed_is_finished_by_the_next(
         one, two = submission(first, 200, rng), submission(second, 200, rng)
         store.ingest([one])
         with monkeypatch.context() as broken:
-            broken.setattr(settling, "_merge", killed)
+            broken.setattr(postgres_settling, "_merge", killed)
             with pytest.raises(KilledError):
                 store.close_round(RELEASE, "r1")
         with store.reading() as execute:

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from databases import RELEASE, Server, opened, submission
-from taskveil.server.collector.store import Submission, open_store, settling
+from taskveil.server.collector.store import Submission, open_store, postgres_settling
 
 COUNT = 1000
 BOUND = 0.15
@@ -157,7 +157,7 @@ def test_arrivals_are_settled_while_a_round_is_open(postgres_server: Server, mon
     from taskveil.server.collector.store import postgres
 
     monkeypatch.setattr(postgres, "LOOK_EVERY", 500)
-    monkeypatch.setattr(settling, "LEAST", 50_000)
+    monkeypatch.setattr(postgres_settling, "LEAST", 50_000)
     rng = np.random.default_rng(2)
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
         store = open_store(url, allow_unsafe=True)

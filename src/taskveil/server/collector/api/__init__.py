@@ -14,10 +14,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 import taskveil
-from taskveil.server.collector.api import administration, files, health, pages, reading, reports
-from taskveil.server.collector.api.answers import not_routed, not_valid
-from taskveil.server.collector.api.describing import described
+from taskveil.server.collector.api import administration, client_files, health, pages, reading, reports
 from taskveil.server.collector.api.guarding import Guard
+from taskveil.server.collector.api.openapi import described
+from taskveil.server.collector.api.problem_answers import not_routed, not_valid
 from taskveil.server.collector.journal import failed, journal, quietly
 from taskveil.server.collector.limits import BodyLimit
 from taskveil.server.collector.metrics import Measured, Metrics
@@ -77,7 +77,7 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
     app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
-    for part in (reports, files, reading, administration, health, pages):
+    for part in (reports, client_files, reading, administration, health, pages):
         app.include_router(part.router)
     described(app)
     app.add_middleware(reports.Straight)

@@ -13,8 +13,8 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Path, Query, Request
 
 from taskveil.errors import DataError
-from taskveil.server.collector.api.allowing import Administrator, known
-from taskveil.server.collector.api.describing import TOKEN, problems
+from taskveil.server.collector.api.access import Administrator, known
+from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import ForgottenShape, ReleaseId, ReleaseShape, RoundName, release_shape
 from taskveil.server.collector.journal import journal
 from taskveil.server.collector.problems import Problem, ProblemError

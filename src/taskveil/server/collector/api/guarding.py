@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskveil.server.collector.api.answers import answer
+from taskveil.server.collector.api.problem_answers import answer
 from taskveil.server.collector.journal import failed
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.store import StoreUnavailableError

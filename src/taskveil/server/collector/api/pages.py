@@ -14,7 +14,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from taskveil.server.collector.api.tagging import tagged
+from taskveil.server.collector.api.etags import tagged
 from taskveil.server.collector.problems import Problem, ProblemError
 
 POLICY = {

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from taskveil.server.collector.api.allowing import Reader, granted, known
-from taskveil.server.collector.api.describing import TOKEN, problems
+from taskveil.server.collector.api.access import Reader, granted, known
+from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import (
     EstimateShape,
     FrontierShape,

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskveil.arrays import Integers
 from taskveil.errors import WireError
-from taskveil.server.collector.api.describing import REPORTS
+from taskveil.server.collector.api.openapi import REPORTS
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease
 from taskveil.server.collector.running import collector_of

@@ -52,7 +52,7 @@ POSTGRES: tuple[Step, ...] = (
            name text NOT NULL, open boolean NOT NULL, UNIQUE (release, name))""",
         """CREATE TABLE files (release integer NOT NULL, name text NOT NULL, content bytea NOT NULL,
            PRIMARY KEY (release, name))""",
-        # What these three are is told in settling.py.
+        # What these three are is told in postgres_settling.py.
         f"""CREATE TABLE reports (release integer NOT NULL, id bytea NOT NULL, round integer NOT NULL,
            payload bytea NOT NULL, PRIMARY KEY (release, id)) {UNVACUUMED}""",
         f"CREATE TABLE settling (LIKE reports INCLUDING ALL) {UNVACUUMED}",

@@ -1,7 +1,7 @@
 """Reports in PostgreSQL (psycopg 3): for several machines, or a database that is operated already.
 
 Everything lies in a schema of its own, `taskveil`. How reports come to lie in the order of ids, while others come, is
-told in settling.py.
+told in postgres_settling.py.
 
 **Durability.** `ingest` returns after a COMMIT with `synchronous_commit` on; a server that does not write to the disk
 (`fsync` off) is refused. If the connection breaks during the commit nobody knows whether it happened: that is a
@@ -33,13 +33,13 @@ from taskveil.server.collector.store import (
     Submission,
     catalogue,
     migrations,
-    settling,
+    postgres_settling,
 )
 from taskveil.server.collector.store.batches import Batch
-from taskveil.server.collector.store.connections import Pool
 from taskveil.server.collector.store.migrations import Execute
+from taskveil.server.collector.store.pool import Pool
 from taskveil.server.collector.store.postgres_ingest import COLUMNS, OvertakenError, grow, insert
-from taskveil.server.collector.store.settling import Connection, executing
+from taskveil.server.collector.store.postgres_settling import Connection, executing
 from taskveil.server.collector.store.sql import PAGE, SqlStore
 
 MODES = ("ROW EXCLUSIVE", *["SHARE ROW EXCLUSIVE"] * 3)
@@ -167,7 +167,7 @@ class PostgresStore(SqlStore):
     def _migrate(self, connection: Connection) -> None:
         execute = executing(connection)
         with connection.transaction():
-            execute("SELECT pg_advisory_xact_lock(?)", (settling.LOCK + 1,))
+            execute("SELECT pg_advisory_xact_lock(?)", (postgres_settling.LOCK + 1,))
             # Only if it is missing: the right to make schemas is needed even for one that is there.
             if list(execute("SELECT 1 WHERE to_regnamespace(quote_ident(?)) IS NULL", (self._schema,))):
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
@@ -233,7 +233,7 @@ class PostgresStore(SqlStore):
 
     def _settle(self, forget: int | None) -> None:
         with self._translated(), self._pool.lend() as connection:
-            if not settling.settle(connection, forget=forget, wait=self._settle_seconds):
+            if not postgres_settling.settle(connection, forget=forget, wait=self._settle_seconds):
                 raise StoreUnavailableError("somebody else is settling reports for long: try again later.")
             # Dropped files go at the next checkpoint, and so do the segments of the server's log (with `wal_recycle`
             # off, else they are overwritten in time). A user who may not hurry that leaves it to the server.
@@ -253,8 +253,8 @@ class PostgresStore(SqlStore):
         try:
             with self._translated(), self._pool.lend() as connection:
                 self._settles_on = connection
-                if settling.due(executing(connection)):
-                    settling.settle(connection)
+                if postgres_settling.due(executing(connection)):
+                    postgres_settling.settle(connection)
         except StoreError as error:
             if not self._closing.is_set():
                 log.warning("reports were not settled, the next try is soon: %s", error)

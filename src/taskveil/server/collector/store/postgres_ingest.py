@@ -1,4 +1,4 @@
-"""One batch of reports into PostgreSQL, inside a transaction that holds `arrivals` (see settling.py)."""
+"""One batch of reports into PostgreSQL, inside a transaction that holds `arrivals` (see postgres_settling.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from taskveil.server.collector.store import catalogue
 from taskveil.server.collector.store.batches import Batch, Growth, Key
-from taskveil.server.collector.store.settling import Connection, executing
+from taskveil.server.collector.store.postgres_settling import Connection, executing
 
 FEW = 100
 """Up to so many reports arrays as parameters are quicker than COPY into a temporary table."""

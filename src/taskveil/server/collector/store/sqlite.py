@@ -29,8 +29,8 @@ from tempfile import NamedTemporaryFile
 from taskveil.arrays import Integers
 from taskveil.server.collector.store import StoreError, StoreUnavailableError, Submission, catalogue, migrations
 from taskveil.server.collector.store.batches import Batch, Key
-from taskveil.server.collector.store.connections import Pool
 from taskveil.server.collector.store.migrations import Execute
+from taskveil.server.collector.store.pool import Pool
 from taskveil.server.collector.store.sql import PAGE, SqlStore
 
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "journal_size_limit = 67108864")

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 import taskveil as tv
 from collections_drawn import records
 from running_collector import Asked, running, small_veil
-from taskveil.server.collector.api.describing import REPORTS
+from taskveil.server.collector.api.openapi import REPORTS
 from taskveil.server.collector.problems import Problem
 from taskveil.wire import BINARY, JSON, PATH, arrived
 
