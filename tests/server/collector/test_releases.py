@@ -39,7 +39,7 @@ def test_what_is_registered_is_open(tmp_path: Path) -> None:
     assert found.stored.counted
     assert found.files["frontier.json"] == b"{}"
     assert set(found.files) >= {"client/manifest.json", "client/weights.safetensors", "server/manifest.json"}
-    assert found.round().name == found.round("W1").name == "W1"
+    assert found.taking().name == found.taking("W1").name == "W1"
     assert problem(found.round, "W2") is Problem.ROUND_UNKNOWN
     assert problem(Releases(store).get, "00" * 32) is Problem.RELEASE_UNKNOWN
 
@@ -75,14 +75,14 @@ def test_changes_are_followed_and_veils_are_not_opened_twice(tmp_path: Path) -> 
     assert releases.get(id).stored.current == "0"
     releases.refresh()
     after = releases.get(id)
-    assert after.round().name == "next"
+    assert after.taking().name == "next"
     assert after.veil is before.veil
     store.close_round(id, "next")
     releases.refresh()
-    assert problem(releases.get(id).round) is Problem.ROUND_CLOSED
+    assert problem(releases.get(id).taking) is Problem.ROUND_CLOSED
     store.set_open(id, open=False)
     releases.refresh()
-    assert problem(releases.get(id).round, "0") is Problem.RELEASE_CLOSED
+    assert problem(releases.get(id).taking, "0") is Problem.RELEASE_CLOSED
     second = collectors.registered(store, tmp_path, collectors.summed())
     releases.refresh()
     assert [one.stored.id for one in releases.all()] == [id, second]

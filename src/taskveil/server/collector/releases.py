@@ -37,12 +37,16 @@ class OpenRelease:
     scores: Scores | None
     """How its reports are read; None where many of them say nothing together."""
 
-    def round(self, name: str | None = None) -> StoredRound:
+    def round(self, name: str) -> StoredRound:
+        """The round of that name, or a ProblemError."""
+        for one in self.stored.rounds:
+            if one.name == name:
+                return one
+        raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+
+    def taking(self, round: str | None = None) -> StoredRound:
         """The round of that name, or the current one, if it takes reports now; else a ProblemError."""
-        name = self.stored.current if name is None else name
-        found = next((one for one in self.stored.rounds if one.name == name), None)
-        if found is None:
-            raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+        found = self.round(self.stored.current if round is None else round)
         if not self.stored.open:
             raise ProblemError(Problem.RELEASE_CLOSED, "It was closed by whoever runs this collector.")
         if not found.open:

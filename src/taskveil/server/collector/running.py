@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from starlette.requests import Request
 
@@ -17,11 +19,22 @@ from taskveil.server.collector.metrics import Metrics
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease, Releases
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store, StoredToken, StoreUnavailableError
+from taskveil.server.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.server.collector.tokens import Scope, Tokens
 
+Found = TypeVar("Found")
+
 FOLLOW_SECONDS = 1.0
-"""Between two looks at what others changed, at least."""
+"""Between two looks at what others changed."""
+
+LOOK_SECONDS = 0.05
+"""Between two looks at least, however many do not find something."""
+
+MENDED_BY_OTHERS = {
+    *(Problem.TOKEN_UNKNOWN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN),
+    *(Problem.RELEASE_CLOSED, Problem.ROUND_CLOSED),
+}
+"""What may not be so any more."""
 
 INTAKE_SHARE = 0.2
 """Of the time for a stop: what is left of it when requests have had theirs."""
@@ -43,6 +56,7 @@ class Collector:
     buckets: Buckets
     metrics: Metrics
     _looked: float = field(default_factory=time.monotonic)
+    _coming: asyncio.Task[None] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _pinged: tuple[float, bool] = (-math.inf, False)
     _pinging: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -70,31 +84,36 @@ class Collector:
             await asyncio.to_thread(self._refresh)
 
     async def look_again(self) -> None:
-        """See what has changed, unless somebody looked less than a second ago: for those who do not find something,
-        who may be many."""
-        async with self._looking:
-            if time.monotonic() - self._looked >= FOLLOW_SECONDS:
-                await asyncio.to_thread(self._refresh)
+        """See all that was changed until now: for those who do not find something. They may be many, so all who ask
+        before a look begins share it, and looks keep a distance."""
+        if self._coming is None:
+            self._coming = asyncio.create_task(self._look_soon())
+        await asyncio.shield(self._coming)
 
     async def granted(self, header: str | None, scope: Scope) -> StoredToken:
-        """`Tokens.granted`, after another look where the token is not known."""
-        try:
-            return self.tokens.granted(header, scope)
-        except ProblemError as error:
-            if error.problem is not Problem.TOKEN_UNKNOWN:
-                raise
-        await self.look_again()
-        return self.tokens.granted(header, scope)
+        """The token of a request, if it allows this; else a ProblemError."""
+        return await self._found(lambda: self.tokens.granted(header, scope))
 
-    async def find(self, release: str, round: str | None = None) -> OpenRelease:
-        """The release, after another look where the round (None: the current one) does not take reports."""
-        try:
+    async def known(self, release: str, *rounds: str | None) -> OpenRelease:
+        """The release, which has these rounds (None: any); else a ProblemError."""
+
+        def find() -> OpenRelease:
             found = self.releases.get(release)
-            found.round(round)
-        except ProblemError:
-            await self.look_again()
+            for name in rounds:
+                if name is not None:
+                    found.round(name)
+            return found
+
+        return await self._found(find)
+
+    async def taking(self, release: str, round: str | None) -> tuple[OpenRelease, StoredRound]:
+        """The release and its round (None: the current one), if they take reports now; else a ProblemError."""
+
+        def find() -> tuple[OpenRelease, StoredRound]:
             found = self.releases.get(release)
-        return found
+            return found, found.taking(round)
+
+        return await self._found(find)
 
     async def follow(self) -> None:
         """For ever: look once a second."""
@@ -102,7 +121,7 @@ class Collector:
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
             try:
-                await self.look_again()
+                await self.refresh()
                 if not answering:
                     journal.warning("The database answers again.")
                 answering = True
@@ -134,6 +153,23 @@ class Collector:
         await self.intake.stop(INTAKE_SHARE * self.settings.stop_seconds)
         if close:
             await asyncio.to_thread(self.store.close)
+
+    async def _found(self, find: Callable[[], Found]) -> Found:
+        """What `find` finds, if need be after a look at what others (another worker, `taskveil collection`) changed a
+        moment ago: a device that is told that its round is unknown does not come again."""
+        try:
+            return find()
+        except ProblemError as error:
+            if error.problem not in MENDED_BY_OTHERS:
+                raise
+            await self.look_again()
+            return find()
+
+    async def _look_soon(self) -> None:
+        await asyncio.sleep(max(0.0, self._looked + LOOK_SECONDS - time.monotonic()))
+        async with self._looking:
+            self._coming = None  # who asks from here on may have changed something that this look does not see
+            await asyncio.to_thread(self._refresh)
 
     def _refresh(self) -> None:
         self._looked = time.monotonic()

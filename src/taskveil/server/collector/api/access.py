@@ -1,4 +1,4 @@
-"""Who asks: how routes take a token, and find the release that they are asked about."""
+"""Who asks: how routes take a token."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from taskveil.server.collector.problems import Problem, ProblemError
-from taskveil.server.collector.releases import OpenRelease
-from taskveil.server.collector.running import Collector, collector_of
+from taskveil.server.collector.running import collector_of
 from taskveil.server.collector.store import StoredToken
 from taskveil.server.collector.tokens import Scope
 
@@ -45,19 +43,3 @@ async def administrator(request: Request, _shown: Shown) -> StoredToken:
 
 Reader = Annotated[StoredToken, Depends(reader)]
 Administrator = Annotated[StoredToken, Depends(administrator)]
-
-
-async def known(collector: Collector, release: str, *rounds: str | None) -> OpenRelease:
-    """The release, which has these rounds (None: any), after another look at the store where it seems not to be so."""
-    try:
-        return _known(collector, release, *rounds)
-    except ProblemError:
-        await collector.look_again()
-        return _known(collector, release, *rounds)
-
-
-def _known(collector: Collector, release: str, *rounds: str | None) -> OpenRelease:
-    found = collector.releases.get(release)
-    if not {name for name in rounds if name is not None} <= {one.name for one in found.stored.rounds}:
-        raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
-    return found

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Path, Query, Request
 
 from taskveil.errors import DataError
-from taskveil.server.collector.api.access import Administrator, known
+from taskveil.server.collector.api.access import Administrator
 from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import ForgottenShape, ReleaseId, ReleaseShape, RoundName, release_shape
 from taskveil.server.collector.journal import journal
@@ -79,7 +79,7 @@ async def forget_round(
     if confirm != name:
         raise ProblemError(Problem.INVALID, "confirm: repeat the name of the round that is to be deleted.")
     collector = collector_of(request)
-    await known(collector, id, name)
+    await collector.known(id, name)
     forgotten = await _done(
         collector, token, id, f"forgot round {name} of", lambda: collector.store.forget_round(id, name)
     )
@@ -92,7 +92,7 @@ async def _changed(
     """Change the store, follow it, note it, and show what the release is now."""
     belongs(token, id)
     collector = collector_of(request)
-    await known(collector, id, round)
+    await collector.known(id, round)
     await _done(collector, token, id, what, change)
     found = collector.releases.get(id)
     return release_shape(found, found.stored)

@@ -11,7 +11,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from taskveil.server.collector.api.access import known
 from taskveil.server.collector.api.etags import tagged
 from taskveil.server.collector.api.openapi import problems
 from taskveil.server.collector.api.shapes import ReleaseId
@@ -48,7 +47,7 @@ async def client_file(
     name: Annotated[str, Path(examples=["manifest.json"])],
 ) -> Response:
     """One of the files in the folder client/ of a release. Needs no token, from any web page's origin."""
-    release = await known(collector_of(request), id)
+    release = await collector_of(request).known(id)
     content = release.files.get(f"{CLIENT}/{name}")
     if content is None:
         raise ProblemError(Problem.NOT_FOUND, "A release's client files are manifest.json and those it names.")

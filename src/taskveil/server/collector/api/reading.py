@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from taskveil.server.collector.api.access import Reader, granted, known
+from taskveil.server.collector.api.access import Reader, granted
 from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import (
     EstimateShape,
@@ -66,7 +66,7 @@ async def frontier(
 ) -> Response:
     """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
     belongs(token, id)
-    release = await known(collector_of(request), id)
+    release = await collector_of(request).known(id)
     with contextlib.suppress(KeyError, ValueError, TypeError):
         content = json.loads(release.files[FRONTIER])
         # Not the losses of single records, which a careless file may hold.
@@ -94,7 +94,7 @@ async def estimates(
     if since is not None and round in (None, since):
         raise ProblemError(Problem.INVALID, "since: two different rounds are compared, name both (round and since).")
     collector = collector_of(request)
-    found = await known(collector, release, round, since)
+    found = await collector.known(release, round, since)
     body = await collector.estimates.told(found.stored, found.veil, round=round, since=since)
     return Response(body, media_type=JSON)
 
@@ -115,7 +115,7 @@ async def export(request: Request, token: Reader, release: OfRelease, round: OfR
     """All reports of a release, or of one round: what `taskveil estimate` and `taskveil decode` read."""
     belongs(token, release)
     collector = collector_of(request)
-    found = await known(collector, release, round)
+    found = await collector.known(release, round)
     pieces = exported(found.veil, collector.store, round)
     try:
         first = await asyncio.to_thread(next, pieces)  # so that a store that fails at once is a problem document

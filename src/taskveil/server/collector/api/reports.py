@@ -59,8 +59,7 @@ async def receive(request: Request) -> Response:
         belongs(token, id)
         collector.buckets.take(token.key, len(found), token.rate)
     name = request.query_params.get("round") if request.scope["query_string"] else None
-    release = await collector.find(id, name)
-    round = release.round(name)
+    release, round = await collector.taking(id, name)
     worth = await run(checked, found, release.veil.mechanism.layout, release.veil.mechanism.possible)
     fates = _NONE
     if len(worth.numbers):
