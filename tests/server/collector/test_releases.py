@@ -44,6 +44,19 @@ def test_what_is_registered_is_open(tmp_path: Path) -> None:
     assert problem(Releases(store).get, "00" * 32) is Problem.RELEASE_UNKNOWN
 
 
+def test_only_files_of_the_release_are_kept(tmp_path: Path) -> None:
+    store, folder = MemoryStore(), tmp_path / "kitchen"
+    collectors.counted().save(folder)
+    (tmp_path / "secret").write_text("of somebody else")
+    (folder / "client" / "key.pem").write_text("left there by mistake")
+    (folder / "client" / "notes").symlink_to(tmp_path / "secret")
+    (folder / "client" / "manifest.sig").symlink_to(tmp_path / "secret")
+    (folder / "server" / "manifest.sig").write_bytes(bytes(64))
+    id = register(store, folder)
+    kept = {"client/manifest.json", "client/weights.safetensors", "server/manifest.json", "server/weights.safetensors"}
+    assert set(store.files(id)) == {*kept, "server/manifest.sig"}
+
+
 def test_what_the_store_counts_and_what_it_adds_up(tmp_path: Path) -> None:
     store = MemoryStore()
     stages = made.veil(

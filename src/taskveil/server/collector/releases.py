@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.reading import MANIFEST, SIGNATURE, WEIGHTS
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.server.collector.journal import failed
 from taskveil.server.collector.problems import Problem, ProblemError
@@ -18,6 +19,9 @@ from taskveil.server.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 
 CLIENT, SERVER, FRONTIER = "client", "server", "frontier.json"
+
+SIGNATURE_BYTES = 64
+"""Of Ed25519."""
 
 MOST_COUNTED = 3
 """Bytes of a payload of which every value is counted by itself."""
@@ -137,12 +141,16 @@ def register(
     """
     place = Path(folder)
     veil = Veil.load(place, verify_key=verify_key)
+    # These and no others: the client's are public, and whatever else lies there (or is linked to) is not for everybody.
     files = {
-        f"{half}/{file.name}": file.read_bytes()
+        f"{half}/{name}": (place / half / name).read_bytes()
         for half in (CLIENT, SERVER)
-        for file in sorted((place / half).iterdir())
-        if file.is_file()
+        for name in (MANIFEST, WEIGHTS)
     }
+    for half in (CLIENT, SERVER):
+        signature = place / half / SIGNATURE
+        if signature.is_file() and signature.stat().st_size == SIGNATURE_BYTES:
+            files[f"{half}/{SIGNATURE}"] = signature.read_bytes()
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
