@@ -124,6 +124,8 @@ class Sender:
         self.began, tasks = time.monotonic(), set()
 
         async def one(due: float) -> None:
+            while idle and idle[-1].closed:  # it was not needed for seconds
+                idle.pop()
             connection = idle.pop() if idle else await Connection.open(("127.0.0.1", self.load.port))
             try:
                 self.note(await connection.ask(self.raw()), due)

@@ -70,9 +70,14 @@ class Connection(asyncio.Protocol):
         _, protocol = await loop.create_connection(cls, *address, local_addr=(SOURCE, 0))
         return protocol
 
+    @property
+    def closed(self) -> bool:
+        """By either side."""
+        return self.transport is None or self.transport.is_closing()
+
     async def ask(self, request: bytes, *, seconds: float = 60.0) -> Answer:
         """The answer to a request that is sent as it is. BrokenOffError if the connection ends first."""
-        if self.transport is None or self.transport.is_closing():
+        if self.closed or self.transport is None:
             raise BrokenOffError
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request)
