@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.server.collector.store import Bytes, StoredRelease, StoredRound, StoredToken
+from taskveil.server.collector.store import Bytes, StoredRelease, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.server.collector.store.batches import Growth, OpenRound
 from taskveil.server.collector.store.migrations import Execute
 
@@ -94,7 +94,12 @@ def close_round(execute: Execute, release: str, name: str) -> int:
 
 def drop_round(execute: Execute, number: int) -> None:
     """Delete what is known of a round besides its reports. A release whose current round it was has none then: to
-    fall back to another would file reports where nobody meant them to be."""
+    fall back to another would file reports where nobody meant them to be.
+
+    Its reports were left out when it was closed. If somebody has opened it again since, there may be new ones, which
+    were acknowledged: then it stays."""
+    if list(execute("SELECT 1 FROM rounds WHERE number = ? AND open", (number,))):
+        raise StoreUnavailableError("the round was opened again while it was being forgotten: end it first.")
     execute("DELETE FROM counts WHERE round = ?", (number,))
     execute("DELETE FROM totals WHERE round = ?", (number,))
     execute("DELETE FROM rounds WHERE number = ?", (number,))

@@ -41,6 +41,7 @@ UNVACUUMED = "WITH (autovacuum_enabled = false)"
 """Of tables whose rows are never updated or deleted: vacuuming these would do nothing but hold locks for long."""
 
 UNSAMPLED = "ALTER COLUMN id SET STATISTICS 0, ALTER COLUMN payload SET STATISTICS 0"
+UNSAMPLED_TOTALS = "ALTER COLUMN reports SET STATISTICS 0, ALTER COLUMN moments SET STATISTICS 0"
 UNSAMPLED_COUNTS = "ALTER COLUMN payload SET STATISTICS 0, ALTER COLUMN count SET STATISTICS 0"
 """ANALYZE would copy samples of columns into the planner's statistics, where they outlive a forgotten round."""
 
@@ -63,6 +64,7 @@ POSTGRES: tuple[Step, ...] = (
         f"ALTER TABLE counts {UNSAMPLED_COUNTS}",
         """CREATE TABLE totals (round integer NOT NULL, slot integer NOT NULL, reports bigint NOT NULL,
            moments bytea NOT NULL, PRIMARY KEY (round, slot))""",
+        f"ALTER TABLE totals {UNSAMPLED_TOTALS}",
         """CREATE TABLE tokens (name text PRIMARY KEY, key text NOT NULL UNIQUE, digest bytea NOT NULL,
            scope text NOT NULL, release text, expires double precision, rate double precision)""",
     ),

@@ -148,11 +148,19 @@ class PostgresStore(SqlStore):
             autocommit=True,
             connect_timeout=seconds,
             tcp_user_timeout=seconds * 1000,
+            # A server that vanished (its machine, not its process) tells nobody: without these an answer is awaited for
+            # two hours.
+            keepalives_idle=seconds,
+            keepalives_interval=1,
+            keepalives_count=seconds,
             application_name="taskveil",
         )
         try:
             connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
             connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
+            # Settling counts on statements that see what was committed before each of them. A database or a role may have
+            # another default.
+            connection.execute("SET default_transaction_isolation TO 'read committed'")
             # By its index, always: a planner that guesses reads (and sorts) a whole table for every page of it.
             connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off")
             if connection.execute("SHOW synchronous_commit").fetchone() in (("off",), ("local",)):

@@ -89,6 +89,7 @@ def settle(connection: Connection, *, forget: int | None = None, wait: float = 0
     if not _empty(execute, "settling"):  # somebody was killed while copying
         _merge(connection, execute, None, until)
     with connection.transaction():
+        _become_owner(execute)
         _lock(connection, execute, "arrivals, settling", until)
         execute("DROP TABLE settling")
         execute("ALTER TABLE arrivals RENAME TO settling")
@@ -102,6 +103,8 @@ def settle(connection: Connection, *, forget: int | None = None, wait: float = 0
 
 def _merge(connection: Connection, execute: Execute, forget: int | None, until: float) -> None:
     with connection.transaction():
+        _become_owner(execute)
+        execute("SET LOCAL statement_timeout = 0")  # a copy takes as long as it takes
         execute("SET LOCAL enable_seqscan = on")  # a store's connections have it off
         execute("SET LOCAL work_mem = '64MB'")
         execute("SET LOCAL maintenance_work_mem = '64MB'")
@@ -140,6 +143,12 @@ def _rewrite_counts(execute: Execute) -> None:
     execute("TRUNCATE totals")
     for number, total in totals.items():
         catalogue.add_totals(execute, number, 0, total)
+
+
+def _become_owner(execute: Execute) -> None:
+    """Until the end of the transaction: a superuser who ends a round must not leave tables that the collector's own
+    role cannot use."""
+    execute("SELECT set_config('role', pg_get_userbyid(relowner), TRUE) FROM pg_class WHERE oid = 'reports'::regclass")
 
 
 def _lock(connection: Connection, execute: Execute, tables: str, until: float) -> None:
