@@ -158,8 +158,8 @@ class PostgresStore(SqlStore):
         try:
             connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
             connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
-            # Settling counts on statements that see what was committed before each of them. A database or a role may have
-            # another default.
+            # Settling counts on statements that see what was committed before each of them; a database or a role may
+            # have another default.
             connection.execute("SET default_transaction_isolation TO 'read committed'")
             # By its index, always: a planner that guesses reads (and sorts) a whole table for every page of it.
             connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off")
