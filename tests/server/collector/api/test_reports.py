@@ -15,6 +15,7 @@ import pytest
 import collectors
 from collectors import CODES, report, reports
 from memory_store import MemoryStore
+from taskveil.server.collector.api import reports as api
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.store import StoreUnavailableError, open_store
 from taskveil.server.collector.tokens import new_token
@@ -227,6 +228,31 @@ def test_a_body_that_is_too_large(store: MemoryStore, release: str) -> None:
         assert (await post(client, chunked()))["accepted"] == 100
 
     asked(store, fits)
+
+
+def test_a_body_of_too_many(store: MemoryStore, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "MOST_REPORTS", 50)
+
+    async def call(client: Client) -> None:
+        for many in (50, 51):
+            for body in (pack_batch(reports(release, many)), to_json(reports(release, many))):
+                found = await post(client, body)
+                assert found == {"accepted": 50, "duplicate": 0, "rejected": []} if many == 50 else (413, "too-large")
+
+    asked(store, call)
+    assert len(store.reports) == 100
+
+
+@pytest.mark.parametrize("thing", [b"{}", b"[]", b'{"":0}', b"7", "{}".encode("utf-16-le")])
+def test_json_of_many_things_is_refused_before_they_are_made(
+    store: MemoryStore, release: str, thing: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call(client: Client) -> None:
+        monkeypatch.setattr(api, "arrived", lambda _: pytest.fail("it was read"))
+        body = b'{"version":1,"release":"%s","reports":[' % release.encode() + b",".join([thing] * 40_010) + b"]}"
+        assert await post(client, body) == (413, "too-large")
+
+    asked(store, call)
 
 
 def test_a_database_that_is_away(store: MemoryStore, release: str) -> None:

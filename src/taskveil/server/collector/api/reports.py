@@ -27,6 +27,9 @@ from taskveil.wire import BINARY, JSON, PATH, Arrived, Checked, arrived, checked
 LARGE = 2**17
 """Bytes of a body that is read in a thread, so that others are answered meanwhile."""
 
+MOST_REPORTS = 20_000
+"""In a body. More would keep everybody else waiting for one commit, and their answer may name each of them."""
+
 MAGIC = b"TV"
 """What binary bodies begin with, and JSON never does."""
 
@@ -85,11 +88,15 @@ def _read(body: bytes, kind: str) -> Arrived:
     """The reports of a body of this kind, as they came."""
     if kind and body.startswith(MAGIC) is not (kind == BINARY):
         raise ProblemError(Problem.NO_REPORTS, f"This is no {kind} with reports.")
+    # Before JSON is read: of 8 MB of "{},{},…" Python makes 300 MB.
+    many = 0 if body.startswith(MAGIC) else max(body.count(b"{") - 1, body.count(b",") // 2)
     try:
-        return arrived(body)
+        if many <= MOST_REPORTS and len(found := arrived(body)) <= MOST_REPORTS:
+            return found
     except WireError as error:
         said = str(error)
         raise ProblemError(Problem.NO_REPORTS, said[:1].upper() + said[1:]) from None
+    raise ProblemError(Problem.TOO_LARGE, f"A body has {MOST_REPORTS:,} reports at most: send several.")
 
 
 def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int) -> Submission:
