@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -185,7 +186,38 @@ def test_large_bodies_are_no_heads(served: collectors.Served) -> None:
 def test_requests_to_upgrade_are_answered_as_they_are(served: collectors.Served) -> None:
     with served.socket() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert answered(connection)[0] == 200
+        status, headers, _ = answered(connection)
+        assert (status, headers["connection"]) == (200, "close")
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("framed", [b"Content-Length: 38", b"Transfer-Encoding: chunked"])
+def test_the_body_of_a_request_to_upgrade_is_no_request(served: collectors.Served, framed: bytes) -> None:
+    head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n" + framed + b"\r\n\r\n"
+    with served.socket() as connection:
+        connection.sendall(head)
+        time.sleep(0.05)
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answered(connection)[0] == 400
+        with contextlib.suppress(ConnectionError):
+            assert connection.recv(65536) == b""
+
+
+def test_trailers_are_no_headers(served: collectors.Served) -> None:
+    body = pack_batch(collectors.reports(served.release, 1))
+    with served.socket() as connection:
+        connection.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connection.sendall(b"%x\r\n%b\r\n0\r\nContent-Type: text/plain\r\n\r\n" % (len(body), body))
+        assert answered(connection)[0] == 200  # and not 415
+
+
+@pytest.mark.parametrize(("count", "status"), [(100, 200), (101, 400)])
+def test_headers_are_counted(served: collectors.Served, count: int, status: int) -> None:
+    """However short they are: a thousand connections with ten thousand each would fill the memory."""
+    with served.socket() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + b"a:\r\n" * count + b"\r\n")
+        assert answered(connection)[0] == status
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -20,6 +20,9 @@ from taskveil.server.collector.settings import Settings
 MOST_HEAD = 2**16
 """Bytes of a request's line and headers."""
 
+MOST_HEADERS = 100
+"""Of a request: each takes some 200 bytes of memory, however short it is."""
+
 MOST_QUEUED = 64
 """Requests that a connection sends before the first of them is answered."""
 
@@ -98,8 +101,12 @@ class Connection(HttpToolsProtocol):
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One of its headers."""
-        super().on_header(name, value)
+        """One of its headers. What follows a chunked body as a trailer is none: uvicorn would take a token, or a type,
+        from there that nobody in front of us has seen."""
+        if self._in_head:
+            super().on_header(name, value)
+            if len(self.headers) > MOST_HEADERS:
+                raise OverflowError("too many headers")  # as below
         self._count(len(name) + len(value) + 4)
 
     def _count(self, size: int) -> None:
@@ -112,7 +119,12 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         if len(self.pipeline) >= MOST_QUEUED:  # uvicorn would queue any number of them
             raise OverflowError("too many requests on one connection")  # as above
+        leaving = self.parser.should_upgrade()
+        if leaving and any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+            raise ValueError("a body before another protocol")  # the parser would take it for the next request
         super().on_headers_complete()
+        if leaving:  # we do not, and what follows is in nobody's protocol
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A part of it. What follows after the answer (413, 401 …) is read and thrown away for a while, because a
