@@ -117,13 +117,18 @@ def test_a_token_has_its_rate(collected: tuple[Asked, tv.Veil, tv.Veil]) -> None
         ("127.0.0.1", {"Forwarded": "for=192.0.2.7"}, 401),
         ("192.0.2.7", {}, 401),
         ("192.0.2.7", {"X-Forwarded-For": "127.0.0.1"}, 401),
+        ("127.0.0.1", {"Host": "localhost:8000"}, 200),
+        ("::1", {"Host": "[::1]:8000"}, 200),
+        ("127.0.0.1", {"Host": "evil.example:8000"}, 401),  # a page that a browser was led here with
+        ("127.0.0.1", {"Host": "[::1"}, 401),
+        ("127.0.0.1", {"Host": ""}, 401),
     ],
 )
 def test_counters_are_for_programs_of_the_same_machine(
     client: str, headers: dict[str, str], status: int, tmp_path: Path
 ) -> None:
     with running(tmp_path, client=client) as asked:
-        answer = asked.ask("GET", "/metrics", headers=headers)
+        answer = asked.ask("GET", "/metrics", headers={"Host": "127.0.0.1:8000", **headers})
     assert answer.status_code == status
     assert status != 200 or "taskveil_waiting_reports 0" in answer.text
 
@@ -141,7 +146,7 @@ def test_the_frontier_is_told_without_single_records(tmp_path: Path) -> None:
     with running(tmp_path, veil) as asked:
         path = f"/v1/releases/{veil.release_id}/frontier"
         assert asked.ask("GET", path, "read").json()["type"] == "urn:taskveil:problem:not-found"
-        for content in (json.dumps(careless), "nonsense", "[]", '{"rows": NaN}'):
+        for content in (json.dumps(careless), "nonsense", "[]", '{"rows": NaN}', "[" * 100_000):
             (tmp_path / "release-0" / "frontier.json").write_text(content)
             register(asked.store, tmp_path / "release-0", round="one")
             asked.runner.run(asked.collector.refresh())

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -67,7 +68,7 @@ async def frontier(
     """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
     belongs(token, id)
     release = await collector_of(request).known(id)
-    with contextlib.suppress(KeyError, ValueError, TypeError):
+    with contextlib.suppress(KeyError, ValueError, TypeError, RecursionError):
         content = json.loads(release.files[FRONTIER])
         # Not the losses of single records, which a careless file may hold.
         told = {name: content[name] for name in ("clear", "constant", "rows")}
@@ -161,10 +162,15 @@ async def metrics(request: Request) -> Response:
 
 
 def _from_here(request: Request) -> bool:
-    """Whether a program of this machine asks for itself, and not a proxy for somebody else."""
+    """Whether a program of this machine asks for itself: not a proxy for somebody else, and not a browser for a page
+    whose name was made to lead here (DNS rebinding) and which could read the answer."""
     if request.client is None or any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via")):
         return False
     try:
-        return ipaddress.ip_address(request.client.host).is_loopback
+        asked = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        return all(
+            ipaddress.ip_address("::1" if name == "localhost" else name).is_loopback
+            for name in (request.client.host, asked)
+        )
     except ValueError:
         return False
