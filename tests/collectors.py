@@ -74,6 +74,7 @@ class Served:
     process: subprocess.Popen[str]
     url: str
     port: int
+    db: Path
     release: str = ""
 
     def socket(self) -> socket.socket:
@@ -113,7 +114,7 @@ def served(db: Path, *, start: str = START, **settings: Any) -> Iterator[Served]
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url, process.communicate()[1]
-        yield Served(process, url, int(url.rpartition(":")[2]))
+        yield Served(process, url, int(url.rpartition(":")[2]), db)
     finally:
         if process.poll() is None:
             process.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -250,20 +251,46 @@ def test_several_requests_at_once_on_one_connection(served: collectors.Served) -
             received += connection.recv(65536)
 
 
-def test_too_many_connections_are_told_to_come_again(served: collectors.Served) -> None:
+def test_who_says_nothing_makes_room_for_who_speaks(served: collectors.Served) -> None:
     time.sleep(SECONDS)  # those of other tests end
     held = [served.socket() for _ in range(30)]
     try:
-        time.sleep(0.1)
-        with served.socket() as connection:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-            status, headers, body = answered(connection)
-        assert status == 503
-        assert headers["retry-after"] == "1"
-        assert json.loads(body)["type"] == "urn:taskveil:problem:busy"
+        time.sleep(0.1)  # all are accepted
+        held[0].sendall(b"GET /healthz HTTP/1.1\r\n")  # and no more
+        held[1].sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert answered(held[1])[0] == 200  # so that it waits less long than all others
+        for silent in (held[0], held[2], held[3]):
+            with served.socket() as connection:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert answered(connection)[0] == 200
+                assert connection.recv(1) == b""
+                status, headers, body = answered(silent)
+            assert (status, headers.get("retry-after")) == (503, "1")
+            assert json.loads(body)["type"] == "urn:taskveil:problem:busy"
+            held.append(served.socket())
     finally:
         for one in held:
             one.close()
-    with served.socket() as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert answered(connection)[0] == 200
+
+
+def test_when_all_are_answered_others_are_told_to_come_again(served: collectors.Served) -> None:
+    time.sleep(SECONDS)
+    body = pack_batch(collectors.reports(served.release, 1))
+    database = sqlite3.connect(served.db, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")  # no answer until this ends
+    held = [served.socket() for _ in range(30)]
+    try:
+        for one in held:
+            one.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        time.sleep(0.1)
+        with served.socket() as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            status, headers, answer = answered(connection)
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert json.loads(answer)["type"] == "urn:taskveil:problem:busy"
+        database.execute("ROLLBACK")
+        assert [answered(one)[0] for one in held] == [200] * 30
+    finally:
+        database.close()
+        for one in held:
+            one.close()

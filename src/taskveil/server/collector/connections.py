@@ -1,7 +1,8 @@
 """Connections that end: each request must arrive, and each answer must leave, within a time, however it trickles.
 
 uvicorn's protocol, with deadlines around it. A connection that opens and says nothing, a head or a body of one byte a
-second, and a reader who does not read all end by `Settings.request_seconds`; their memory is bounded meanwhile.
+second, and a reader who does not read all end by `Settings.request_seconds`; their memory is bounded meanwhile. When
+there are too many, the one that has waited longest for its request makes room for the next.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class CollectorConfig(Config):
     def __init__(self, app: Any, settings: Settings, **options: Any) -> None:
         super().__init__(app, http=Connection, **options)
         self.settings = settings
+        self.waiting: dict[Connection, None] = {}
+        """Those of which no request is being answered: whose next one has not arrived. First who waits longest."""
 
 
 class Connection(HttpToolsProtocol):
@@ -68,7 +71,12 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there."""
         super().connection_made(transport)
-        self._full = len(self.connections) > self.config.settings.most_connections
+        if len(self.connections) > self.config.settings.most_connections:
+            # Whoever says nothing, or slowly, must not keep out those who speak.
+            self._full = not self.config.waiting
+            if not self._full:
+                next(iter(self.config.waiting))._make_room()
+        self.config.waiting[self] = None
         self._arriving = self.loop.call_later(SOON if self._full else self._seconds, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
@@ -138,6 +146,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is here."""
         super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.config.waiting.pop(self, None)
         if self._arriving is not None:
             self._arriving.cancel()
             self._arriving = None
@@ -145,6 +155,13 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
         """What is no HTTP gets a problem document too."""
         self._refuse(Problem.BAD_REQUEST, "This is no HTTP request that can be read.")
+
+    def _make_room(self) -> None:
+        self.config.waiting.pop(self)
+        if self._arriving is None:  # between two requests: nobody waits for a word
+            self._end()
+        else:
+            self._refuse(Problem.BUSY, "There are too many connections. Come again later.")
 
     def _expect(self) -> None:
         self._arriving = self.loop.call_later(self._seconds, self._too_slow)
@@ -190,6 +207,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The answer was written; if the connection closes after it, within a time."""
+        if not self.pipeline:
+            self.config.waiting[self] = None
         super().on_response_complete()
         if self.transport.is_closing():
             self._leave_within(self._seconds)
@@ -207,6 +226,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
+        self.config.waiting.pop(self, None)
         for timer in (self._arriving, self._leaving):
             if timer is not None:
                 timer.cancel()
