@@ -72,7 +72,7 @@ def open_release(
             if first is not None:
                 store.open_round(release.id, round_name(first))
         (release,) = (one for one in store.releases() if one.id == (folder or release.id))
-    if release.current in [one.name for one in release.rounds if one.open]:
+    if release.takes(release.current):
         after = f"reports belong to round {release.current} unless they say otherwise"
     else:
         after = f"but it has no current round that takes reports: taskveil collection round {named} NAME opens one"
@@ -129,7 +129,7 @@ def forget(
         release = find_release(store, named)
         check_round(release, name)
         (one,) = (one for one in release.rounds if one.name == name)
-        if release.open and one.open:
+        if release.takes(name):
             raise DataError(
                 f"round {name} of {release.name} still takes reports, and devices would send theirs again: end it "
                 f"first (taskveil collection end {named} {name})."

@@ -91,8 +91,7 @@ def _known(store: Store, folders: list[Path], round: str | None, verify_key: Pat
 def _about(release: OpenRelease) -> tuple[str, str]:
     """A release in a line, and its guarantee in another."""
     stored, promise = release.stored, release.veil.guarantee.statement
-    taking = stored.current in [one.name for one in stored.rounds if one.open]  # the current one may be forgotten
-    state = "closed" if not stored.open else "open" if taking else "round ended"
+    state = "closed" if not stored.open else "open" if stored.takes(stored.current) else "round ended"
     rounds = ", ".join(f"{one.name} ({one.reports:,} reports{'' if one.open else ', ended'})" for one in stored.rounds)
     return (
         f"  {stored.name} ({stored.id[:12]}…): {state}; current round {stored.current or 'none'}; rounds {rounds}",

@@ -152,6 +152,7 @@ def test_a_forgotten_round_is_not_remembered_under_its_name(told: tuple[Asked, t
     asked.send(veil, veil.privatize(records(500, RNG)))
     assert estimated(asked, veil, "round=one")["reports"] == 500
     base = f"/v1/releases/{veil.release_id}/rounds/one"
+    assert asked.ask("POST", f"{base}/close", "admin").status_code == 200
     assert asked.ask("DELETE", f"{base}?confirm=one", "admin").json() == {"forgotten": 500}
     path = f"/v1/estimates?release={veil.release_id}&round=one"
     assert asked.ask("GET", path, "read").json()["type"] == "urn:taskveil:problem:round-unknown"

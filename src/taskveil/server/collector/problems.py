@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from http import HTTPStatus
 
 from taskveil.problem_document import ProblemDocument
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A problem's status, its title for people, and the last part of its type's address."""
+    """A problem's status, and its title for people."""
 
     status: int
     title: str
@@ -34,8 +33,8 @@ class Problem(Enum):
     TOO_SLOW = Kind(408, "The request took too long to arrive")
     RELEASE_CLOSED = Kind(409, "The release takes no reports")
     ROUND_CLOSED = Kind(409, "The round takes no reports")
+    ROUND_OPEN = Kind(409, "The round still takes reports")
     TOO_FEW = Kind(409, "There are too few reports to say anything")
-    LENGTH_REQUIRED = Kind(411, "The body's length must be declared")
     TOO_LARGE = Kind(413, "The body is too large")
     WRONG_TYPE = Kind(415, "The body is of a type that is not taken")
     INVALID = Kind(422, "A parameter is not as it should be")
@@ -53,11 +52,6 @@ class Problem(Enum):
             detail=detail,
             type=f"urn:taskveil:problem:{self.name.lower().replace('_', '-')}",
         )
-
-    @property
-    def reason(self) -> str:
-        """HTTP's own words for the status."""
-        return HTTPStatus(self.value.status).phrase
 
 
 class ProblemError(Exception):

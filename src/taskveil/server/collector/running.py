@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 FOLLOW_SECONDS = 1.0
 """Between two looks at what others changed."""
 
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.02
 """Between two looks at least, however many do not find something."""
 
 MENDED_BY_OTHERS = {

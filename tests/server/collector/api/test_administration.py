@@ -60,6 +60,9 @@ def test_a_round_is_forgotten_by_who_says_its_name_twice(collected: tuple[Asked,
     post(asked, veil)
     for confirm in ("", "?confirm=", "?confirm=two", "?confirm=ONE"):
         assert asked.ask("DELETE", f"{path}/rounds/one{confirm}", "admin").status_code == 422
+    open_yet = asked.ask("DELETE", f"{path}/rounds/one?confirm=one", "admin")
+    assert (open_yet.status_code, open_yet.json()["type"]) == (409, "urn:taskveil:problem:round-open")
+    assert asked.ask("POST", f"{path}/rounds/one/close", "admin").status_code == 200
     assert asked.ask("DELETE", f"{path}/rounds/one?confirm=one", "admin").json() == {"forgotten": 3}
     assert asked.ask("GET", "/v1/releases", "read").json()["releases"][0]["reports"] == 0
     again = asked.ask("DELETE", f"{path}/rounds/one?confirm=one", "admin")

@@ -31,6 +31,7 @@ Name = Annotated[RoundName, Path(description="The round.")]
 
 _OF_RELEASE = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.INVALID)
 _OF_ROUND = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
+_TO_FORGET = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.ROUND_OPEN, Problem.INVALID)
 
 
 @router.post("/open", summary="Open a release", responses=_OF_RELEASE)
@@ -66,7 +67,7 @@ async def close_round(request: Request, token: Administrator, id: Id, name: Name
     return await _changed(request, token, id, f"closed round {name} of", partial(store.close_round, id, name), name)
 
 
-@router.delete("/rounds/{name}", summary="Forget a round for good", responses=_OF_ROUND)
+@router.delete("/rounds/{name}", summary="Forget a round for good", responses=_TO_FORGET)
 async def forget_round(
     request: Request,
     token: Administrator,
@@ -74,12 +75,13 @@ async def forget_round(
     name: Name,
     confirm: Annotated[str, Query(description="The round's name once more: there is no way back.")],
 ) -> ForgottenShape:
-    """Delete a round and all its reports, down to the database's files."""
+    """Delete a round that takes no more reports, and all that it has, down to the database's files."""
     belongs(token, id)
     if confirm != name:
         raise ProblemError(Problem.INVALID, "confirm: repeat the name of the round that is to be deleted.")
     collector = collector_of(request)
-    await collector.known(id, name)
+    if (await collector.known(id, name)).stored.takes(name):
+        raise ProblemError(Problem.ROUND_OPEN, "Close it first: devices would send their reports again.")
     forgotten = await _done(
         collector, token, id, f"forgot round {name} of", lambda: collector.store.forget_round(id, name)
     )

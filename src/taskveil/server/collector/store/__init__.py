@@ -83,6 +83,10 @@ class StoredRelease:
     rounds: tuple[StoredRound, ...]
     """In the order in which they were opened."""
 
+    def takes(self, round: str) -> bool:
+        """Whether reports of the round of this name are taken now."""
+        return self.open and any(one.open for one in self.rounds if one.name == round)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoredToken:
