@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 import time
@@ -15,7 +16,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from databases import RELEASE, Server, opened, submission
-from taskveil.server.collector.store import Submission, open_store, postgres_settling
+from taskveil.server.collector.journal import journal
+from taskveil.server.collector.store import StoreUnavailableError, Submission, open_store, postgres_settling
 
 COUNT = 1000
 BOUND = 0.15
@@ -179,3 +181,25 @@ def test_arrivals_are_settled_while_a_round_is_open(postgres_server: Server, mon
         again = open_store(url, allow_unsafe=True)
         assert again.check() == []  # type: ignore[attr-defined]
         again.close()
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("it is busy."), ValueError("Key (id)=(5e) exists")])
+def test_a_settling_that_fails_is_noted_without_what_it_was_about(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    from taskveil.server.collector.store import postgres
+
+    def fails(*_: Any, **__: Any) -> bool:
+        raise error
+
+    monkeypatch.setattr(postgres, "LOOK_EVERY", 1)
+    monkeypatch.setattr(postgres_settling, "due", fails)
+    monkeypatch.setattr(journal, "propagate", True)
+    with postgres_server.database() as url, caplog.at_level(logging.WARNING, logger=journal.name):
+        store: Any = open_store(url, allow_unsafe=True)
+        store.ingest([submission(opened(store), 5, np.random.default_rng(3))])
+        store._settler.join()
+        store.close()
+    (said,) = (record for record in caplog.records if record.name == journal.name)
+    assert "order of ids" in said.getMessage()
+    assert "Key" not in caplog.text

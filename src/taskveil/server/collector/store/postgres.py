@@ -17,7 +17,6 @@ of their own: behind PgBouncer use its session mode.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ import psycopg
 from psycopg import errors, sql
 
 from taskveil.arrays import Integers
+from taskveil.server.collector.journal import failed, journal
 from taskveil.server.collector.store import (
     StoreError,
     StoreUnavailableError,
@@ -50,8 +50,6 @@ LOOK_EVERY = 5000
 
 PASSING = ("the database system is", "too many", "connection slots", "recovery")
 """Words of a server that refuses a connection for now: it starts or stops, or has too many."""
-
-log = logging.getLogger(__name__)
 
 
 class PostgresStore(SqlStore):
@@ -265,6 +263,8 @@ class PostgresStore(SqlStore):
                     postgres_settling.settle(connection)
         except StoreError as error:
             if not self._closing.is_set():
-                log.warning("reports were not settled, the next try is soon: %s", error)
+                journal.warning("Reports were not brought into the order of ids; the next try is soon: %s", error)
+        except Exception as error:  # a thread's own last words would quote rows
+            failed("Reports could not be brought into the order of ids.", error)
         finally:
             self._settles_on = None
