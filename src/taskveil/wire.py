@@ -35,7 +35,10 @@ JSON = "application/json"
 MOST = 1 << 20
 """Reports in a batch, at most."""
 
-_MAGIC, _ONE, _MANY = b"TV", 1, 2
+MAGIC = b"TV"
+"""What binary bodies begin with, and JSON never does."""
+
+_ONE, _MANY = 1, 2
 _HEAD = struct.Struct("<2sBB32s")
 _COUNT = struct.Struct("<HI")
 
@@ -54,7 +57,7 @@ class Report:
 
     def to_bytes(self) -> bytes:
         """As it travels by itself."""
-        return _HEAD.pack(_MAGIC, VERSION, _ONE, self.release) + self.id + self.payload
+        return _HEAD.pack(MAGIC, VERSION, _ONE, self.release) + self.id + self.payload
 
     __bytes__ = to_bytes
 
@@ -207,10 +210,10 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
 
 def arrived(body: bytes) -> Arrived:
     """The reports of a body, binary or JSON, one or many; a WireError if it holds none."""
-    if body[:2] == _MAGIC and body[3:4] != bytes([_ONE]):
+    if body[:2] == MAGIC and body[3:4] != bytes([_ONE]):
         release, rows = _batch(body)
         return Arrived(release=release, ids=owned(rows[:, :16]), payloads=owned(rows[:, 16:]))
-    reports = [Report.from_bytes(body)] if body[:2] == _MAGIC else from_json(body)
+    reports = [Report.from_bytes(body)] if body[:2] == MAGIC else from_json(body)
     ids, payloads = (
         np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(len(reports), -1)
         for parts in ([report.id for report in reports], [report.payload for report in reports])
@@ -258,7 +261,7 @@ def checked(found: Arrived, layout: Layout, possible: Callable[[Integers], Bools
 def pack_batch(reports: Sequence[Report]) -> bytes:
     """Reports of one release, in bytes."""
     release, size = _common(reports)
-    head = _HEAD.pack(_MAGIC, VERSION, _MANY, release) + _COUNT.pack(size, len(reports))
+    head = _HEAD.pack(MAGIC, VERSION, _MANY, release) + _COUNT.pack(size, len(reports))
     return head + b"".join(report.id + report.payload for report in reports)
 
 
@@ -301,7 +304,7 @@ def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:
     if len(raw) < _HEAD.size:
         raise WireError("this is no report: it is cut short.")
     magic, version, found, release = _HEAD.unpack_from(raw)
-    if magic != _MAGIC:
+    if magic != MAGIC:
         raise WireError("this is no taskveil report.")
     if version != VERSION:
         raise WireError(f"this report has version {version}; this taskveil reads {VERSION}. Install a newer taskveil.")

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from taskveil.arrays import Bytes
 from taskveil.server.collector.problems import Problem, ProblemError
-from taskveil.server.collector.store import Bytes, Store
+from taskveil.server.collector.store import Store
 from taskveil.server.report_files import report_schema
 from taskveil.veil import Veil
 

@@ -32,14 +32,12 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from taskveil.arrays import Integers
 from taskveil.client.locking import alone
 from taskveil.errors import LedgerError
-from taskveil.server.collector.store import Fate
+from taskveil.server.collector.store import SHORT, Fate
 from taskveil.wire import PATH
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable by which prometheus_client knows that there are several workers."""
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-SHORT = 12
-"""Digits of a release's id that tell it from others."""
 
 _PREFIX, _LOCK = "taskveil-metrics-", "lock"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -14,7 +14,7 @@ from taskveil.client.reading import MANIFEST, SIGNATURE, WEIGHTS
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.server.collector.journal import failed
 from taskveil.server.collector.problems import Problem, ProblemError
-from taskveil.server.collector.store import Store, StoredRelease, StoredRound
+from taskveil.server.collector.store import SHORT, Store, StoredRelease, StoredRound
 from taskveil.server.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 
@@ -94,7 +94,7 @@ class Releases:
                 if known is None or known.files != files:
                     known = opened(stored, files)
             except TaskveilError as error:
-                failed(f"Release {stored.id[:12]}… cannot be opened and takes no reports.", error)
+                failed(f"Release {stored.id[:SHORT]}… cannot be opened and takes no reports.", error)
                 continue
             found[stored.id] = replace(known, stored=stored)
         self._open, self._version = found, version  # last: if the store fails, the next call tries again
@@ -164,7 +164,7 @@ def register(
 def round_name(name: str) -> str:
     """The name if a round may bear it, or a DataError."""
     if not 0 < len(name.encode(errors="replace")) <= LONGEST_ROUND or not name.isprintable() or "/" in name:
-        raise DataError(f"a round's name is 1 to {LONGEST_ROUND} characters that can be printed, without a slash.")
+        raise DataError(f"a round's name is 1 to {LONGEST_ROUND} bytes of text that can be printed, without a slash.")
     return name
 
 

@@ -90,20 +90,18 @@ class Tokens:
             self._found = {token.key: token for token in self._store.tokens()}
             self._version = version  # last: if the store fails, the next call tries again
 
-    def granted(self, header: str | None, scope: Scope, release: str | None = None) -> StoredToken:
-        """The token of a request, if it allows this; else a ProblemError.
+    def granted(self, header: str | None, scope: Scope) -> StoredToken:
+        """The token of a request, if it allows this of any release; else a ProblemError.
+
+        The caller passes the release that it is asked of to `belongs`, or shows what is of `token.release` alone.
 
         Args:
             header: what the request has under `Authorization`, if anything.
             scope: what is asked for.
-            release: the id of the release that it is asked of. None where that is not known yet, or where it is all
-                of them: the caller then passes the release to `belongs`, or shows what is of `token.release` alone.
         """
         token = self._known(header)
         if token.scope not in (scope, "admin"):
             raise ProblemError(Problem.TOKEN_WRONG_SCOPE, f"This takes a token of scope {scope} or admin.")
-        if release is not None:
-            belongs(token, release)
         return token
 
     def _known(self, header: str | None) -> StoredToken:

@@ -20,7 +20,7 @@ from taskveil.server.collector.journal import journal
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import round_name
 from taskveil.server.collector.running import Collector, collector_of
-from taskveil.server.collector.store import StoredToken
+from taskveil.server.collector.store import SHORT, StoredToken
 from taskveil.server.collector.tokens import belongs
 
 router = APIRouter(tags=["administration"], prefix="/v1/releases/{id}")
@@ -107,5 +107,5 @@ async def _done(collector: Collector, token: StoredToken, id: str, what: str, ch
         raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
     finally:
         await collector.refresh()
-    journal.info("Token %s %s release %s….", token.name, what, id[:12])
+    journal.info("Token %s %s release %s….", token.name, what, id[:SHORT])
     return result

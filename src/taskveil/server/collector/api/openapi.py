@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from taskveil.problem_document import PROBLEM
+from taskveil.server.collector.api.shapes import EXAMPLE_RELEASE
 from taskveil.server.collector.problems import Problem
 from taskveil.wire import BINARY, JSON, Report, pack_batch
 
@@ -79,8 +80,8 @@ def described(app: FastAPI) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
-_RELEASE, _IDS = "5e" * 32, ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100")
-_BATCH = [Report(release=bytes.fromhex(_RELEASE), id=bytes.fromhex(id), payload=bytes([7])) for id in _IDS]
+_IDS = ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100")
+_BATCH = [Report(release=bytes.fromhex(EXAMPLE_RELEASE), id=bytes.fromhex(id), payload=bytes([7])) for id in _IDS]
 
 REPORTS: dict[str, Any] = {
     "security": [{"token": []}],
@@ -126,7 +127,7 @@ REPORTS: dict[str, Any] = {
                 },
                 "example": {
                     "version": 1,
-                    "release": _RELEASE,
+                    "release": EXAMPLE_RELEASE,
                     "reports": [{"id": id, "payload": "07"} for id in _IDS],
                 },
             },

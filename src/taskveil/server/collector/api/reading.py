@@ -25,10 +25,11 @@ from taskveil.server.collector.api.shapes import (
     release_shape,
 )
 from taskveil.server.collector.exporting import TYPE, exported
-from taskveil.server.collector.metrics import CONTENT_TYPE, SHORT
+from taskveil.server.collector.metrics import CONTENT_TYPE
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import FRONTIER
 from taskveil.server.collector.running import collector_of
+from taskveil.server.collector.store import SHORT
 from taskveil.server.collector.tokens import belongs
 from taskveil.wire import JSON
 

@@ -22,16 +22,13 @@ from taskveil.server.collector.releases import OpenRelease
 from taskveil.server.collector.running import collector_of
 from taskveil.server.collector.store import Fate, Submission
 from taskveil.server.collector.tokens import belongs
-from taskveil.wire import BINARY, JSON, PATH, Arrived, Checked, arrived, checked
+from taskveil.wire import BINARY, JSON, MAGIC, PATH, Arrived, Checked, arrived, checked
 
 LARGE = 2**17
 """Bytes of a body that is read in a thread, so that others are answered meanwhile."""
 
 MOST_REPORTS = 20_000
 """In a body. More would keep everybody else waiting for one commit, and their answer may name each of them."""
-
-MAGIC = b"TV"
-"""What binary bodies begin with, and JSON never does."""
 
 CONFLICT = "other bytes are stored under this id."
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from taskveil.server.collector.releases import CLIENT, FRONTIER, OpenRelease
+from taskveil.server.collector.releases import CLIENT, FRONTIER, LONGEST_ROUND, OpenRelease
 from taskveil.server.collector.store import StoredRelease
 
 EXAMPLE_RELEASE = "5e" * 32
 ReleaseId = Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=[EXAMPLE_RELEASE])]
-RoundName = Annotated[str, Field(min_length=1, max_length=200, examples=["2026-W46"])]
+RoundName = Annotated[str, Field(min_length=1, max_length=LONGEST_ROUND, examples=["2026-W46"])]
 Count = Annotated[int, Field(ge=0)]
 
 

@@ -15,13 +15,11 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from taskveil.arrays import Bools, Floats, Integers
+from taskveil.arrays import Bools, Bytes, Floats, Integers
 from taskveil.errors import TaskveilError
 
-Bytes = npt.NDArray[np.uint8]
+SHORT = 12
+"""Digits of a release's id that are shown: enough to tell it from others."""
 
 
 class StoreError(TaskveilError, OSError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taskveil.arrays import Bools, Floats, Integers
+from taskveil.arrays import Bools, Bytes, Floats, Integers
 from taskveil.server.collector.store import Fate, Submission
 
 Key = tuple[int, bytes]
@@ -127,7 +127,7 @@ class Batch:
         return {number: total for number, total in grown.items() if total.reports}
 
 
-def cells(table: np.ndarray) -> list[bytes]:
+def cells(table: Bytes) -> list[bytes]:
     """The rows of an array of bytes (N, size), each as bytes."""
     table = np.ascontiguousarray(table, dtype=np.uint8)
     if table.shape[1] == 0:

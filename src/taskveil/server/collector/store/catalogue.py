@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
-from taskveil.server.collector.store import Bytes, StoredRelease, StoredRound, StoredToken, StoreUnavailableError
+from taskveil.arrays import Bytes, Floats, Integers
+from taskveil.server.collector.store import StoredRelease, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.server.collector.store.batches import Growth, OpenRound
 from taskveil.server.collector.store.migrations import Execute
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
-from taskveil.server.collector.store import Bytes, StoredRelease, StoredToken, catalogue
+from taskveil.arrays import Bytes, Floats, Integers
+from taskveil.server.collector.store import StoredRelease, StoredToken, catalogue
 from taskveil.server.collector.store.migrations import Execute
 
 PAGE = 8192
