@@ -1,7 +1,13 @@
 """The collector: receives reports, keeps them durably and nothing else, and shows what they say (`taskveil serve`).
 
-`store/` is where reports lie (SQLite or PostgreSQL behind one protocol); `intake` gathers what arrives into one durable
-commit for many; `releases` are the veils that are open, as the store has them; `tokens` say who may do what, `limits`
-how much and how slowly; `problems` is the one table of what can be wrong; `api` is HTTP, `estimating` what it says of
-the stored reports; `pages/` is what people look at; `settings` is the configuration and `serving` the processes.
+A report's way in: `connections` reads it within a time, `limits` says how much may come, `api/` is HTTP (who asks is
+checked by `tokens`, what can be wrong is the table in `problems`), `intake` gathers what arrives into one durable
+commit for many, `store/` is where reports lie (SQLite or PostgreSQL behind one protocol).
+
+What is made of them: `estimating` says what the stored reports say together, `exporting` writes them to a file,
+`pages/` is what people look at.
+
+Around it: `settings` is the configuration, `releases` the veils that reports may be of, `running` the parts of one
+worker together, `serving` a worker as a process and `supervising` several of them; `journal` is what may be logged,
+`metrics` what is counted. `simulation` is devices that are not there, for the demonstration and for tests.
 """

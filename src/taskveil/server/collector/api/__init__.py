@@ -1,5 +1,8 @@
-"""HTTP: what the collector answers. `reports` is for devices, `files` too; `reading` for those who look at what the
-reports say, `administration` for those who run it; `health` for whoever watches it; `guarding` is around all of them.
+"""HTTP: what the collector answers. `reports` is for devices, `client_files` too; `reading` for those who look at what
+the reports say, in a browser on `pages`; `administration` for those who run it, `health` for whoever watches it.
+
+What they share: `access` takes a request's token, `problem_answers` says no, `etags` that a file has not changed,
+`shapes` is the JSON of answers and `openapi` the document about all of it. `guarding` is around every request.
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from taskveil.server.collector.store import Store, StoreUnavailableError, open_s
 
 OPEN_SECONDS = 2.0
 """That a start waits for the database. After that it goes on in the background, and requests are told to come again."""
-
 
 AGAIN_SECONDS = 1.0
 """Between two attempts to open it."""

@@ -1,4 +1,4 @@
-"""What surrounds every request: headers for browsers, HEAD, and an answer to everything that is raised."""
+"""What surrounds every request: headers for browsers (CORS among them), HEAD, and an answer to all that is raised."""
 
 from __future__ import annotations
 
