@@ -226,7 +226,7 @@ def test_every_report_of_a_body_is_fresh_a_duplicate_or_refused(contents: list[t
             for place in range(len(reports))
         ]
         assert fates == expected
-        assert worth.duplicate.tolist() == [fate == "duplicate" for fate in expected]
+        assert (worth.fresh[worth.first] & ~worth.fresh).tolist() == [fate == "duplicate" for fate in expected]
         assert worth.numbers.ravel().tolist() == [
             n for (_, n), fate in zip(contents, expected, strict=True) if fate == "fresh"
         ]

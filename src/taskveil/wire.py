@@ -168,7 +168,7 @@ class Arrived:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checked:
-    """What the reports (N,) of a body are worth: each is fresh, or a duplicate, or refused."""
+    """What the reports (N,) of a body are worth: each is fresh, or refused, or repeats a fresh one."""
 
     fresh: Bools
     """(N,): the first of its id in this body, and a device can have made it."""
@@ -178,11 +178,6 @@ class Checked:
     """(N,): the place of the first report of this body with the same id and bytes; its own if it is the first."""
     refused: tuple[Refusal, ...]
     """By place, copies of refused ones too."""
-
-    @property
-    def duplicate(self) -> Bools:
-        """(N,): the same bytes as a fresh one before it."""
-        return np.asarray(self.fresh[self.first] & ~self.fresh)
 
 
 def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Integers], Bools]) -> Received:

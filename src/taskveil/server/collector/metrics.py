@@ -8,13 +8,12 @@ for it when it is imported.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from prometheus_client import (
@@ -28,6 +27,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskveil.arrays import Integers
 from taskveil.client.locking import alone
@@ -44,8 +44,6 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _REFUSED = "refused"
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the moment of a first report is nobody's business
-
-ASGI = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @contextmanager
@@ -168,16 +166,16 @@ class Metrics:
 class Measured:
     """ASGI middleware: every request is counted under its route and status when its answer is complete."""
 
-    def __init__(self, app: ASGI, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         start, status = perf_counter(), 500
 
-        async def sending(message: Mapping[str, Any]) -> None:
+        async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]

@@ -102,7 +102,7 @@ class Releases:
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""
         if id not in self._open:
-            raise ProblemError(Problem.RELEASE_UNKNOWN, "Was it registered with this collector?")
+            raise ProblemError(Problem.RELEASE_UNKNOWN, "Whoever runs this opens it: taskveil collection open.")
         return self._open[id]
 
     def all(self) -> tuple[OpenRelease, ...]:

@@ -84,7 +84,7 @@ def _kind(request: Request) -> str:
 def _read(body: bytes, kind: str) -> Arrived:
     """The reports of a body of this kind, as they came."""
     if kind and body.startswith(MAGIC) is not (kind == BINARY):
-        raise ProblemError(Problem.NO_REPORTS, f"This is no {kind} with reports.")
+        raise ProblemError(Problem.NO_REPORTS, f"This is no {kind}: declare what the body is, or nothing.")
     # Before JSON is read: of 8 MB of "{},{},…" Python makes 300 MB.
     many = 0 if body.startswith(MAGIC) else max(body.count(b"{") - 1, body.count(b",") // 2)
     try:

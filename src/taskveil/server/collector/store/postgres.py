@@ -84,7 +84,7 @@ class PostgresStore(SqlStore):
         self._closing = threading.Event()
         with self._translated(opening=True), self._pool.lend() as connection:
             if not allow_unsafe and connection.execute("SHOW fsync").fetchone() != ("on",):
-                raise StoreError("the PostgreSQL server runs with fsync off: what it acknowledges may be lost.")
+                raise StoreError("the PostgreSQL server may lose what it acknowledges: turn its fsync on.")
             self._migrate(connection)
 
     def close(self) -> None:
@@ -133,7 +133,10 @@ class PostgresStore(SqlStore):
                 raise StoreError("the PostgreSQL server refuses this user, password or database name.") from None
             raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
         except (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
-            raise StoreError(f"the database lacks tables or rights that are needed ({type(error).__name__}).") from None
+            raise StoreError(
+                f"the database lacks tables or rights that are needed ({type(error).__name__}): its user must own the "
+                "schema taskveil, or be allowed to make it."
+            ) from None
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None and opening:  # not the server's word: libpq could not read the address
                 raise StoreError("the address is not one that PostgreSQL understands.") from None

@@ -122,7 +122,9 @@ class SqliteStore(SqlStore):
             if code & 0xFF in PASSING:
                 raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
             if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise StoreError(f"the file is no SQLite database, or a damaged one ({name}).") from None
+                raise StoreError(
+                    f"the file is no SQLite database, or a damaged one ({name}): name another, or restore a backup."
+                ) from None
             raise
 
     def _connect(self) -> sqlite3.Connection:
