@@ -216,7 +216,7 @@ def fill(collector: Collector, database: Database, reports: int, *, seed: int = 
             drawn = rng.integers(len(pool), size=len(some))
             moments = None if release.stored.counted else lambda new, drawn=drawn: release.moments(numbers[drawn], new)
             payloads = pool[drawn]
-            store.ingest([Submission(round=release.round().number, ids=ids, payloads=payloads, moments=moments)])
+            store.ingest([Submission(round=release.taking().number, ids=ids, payloads=payloads, moments=moments)])
     finally:
         store.close()
     return time.monotonic() - began
