@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import databases
 from faults.harness import Collector, Release, add_token
-from faults.processes import processor_seconds
 from faults.sending import Maker
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
+from processes import processor_seconds
 from taskveil import wire
 from taskveil.server.collector.releases import Releases
 from taskveil.server.collector.store import Submission, open_store

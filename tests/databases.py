@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +20,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from processes import end_with_us, kill_all
 from taskveil.server.collector.store import Store, Submission
 
 
@@ -72,6 +73,7 @@ class Server:
                 user=_servant(),
                 start_new_session=True,  # a Ctrl-C is for the tests: they stop the server themselves
             )
+        end_with_us(self.process, signal.SIGQUIT, user=_servant())
         until = time.monotonic() + seconds
         while True:
             try:
@@ -89,15 +91,10 @@ class Server:
             self.process.wait(timeout=30)
 
     def kill(self) -> None:
-        """As a crash would: SIGKILL to the server and all of its processes (each leads a group of its own)."""
+        """As a crash would: SIGKILL to the server and all of its processes (each leads a group of its own). None of
+        them is left: the next server would not start beside one."""
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGSTOP)  # so that it makes no new ones
-            listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
-            for child in map(int, listed.split()):
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-            self.process.kill()
-            self.process.wait()
+            kill_all(self.process)
 
     @contextmanager
     def database(self) -> Iterator[str]:

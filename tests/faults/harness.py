@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from faults.processes import below, resident
 from faults.sending import Address, Answer, ask_once, request
 from faults.stored import Database
+from processes import below, end_with_us, resident
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.store import open_store
 from taskveil.server.collector.tokens import Scope, new_token
@@ -152,6 +152,7 @@ class Collector:
                 start_new_session=True,
                 preexec_fn=self.limit,
             )
+        end_with_us(self.process, signal.SIGKILL, group=True)
         if wait:
             self.wait_until_ready()
         return time.monotonic() - began

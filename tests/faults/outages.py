@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.harness import Collector, Release, Row, add_token
-from faults.processes import command
 from faults.sending import Diary, Maker, Writer
 from faults.stored import Database, SqliteDatabase, compare
+from processes import command
 
 FIRST_PAGES = 2**15
 """Bytes."""
@@ -104,7 +104,7 @@ async def _outage(
     complaints += compare(rows, diary) + database.inconsistencies() + diary.complaints
     if must_refuse and not diary.answers[503] - before[503]:
         complaints.append("no request was refused: the fault did not strike")
-    if nothing and 503 not in readiness:  # else some commits found room
+    if nothing and readiness != {503}:  # else some commits found room
         complaints.append(f"/readyz said {sorted(readiness)} while nothing could be stored")
     return Row(
         name=f"{what}, {database.kind}",

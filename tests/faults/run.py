@@ -2,10 +2,11 @@
 
     python tests/faults/run.py                              # full size: about an hour and a half
     python tests/faults/run.py --short                      # minutes
-    python tests/faults/run.py --only kills --only slow     # some of them
     python tests/faults/run.py --page docs/reliability.md   # and write the page
+    python tests/faults/run.py --only kills-sqlite --only slow --rows some.json     # some of them, for later:
+    python tests/faults/run.py --merge some.json --merge others.json --page docs/reliability.md
 
-Exit code 1 if anything was wrong.
+Parts may run side by side in processes of their own; each then scans what it left behind itself. Exit code 1 if anything was wrong.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,8 @@ from uuid import uuid4
 import psycopg
 
 import databases
-from faults.processes import alive, below
 from faults.sending import Diary
+from processes import below
 
 
 class Stored(NamedTuple):
@@ -132,12 +131,7 @@ class PostgresDatabase:
         return {name: self.server.folder / "data" / path for name, path in sorted(found) if path}
 
     def kill(self) -> None:
-        """The postmaster and every process below it: each of them leads a group of its own."""
-        pids = self._signal(signal.SIGKILL)
-        assert self.server.process is not None
-        self.server.process.wait()
-        while any(map(alive, pids)):
-            time.sleep(0.01)
+        self.server.kill()
 
     def stop(self) -> None:
         self.server.stop()
@@ -151,13 +145,11 @@ class PostgresDatabase:
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
-    def _signal(self, number: signal.Signals) -> list[int]:
+    def _signal(self, number: signal.Signals) -> None:
         assert self.server.process is not None
-        pids = [self.server.process.pid, *below(self.server.process.pid)]
-        for pid in pids:
+        for pid in (self.server.process.pid, *below(self.server.process.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        return pids
 
 
 def _miscounted(select: Any, tables: str) -> list[str]:

@@ -117,8 +117,11 @@ def test_a_database_that_is_away_is_tried_again(store: MemoryStore, monkeypatch:
         intake = started(store)
         found = await asyncio.gather(*[problem_of(intake, submission()) for _ in range(20)])
         assert {one.problem for one in found} == {Problem.UNAVAILABLE}
+        assert intake.failing(60.0)
+        assert not intake.failing(0.0)  # that long ago it was not
         store.failure = None
         assert (await intake.submit(submission()) == Fate.ACCEPTED).all()
+        assert not intake.failing(60.0)
         await intake.stop(5)
 
     asyncio.run(run())

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from running_collector import Asked, batch, running, small_veil
+from taskveil.arrays import Integers
+from taskveil.server.collector import running as running_part
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.running import LOOK_SECONDS
 from taskveil.server.collector.store import Store, StoreUnavailableError, open_store
@@ -88,3 +90,23 @@ def test_nobody_is_told_that_a_token_is_unknown_while_the_database_does_not_answ
     answer = asked.ask("GET", "/v1/releases", "stranger")
     assert (answer.status_code, answer.json()["type"]) == (503, Problem.UNAVAILABLE.document().type)
     assert asked.ask("GET", "/v1/releases", "read").status_code == 200  # a known one is let in all the same
+
+
+def test_nobody_is_sent_to_a_collector_whose_commits_fail_although_its_pings_do_not(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL on a full disk: an update of one row still finds room, and reports do not."""
+
+    def full(_submissions: object) -> list[Integers]:
+        raise StoreUnavailableError("the disk is full.")
+
+    monkeypatch.setattr(asked.store, "ingest", full)
+    monkeypatch.setattr(running_part, "FAILING_SECONDS", 60.0)
+    assert asked.ask("GET", "/readyz").status_code == 200
+    assert sent(asked, 0).status_code == 503
+    assert asked.ask("GET", "/readyz").status_code == 503
+    monkeypatch.setattr(running_part, "FAILING_SECONDS", 0.0)  # nobody sent anything for so long
+    assert asked.ask("GET", "/readyz").status_code == 200
+    monkeypatch.undo()
+    assert sent(asked, 0).status_code == 200
+    assert asked.ask("GET", "/readyz").status_code == 200

@@ -7,6 +7,7 @@ is recognised by its ids, so coming again is always safe.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Intake:
         self._stopping = False
         self.waiting = 0
         """Reports that were submitted and have no fate yet."""
+        self._failed = -math.inf
         # A daemon: a database that hangs must not keep the process from ending. What it has not committed nobody was
         # told was stored.
         self._thread = threading.Thread(target=self._write, name="intake", daemon=True)
@@ -74,6 +76,10 @@ class Intake:
                 "It takes too long to answer. Send it again: a repetition counts once.",
                 retry_after=5,
             ) from None
+
+    def failing(self, seconds: float) -> bool:
+        """Whether the last commit failed, in the last so many seconds."""
+        return time.monotonic() - self._failed < seconds
 
     async def stop(self, seconds: float) -> None:
         """Finish what was submitted, refuse what comes; after so many seconds, give up."""
@@ -117,8 +123,10 @@ class Intake:
         submissions, start = [one.submission for one in group], time.perf_counter()
         try:
             fates: list[Answer] = list(self._store.ingest(submissions))
+            self._failed = -math.inf
             self._metrics.committed(time.perf_counter() - start, sum(len(one.ids) for one in submissions))
         except StoreUnavailableError:
+            self._failed = time.monotonic()
             self._metrics.store_failed()
             time.sleep(PAUSE)
             problem = ProblemError(Problem.UNAVAILABLE, "Send it again later: a repetition counts once.", retry_after=2)

@@ -42,6 +42,9 @@ INTAKE_SHARE = 0.2
 PATIENCE = 5.0
 """Seconds after which a store that does not answer cannot be written to."""
 
+FAILING_SECONDS = 5.0
+"""That a commit which failed counts as news of the store: without traffic nobody would learn that it is well again."""
+
 
 @dataclass(kw_only=True, eq=False)
 class Collector:
@@ -133,7 +136,13 @@ class Collector:
                 failed("The database could not be followed.", error)
 
     async def writable(self) -> bool:
-        """Whether the store can be written to. However many ask, it is asked once a second, and waited for a while."""
+        """Whether the store can be written to. However many ask, it is asked once a second, and waited for a while.
+
+        What it is asked to write is small, and a disk that has no room for reports may have room for that: so the last
+        commit is asked too.
+        """
+        if self.intake.failing(FAILING_SECONDS):
+            return False
         async with self._pinging:
             if time.monotonic() - self._pinged[0] >= FOLLOW_SECONDS:
                 self._pinged = time.monotonic(), await self._ping()
