@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processes import below, kill_all, state
 
-FAMILY = "sleep 60 & setsid sleep 60 & echo $!; wait"
+FAMILY = "sleep 60 & setsid sh -c 'echo $$; sleep 60; :' & wait"
 """A process with a child in its group and one in a group of its own, whose id it prints."""
 PARENT = """
 import signal, subprocess, sys, time

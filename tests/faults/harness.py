@@ -45,6 +45,8 @@ class Row:
     done: str
     counts: dict[str, Any]
     complaints: list[str] = field(default_factory=list)
+    load: float = 0.0
+    """Of the machine, when it was done: processes that wanted to run in the last minute, on average."""
 
     @property
     def passed(self) -> bool:

@@ -41,11 +41,11 @@ def kills(
         collector = Collector(folder, database, [Release(folder / "release")], workers=workers)
         collector.register()
     token = add_token(database, "upload")
-    return asyncio.run(_kills(collector, token, times, writers, longest, database_every))
+    return asyncio.run(_kills(collector, token, times, writers, workers, longest, database_every))
 
 
 async def _kills(
-    collector: Collector, token: str, times: int, writers: int, longest: float, database_every: int
+    collector: Collector, token: str, times: int, writers: int, workers: int, longest: float, database_every: int
 ) -> Row:
     diary, restarts, database_kills = Diary(), [], 0
     database = collector.database
@@ -91,7 +91,7 @@ async def _kills(
         complaints.append(f"a restart took {slowest:.1f} s, more than {MOST_RESTART_SECONDS:.0f}")
     return Row(
         name=f"kill −9, {database.kind}",
-        done=f"{len(restarts) - 1} kills at random points, {writers} writers"
+        done=f"{len(restarts) - 1} kills at random points, {workers} worker{'s' * (workers > 1)}, {writers} writers"
         + (f", {database_kills} of the database server too" if database_kills else ""),
         counts={
             "acknowledged": len(diary.acknowledged),

@@ -5,17 +5,29 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
-
-import psycopg
+from pathlib import Path
 
 import databases
 from faults import traces
-from faults.harness import Row
+from faults.harness import ROOT, Row
 
 
-def page(rows: Sequence[Row], server: databases.Server, *, minutes: float, size: str) -> str:
+def merged(rows: Sequence[Row]) -> list[Row]:
+    """Rows of several runs: those that only count and are alike are one."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        first = found.setdefault((row.name, row.done), row)
+        if first is not row:
+            first.counts = {name: first.counts[name] + count for name, count in row.counts.items()}
+            first.complaints += row.complaints
+            first.load = max(first.load, row.load)
+    return list(found.values())
+
+
+def page(rows: Sequence[Row], *, size: str) -> str:
     """The whole page. It names no host."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return TEXT.format(
@@ -26,8 +38,8 @@ def page(rows: Sequence[Row], server: databases.Server, *, minutes: float, size:
         system=platform.system(),
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
-        postgres=_version(server),
-        minutes=f"{minutes:.0f}",
+        postgres=_output([str((databases.POSTGRES or Path()) / "postgres"), "--version"]).split()[2],
+        commit=_output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
         likely=f"{traces.LIKELY:.0f}",
         table="\n".join(map(_line, rows)),
     )
@@ -35,12 +47,11 @@ def page(rows: Sequence[Row], server: databases.Server, *, minutes: float, size:
 
 def _line(row: Row) -> str:
     verdict = "as it should be" if row.passed else "; ".join(row.complaints).replace("\n", " ")
-    return f"| {row.name} | {row.done} | {row.counted()} | {verdict} |"
+    return f"| {row.name} | {row.done} | {row.counted()} | {row.load:.1f} | {verdict} |"
 
 
-def _version(server: databases.Server) -> str:
-    with psycopg.connect(server.url) as connection:
-        return str(connection.execute("SHOW server_version").fetchall()[0][0]).split()[0]
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 TEXT = """\

@@ -6,17 +6,20 @@
     python tests/faults/run.py --only kills-sqlite --only slow --rows some.json     # some of them, for later:
     python tests/faults/run.py --merge some.json --merge others.json --page docs/reliability.md
 
-Parts may run side by side in processes of their own; each then scans what it left behind itself. Exit code 1 if anything was wrong.
+Parts may run side by side, in processes of their own: each scans what itself has left behind. Exit code 1 if anything
+was wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -24,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import databases
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
 from faults.harness import Row
-from faults.page import page
+from faults.page import merged, page
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
 FULL = {"kills": 200, "bodies": 100_000, "requests": 3000, "examples": 200, "reports": 10_000, "clients": 500,
@@ -64,14 +67,19 @@ class Run:
         return int(self.size[name])
 
 
-def all_kills(run: Run) -> Iterator[Row]:
-    times = run.count("kills")
+def kills_sqlite(run: Run) -> Iterator[Row]:
     folder, file = run.sqlite("kills")
-    yield kills.kills(folder, file, times=times)
+    yield kills.kills(folder, file, times=run.count("kills"))
+
+
+def kills_postgres(run: Run) -> Iterator[Row]:
     folder, database = run.postgres("kills")
-    yield kills.kills(folder, database, times=times, database_every=5)
+    yield kills.kills(folder, database, times=run.count("kills"), database_every=5)
+
+
+def kills_workers(run: Run) -> Iterator[Row]:
     for folder, either in run.both("kills-of-workers"):
-        yield kills.kills(folder, either, times=max(2, times // 10), workers=2)
+        yield kills.kills(folder, either, times=max(2, run.count("kills") // 10), workers=2)
 
 
 def all_outages(run: Run) -> Iterator[Row]:
@@ -114,9 +122,15 @@ def full_disks(run: Run, seconds: float) -> Iterator[Row]:
             server.stop()
 
 
-def all_fuzz(run: Run) -> Iterator[Row]:
-    for folder, database in run.both("bodies"):
-        yield fuzz.fuzzed_bodies(folder, database, bodies=run.count("bodies"))
+def bodies_sqlite(run: Run) -> Iterator[Row]:
+    yield fuzz.fuzzed_bodies(*run.sqlite("bodies"), bodies=run.count("bodies"))
+
+
+def bodies_postgres(run: Run) -> Iterator[Row]:
+    yield fuzz.fuzzed_bodies(*run.postgres("bodies"), bodies=run.count("bodies"))
+
+
+def all_requests(run: Run) -> Iterator[Row]:
     yield fuzz.fuzzed_requests(*run.sqlite("requests"), requests=run.count("requests"))
     yield fuzz.schemathesis(*run.sqlite("schemathesis"), examples=run.count("examples"))
 
@@ -136,23 +150,30 @@ def all_access(run: Run) -> Iterator[Row]:
         yield access.access(folder, database, rounds=run.count("rounds"))
 
 
-def all_traces(run: Run) -> Iterator[Row]:
-    """Last: what it scans is what all the others left behind."""
+def all_orders(run: Run) -> Iterator[Row]:
     for folder, database in run.both("order"):
         yield traces.order(folder, database, reports=run.count("sent"))
+
+
+def left_behind(run: Run) -> Row:
+    """Always and last: what it scans is what all the others left."""
     logs = sorted(run.folder.glob("**/collector.log"))
     files = {file for database in run.databases for file in database.files()}
-    yield traces.left_behind(logs, sorted(files))
+    return traces.left_behind(logs, sorted(files))
 
 
 PARTS: dict[str, Callable[[Run], Iterator[Row]]] = {
-    "kills": all_kills,
+    "kills-sqlite": kills_sqlite,
+    "kills-postgres": kills_postgres,
+    "kills-workers": kills_workers,
     "outages": all_outages,
-    "fuzz": all_fuzz,
+    "bodies-sqlite": bodies_sqlite,
+    "bodies-postgres": bodies_postgres,
+    "requests": all_requests,
     "duplicates": all_duplicates,
     "slow": all_slow,
     "access": all_access,
-    "traces": all_traces,
+    "orders": all_orders,
 }
 
 
@@ -160,28 +181,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Every fault against a real collector.")
     parser.add_argument("--short", action="store_true", help="small sizes: minutes")
     parser.add_argument("--only", action="append", choices=PARTS, help="one part; may be given several times")
+    parser.add_argument("--rows", type=Path, help="where to write the rows of the table, as JSON")
+    parser.add_argument("--merge", type=Path, action="append", help="run nothing: take rows that --rows wrote")
     parser.add_argument("--page", type=Path, help="where to write the page")
     parser.add_argument("--keep", type=Path, help="where to leave releases, logs and databases")
     given = parser.parse_args()
+    if given.merge:
+        rows = merged([Row(**row) for file in given.merge for row in json.loads(file.read_text())])
+    else:
+        rows = done(given.only or list(PARTS), SHORT if given.short else FULL, given.keep)
+    if given.rows is not None:
+        given.rows.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    if given.page is not None:
+        given.page.write_text(page(rows, size="short" if given.short else "full size"))
+    return 0 if all(row.passed for row in rows) else 1
+
+
+def done(parts: list[str], size: dict[str, float], keep: Path | None) -> list[Row]:
+    """The rows of these parts."""
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="taskveil-faults-") as temporary:
         os.chmod(temporary, 0o755)  # PostgreSQL runs as somebody else when we are root
-        run = Run(given.keep or Path(temporary), SHORT if given.short else FULL)
-        rows, began = [], time.monotonic()
+        run, began = Run(keep or Path(temporary), size), time.monotonic()
+
+        def note(row: Row) -> None:
+            row.load = round(os.getloadavg()[0], 1)
+            rows.append(row)
+            print(f"[{(time.monotonic() - began) / 60:5.1f} min, load {row.load}] {row}", flush=True)
+
         try:
-            for name, part in PARTS.items():
-                if given.only and name not in given.only:
-                    continue
-                for row in part(run):
-                    rows.append(row)
-                    print(f"[{(time.monotonic() - began) / 60:5.1f} min] {row}", flush=True)
-            if given.page is not None:
-                minutes = (time.monotonic() - began) / 60
-                given.page.write_text(
-                    page(rows, run.server, minutes=minutes, size="short" if given.short else "full size")
-                )
+            for part in parts:
+                for row in PARTS[part](run):
+                    note(row)
+            note(left_behind(run))
         finally:
             run.server.stop()
-    return 0 if all(row.passed for row in rows) else 1
+    return rows
 
 
 if __name__ == "__main__":

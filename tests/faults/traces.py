@@ -53,8 +53,8 @@ def left_behind(logs: Sequence[Path], files: Sequence[Path]) -> Row:
     lines = sum(log.read_bytes().count(b"\n") for log in logs)
     return Row(
         name="logs and databases",
-        done=f"{len(logs)} logs ({lines:,} lines) and {len(files)} files of databases scanned for what senders brought",
-        counts=counts,
+        done="all that the runs above left is scanned for what senders brought",
+        counts={"logs": len(logs), "lines": lines, "files of databases": len(files)} | counts,
         complaints=[f"{count} {kind} found" for kind, count in counts.items() if count],
     )
 
