@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.server.collector.store import Fate, StoreUnavailableError, open_store, settling
-from taskveil.server.collector.store.settling import Connection, Execute
+from taskveil.server.collector.store import Fate, StoreUnavailableError, open_store, postgres_settling
+from taskveil.server.collector.store.postgres_settling import Connection, Execute
 from taskveil.server.collector.store.sqlite import SqliteStore
 
 
@@ -76,7 +76,7 @@ def test_a_round_that_is_opened_while_it_is_forgotten_keeps_what_came(
             opening.pop().open_round(RELEASE, "week 1")
             assert set(other.ingest([late])[0]) == {Fate.ACCEPTED}
 
-    rewrite, merge = SqliteStore._rewrite, settling._merge
+    rewrite, merge = SqliteStore._rewrite, postgres_settling._merge
 
     def rewriting(self: SqliteStore) -> None:
         meanwhile()
