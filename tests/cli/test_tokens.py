@@ -13,7 +13,7 @@ from taskveil.cli.app import app
 from taskveil.cli.tokens import DAYS
 from taskveil.server.collector.problems import ProblemError
 from taskveil.server.collector.store import open_store
-from taskveil.server.collector.tokens import Tokens
+from taskveil.server.collector.tokens import Tokens, belongs
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def granted(db: str, token: str, scope: str, release: str | None = None) -> bool
     """Whether the collector would let a request pass."""
     store = open_store(db)
     try:
-        Tokens(store).granted(f"Bearer {token}", scope, release)  # type: ignore[arg-type]
+        found = Tokens(store).granted(f"Bearer {token}", scope)  # type: ignore[arg-type]
+        if release is not None:
+            belongs(found, release)
     except ProblemError:
         return False
     finally:

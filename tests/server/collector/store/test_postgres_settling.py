@@ -87,7 +87,7 @@ def test_a_round_that_is_opened_while_it_is_forgotten_keeps_what_came(
         merge(connection, execute, forget, until)
 
     monkeypatch.setattr(SqliteStore, "_rewrite", rewriting)
-    monkeypatch.setattr(settling, "_merge", merging)
+    monkeypatch.setattr(postgres_settling, "_merge", merging)
     with pytest.raises(StoreUnavailableError, match="opened again"):
         store.forget_round(RELEASE, "week 1")
     assert not opening
