@@ -101,6 +101,20 @@ def test_every_report_has_its_own_fate(store: MemoryStore, release: str) -> None
     assert store.reports[release, a.id][1] == a.payload
 
 
+def test_reports_that_name_no_round_follow_one_that_ends(store: MemoryStore, release: str) -> None:
+    """Somebody else opens the next round and ends this one, in the second in which this worker has not looked yet: an
+    answer of 409 would make devices give up."""
+
+    async def call(client: Client) -> None:
+        store.open_round(release, "next")
+        store.close_round(release, "0")
+        assert await post(client, pack_batch(reports(release, 2))) == {"accepted": 2, "duplicate": 0, "rejected": []}
+        store.close_round(release, "next")
+        assert await post(client, pack_batch(reports(release, 2))) == (409, "round-closed")
+
+    asked(store, call)
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "expected"),
     [
