@@ -66,8 +66,8 @@ async def receive(request: Request) -> Response:
         fates = await collector.intake.submit(_submission(found, worth, release, round.number))
         if (fates == Fate.CLOSED).any():  # ended since we looked. Reports that name no round may have another by now
             await collector.refresh()
-            release = collector.releases.get(id)
-            fates = await collector.intake.submit(_submission(found, worth, release, release.round(name).number))
+            release, round = await collector.taking(id, name)
+            fates = await collector.intake.submit(_submission(found, worth, release, round.number))
     collector.metrics.reports(id, fates, len(worth.refused))
     return Response(await run(_outcome, found, worth, fates), media_type=JSON)
 
