@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 
@@ -28,6 +31,10 @@ MOST_COUNTED = 3
 
 LONGEST_ROUND = 200
 """Bytes of a round's name."""
+
+LEFT = 3600.0
+"""Seconds after which nobody can still be opening the release of a temporary folder."""
+_PREFIX = "taskveil-release-"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,7 +119,8 @@ class Releases:
 
 def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
     """The release that these files make, checked against their digests and its id, or a ReleaseError."""
-    with tempfile.TemporaryDirectory(prefix="taskveil-") as folder:  # nobody else may read it
+    _tidy()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:  # nobody else may read it
         for name, content in files.items():
             half, _, file = name.partition("/")
             if half in (CLIENT, SERVER) and file and Path(file).name == file:
@@ -122,6 +130,14 @@ def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
     if veil.release_id != stored.id:
         raise ReleaseError("the stored files are of another release.")
     return OpenRelease(stored=stored, veil=veil, files=dict(files), scores=_scores(veil))
+
+
+def _tidy() -> None:
+    """Delete what was left by those who were killed while they opened a release: it holds volunteers' records."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > LEFT:
+                rmtree(folder, ignore_errors=True)
 
 
 def register(
