@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -11,9 +12,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from uvicorn.server import ServerState
 
 import collectors
 from collectors import CODES
+from taskveil.server.collector.connections import CollectorConfig, Connection
+from taskveil.server.collector.settings import Settings
 from taskveil.server.collector.store import open_store
 from taskveil.wire import BINARY, pack_batch
 
@@ -294,3 +298,40 @@ def test_when_all_are_answered_others_are_told_to_come_again(served: collectors.
         database.close()
         for one in held:
             one.close()
+
+
+class Deaf(asyncio.Transport):
+    """To somebody who reads nothing of an answer of a megabyte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return 1_000_000
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+
+def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
+    async def run() -> None:
+        config = CollectorConfig(lambda: None, Settings(most_bytes=400_000))
+        state, deaf = ServerState(), [Deaf() for _ in range(5)]
+        made = [Connection(config, state, {}, asyncio.get_running_loop()) for _ in deaf]
+        for connection, transport in zip(made, deaf, strict=True):
+            connection.connection_made(transport)
+            connection.pause_writing()
+        assert [transport.aborted for transport in deaf] == [False, False, False, True, True]
+        made[0].resume_writing()
+        for connection in made[3:]:
+            connection.connection_lost(OSError())
+        assert config.unread == 2_000_000
+        for connection in made[:3]:
+            connection.connection_lost(OSError())
+        assert config.unread == 0
+
+    asyncio.run(run())

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from taskveil.problem_document import PROBLEM
+from taskveil.server.collector.limits import TOGETHER
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.settings import Settings
 
@@ -39,6 +40,8 @@ class CollectorConfig(Config):
         self.settings = settings
         self.waiting: dict[Connection, None] = {}
         """Those of which no request is being answered: whose next one has not arrived. First who waits longest."""
+        self.unread = 0
+        """Bytes of answers that wait in memory for whoever does not read them."""
 
 
 class Connection(HttpToolsProtocol):
@@ -60,6 +63,7 @@ class Connection(HttpToolsProtocol):
         """Runs from a request's first byte, or the connection's opening, to the request's last byte."""
         self._leaving: asyncio.TimerHandle | None = None
         """Runs while what was written is not taken."""
+        self._unread = 0
         self._full = False
         self._in_head, self._head, self._body = False, 0, 0
         """Whether a head is arriving, bytes of it that the parser has understood, bytes of its body."""
@@ -197,10 +201,14 @@ class Connection(HttpToolsProtocol):
         """What was written is not taken: not for ever."""
         super().pause_writing()
         self._leave_within(self._seconds)
+        self._count_unread(self.transport.get_write_buffer_size())
+        if self.config.unread > TOGETHER * self._most_bytes:
+            self.transport.abort()  # reports that are sent again are found to be there
 
     def resume_writing(self) -> None:
         """It was taken."""
         super().resume_writing()
+        self._count_unread(0)
         if self._leaving is not None and not self.transport.is_closing():
             self._leaving.cancel()
             self._leaving = None
@@ -227,6 +235,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self.config.waiting.pop(self, None)
+        self._count_unread(0)
         for timer in (self._arriving, self._leaving):
             if timer is not None:
                 timer.cancel()
@@ -240,6 +249,10 @@ class Connection(HttpToolsProtocol):
             self._arriving = None
         self.transport.close()
         self._leave_within(SOON)
+
+    def _count_unread(self, size: int) -> None:
+        self.config.unread += size - self._unread
+        self._unread = size
 
     def _leave_within(self, seconds: float) -> None:
         if self._leaving is not None:
