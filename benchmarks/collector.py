@@ -29,7 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import databases
-from faults.harness import Collector, Release, add_token
+from faults.harness import Collector, add_token, collector_for
 from faults.sending import Maker
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 from processes import processor_seconds
@@ -89,8 +89,7 @@ def rate(found: dict[str, Any]) -> tuple[float, float, float]:
 @contextmanager
 def collecting(folder: Path, database: Database, method: str = "codebook", **settings: Any) -> Iterator[Any]:
     """A running collector with a release, and a token for uploads."""
-    collector = Collector(folder, database, [Release(folder / "release", method)], **settings)
-    collector.register()
+    collector = collector_for(folder, database, method=method, **settings)
     token = add_token(database, "upload")
     with collector.running():
         yield collector, token
@@ -173,9 +172,7 @@ def overload(folder: Path, database: Database, minutes: float) -> None:
 def estimates(folder: Path, database: Database, reports: int) -> None:
     """Reports straight into the store, then asked for over HTTP: cold, and after more have come."""
     for method in ("codebook", "task_aware"):
-        place = folder / method
-        collector = Collector(place, database, [Release(place / "release", method)])
-        collector.register()
+        collector = collector_for(folder / method, database, method=method)
         token = add_token(database, "read")
         filled = fill(collector, database, reports)
         ask = f"/v1/estimates?release={collector.releases[0].id}"

@@ -6,7 +6,7 @@ import asyncio
 import random
 from pathlib import Path
 
-from faults.harness import Collector, Release, Row, add_token
+from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer
 from faults.stored import Database, compare
 from taskveil.wire import Report
@@ -24,8 +24,7 @@ def duplicates(
 ) -> Row:
     """Send all reports so many times in batches of changing size and order, then contradict a hundredth of them."""
     if collector is None:
-        collector = Collector(folder, database, [Release(folder / "release")], workers=workers)
-        collector.register()
+        collector = collector_for(folder, database, workers=workers)
     token = add_token(database, "upload")
     with collector.running():
         return asyncio.run(_duplicates(collector, token, reports, times, writers))

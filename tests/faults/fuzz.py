@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import taskveil as tv
-from faults.harness import ROOT, Collector, Release, Row, add_token
+from faults.harness import ROOT, Collector, Row, add_token, collector_for
 from faults.sending import Answer, BrokenOffError, Connection, Maker, ask_once, body_of, request
 from faults.stored import Database
 from taskveil import wire
@@ -169,8 +169,7 @@ def fuzzed_bodies(
 ) -> Row:
     """Send so many spoilt bodies over real HTTP; every row that comes of them must be a valid report."""
     if collector is None:
-        collector = Collector(folder, database, [Release(folder / "release")])
-        collector.register()
+        collector = collector_for(folder, database)
     release = collector.releases[0]
     token = add_token(database, "upload")
     with collector.running():
@@ -261,8 +260,7 @@ def fuzzed_requests(folder: Path, database: Database, *, requests: int, deadline
 
     The collector is told to wait for so many seconds for the end of a request that has none.
     """
-    collector = Collector(folder, database, [Release(folder / "release")], request_seconds=deadline)
-    collector.register()
+    collector = collector_for(folder, database, request_seconds=deadline)
     token = add_token(database, "upload")
     maker = Maker(collector.releases[0].veil)
     statuses: Counter[str] = Counter()
@@ -330,9 +328,7 @@ def spoilt_request(maker: Maker, token: str) -> bytes:
 
 def schemathesis(folder: Path, database: Database, *, examples: int) -> Row:
     """Schemathesis reads our own OpenAPI document and tries everything it allows and does not allow."""
-    release = Release(folder / "release")
-    collector = Collector(folder, database, [release])
-    collector.register()
+    collector = collector_for(folder, database)
     token = add_token(database, "admin")
     with collector.running():
         address = "http://{}:{}/openapi.json".format(*collector.address)

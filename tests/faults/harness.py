@@ -102,16 +102,7 @@ class Collector:
     `log`. It always gets its address in the configuration file, so that nothing of it is seen on the command line.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        database: Database,
-        releases: list[Release],
-        *,
-        command: list[str] | None = None,
-        limit: Any = None,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, folder: Path, database: Database, releases: list[Release], **settings: Any) -> None:
         self.folder, self.database, self.releases = folder, database, releases
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "collector.log"
@@ -119,13 +110,11 @@ class Collector:
         LISTENED.add(self.port)
         self.process: subprocess.Popen[bytes] | None = None
         self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-        self.limit = limit
-        """Called in the new process before the collector starts, to limit what it may use."""
         settings = {"db": database.url, "host": "127.0.0.1", "port": self.port} | settings
         config = folder / "collector.toml"
         config.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in settings.items()))
         folders = [str(release.folder) for release in releases]
-        self.command = command or [sys.executable, "-m", "taskveil", "serve", *folders, "--config", str(config)]
+        self.command = [sys.executable, "-m", "taskveil", "serve", *folders, "--config", str(config)]
 
     @property
     def address(self) -> Address:
@@ -152,7 +141,6 @@ class Collector:
                 cwd="/",
                 env=self.environment,
                 start_new_session=True,
-                preexec_fn=self.limit,
             )
         end_with_us(self.process, signal.SIGKILL, group=True)
         if wait:
@@ -214,6 +202,13 @@ class Collector:
             yield self
         finally:
             self.kill()
+
+
+def collector_for(folder: Path, database: Database, *, method: str = "codebook", **settings: Any) -> Collector:
+    """A collector with one release, registered; not running yet."""
+    collector = Collector(folder, database, [Release(folder / "release", method)], **settings)
+    collector.register()
+    return collector
 
 
 def free_port() -> int:

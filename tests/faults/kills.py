@@ -7,7 +7,7 @@ import random
 import time
 from pathlib import Path
 
-from faults.harness import Collector, Release, Row, add_token
+from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer
 from faults.stored import Database, compare
 
@@ -38,8 +38,7 @@ def kills(
         collector: another one than ours, for the test of this test.
     """
     if collector is None:
-        collector = Collector(folder, database, [Release(folder / "release")], workers=workers)
-        collector.register()
+        collector = collector_for(folder, database, workers=workers)
     token = add_token(database, "upload")
     return asyncio.run(_kills(collector, token, times, writers, workers, longest, database_every))
 

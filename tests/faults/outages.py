@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from faults.harness import Collector, Release, Row, add_token
+from faults.harness import Collector, Row, add_token
 from faults.sending import Diary, Maker, Writer
 from faults.stored import Database, SqliteDatabase, compare
 from processes import command
@@ -215,10 +215,3 @@ def disk_filled(folder: Path) -> Iterator[None]:
 
 def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
-
-
-def collector_for(folder: Path, database: Database, **settings: object) -> Collector:
-    """A collector with one release, registered."""
-    collector = Collector(folder, database, [Release(folder / "release")], **settings)
-    collector.register()
-    return collector

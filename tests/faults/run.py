@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import databases
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
-from faults.harness import Row
+from faults.harness import Row, collector_for
 from faults.page import merged, page
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
@@ -86,18 +86,18 @@ def all_outages(run: Run) -> Iterator[Row]:
     seconds = run.size["seconds"]
     for what, fault in (("database stopped", outages.stopped), ("database frozen", outages.frozen)):
         folder, database = run.postgres(what.replace(" ", "-"))
-        collector = outages.collector_for(folder, database, commit_seconds=3.0)
+        collector = collector_for(folder, database, commit_seconds=3.0)
         yield outages.outage(collector, fault(database), what, seconds=seconds)
     folder, file = run.sqlite("busy")
-    collector = outages.collector_for(folder, file, commit_seconds=3.0)
+    collector = collector_for(folder, file, commit_seconds=3.0)
     yield outages.outage(collector, outages.busy(file), "file locked by another process", seconds=seconds)
     folder, file = run.sqlite("file-size")
-    collector = outages.collector_for(folder, file, commit_seconds=3.0)
+    collector = collector_for(folder, file, commit_seconds=3.0)
     yield outages.outage(collector, outages.file_size_limit(collector), "files may not grow", seconds=seconds)
     if os.geteuid() == 0:
         yield from full_disks(run, seconds)
     for folder, either in run.both("worker"):
-        collector = outages.collector_for(folder, either, workers=2)
+        collector = collector_for(folder, either, workers=2)
         yield outages.outage(
             collector, outages.worker_killed(collector), "one worker of two killed", seconds=5.0, must_refuse=False
         )
@@ -108,15 +108,13 @@ def full_disks(run: Run, seconds: float) -> Iterator[Row]:
     disk = run.folder / "disk-sqlite"
     with outages.small_disk(disk, 32):
         file = SqliteDatabase(disk)
-        collector = outages.collector_for(run.folder / "full-sqlite", file, commit_seconds=3.0)
+        collector = collector_for(run.folder / "full-sqlite", file, commit_seconds=3.0)
         yield outages.outage(collector, outages.disk_filled(disk), "disk full", seconds=seconds)
     disk = run.folder / "disk-postgres"
     with outages.small_disk(disk, 400):
         server = databases.start(disk / "postgres")
         try:
-            collector = outages.collector_for(
-                run.folder / "full-postgres", PostgresDatabase(server), commit_seconds=3.0
-            )
+            collector = collector_for(run.folder / "full-postgres", PostgresDatabase(server), commit_seconds=3.0)
             yield outages.outage(collector, outages.disk_filled(disk), "disk full", seconds=seconds)
         finally:
             server.stop()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from faults.harness import Collector, Release, Row, add_token
+from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer, body_of, request
 from faults.stored import Database, compare
 from taskveil import wire
@@ -47,9 +47,7 @@ def slow_clients(
         collector: another one than ours, for the test of this test.
     """
     if collector is None:
-        settings = {"request_seconds": deadline, "idle_seconds": deadline / 2}
-        collector = Collector(folder, database, [Release(folder / "release")], **settings)
-        collector.register()
+        collector = collector_for(folder, database, request_seconds=deadline, idle_seconds=deadline / 2)
     token = add_token(database, "upload")
     with collector.running():
         return asyncio.run(_slow_clients(collector, token, clients, seconds, 1.5 * deadline + slack, within))

@@ -12,7 +12,7 @@ import pytest
 
 from faults import duplicates, fuzz, kills, slow, traces
 from faults.broken import FAULTS
-from faults.harness import Collector, Release, Row
+from faults.harness import Collector, Row, collector_for
 from faults.sending import MARK, Diary
 from faults.stored import SqliteDatabase, Stored, compare
 
@@ -20,8 +20,7 @@ from faults.stored import SqliteDatabase, Stored, compare
 def broken(folder: Path, fault: str) -> Collector:
     """A collector with one fault, not running, on a database with the real schema."""
     database = SqliteDatabase(folder)
-    collector = Collector(folder, database, [Release(folder / "release")])
-    collector.register()
+    collector = collector_for(folder, database)
     collector.environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parents[1])
     collector.command = [sys.executable, "-m", "faults.broken", fault, str(database.file), str(collector.port)]
     return collector

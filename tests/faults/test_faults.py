@@ -9,7 +9,7 @@ import pytest
 
 import databases
 from faults import access, duplicates, fuzz, kills, outages, slow, traces
-from faults.harness import Row
+from faults.harness import Row, collector_for
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
 
@@ -63,18 +63,18 @@ def test_wrong_tokens_open_nothing(tmp_path: Path) -> None:
 
 def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
     file = SqliteDatabase(tmp_path)
-    collector = outages.collector_for(tmp_path, file, commit_seconds=0.5)
+    collector = collector_for(tmp_path, file, commit_seconds=0.5)
     fine(outages.outage(collector, outages.busy(file), "locked", seconds=1.5, before=0.5))
 
 
 def test_a_disk_without_room_is_waited_for(tmp_path: Path) -> None:
-    collector = outages.collector_for(tmp_path, SqliteDatabase(tmp_path), commit_seconds=0.5)
+    collector = collector_for(tmp_path, SqliteDatabase(tmp_path), commit_seconds=0.5)
     fine(outages.outage(collector, outages.file_size_limit(collector), "full", seconds=1.5, before=0.5))
 
 
 def test_a_database_server_that_stops_is_waited_for(tmp_path: Path, server: databases.Server) -> None:
     database = PostgresDatabase(server)
-    collector = outages.collector_for(tmp_path, database, commit_seconds=0.5)
+    collector = collector_for(tmp_path, database, commit_seconds=0.5)
     fine(outages.outage(collector, outages.stopped(database), "stopped", seconds=1.5, before=0.5))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from faults.harness import LISTENED, SECRETS, Collector, Release, Row, add_token
+from faults.harness import LISTENED, SECRETS, Collector, Row, add_token, collector_for
 from faults.sending import FORWARDED, MARK, PORTS, SOURCE, Diary, Maker, Writer
 from faults.stored import Database, PostgresDatabase, SqliteDatabase
 
@@ -62,8 +62,7 @@ def left_behind(logs: Sequence[Path], files: Sequence[Path]) -> Row:
 def order(folder: Path, database: Database, *, reports: int, collector: Collector | None = None) -> Row:
     """Send reports one after the other, close the round, and look for the order of sending in whatever is stored."""
     if collector is None:
-        collector = Collector(folder, database, [Release(folder / "release")])
-        collector.register()
+        collector = collector_for(folder, database)
     upload, admin = add_token(database, "upload"), add_token(database, "admin")
     with collector.running():
         sent = asyncio.run(_send_in_order(collector, upload, reports))
