@@ -20,7 +20,8 @@ from taskveil.server.collector.api import create_app
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.running import Collector
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store, open_store
+from taskveil.server.collector.store import Store
+from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import Scope, new_token
 from taskveil.wire import BINARY, Report, pack_batch
 

@@ -143,6 +143,25 @@ def test_devices_get_numpy_and_the_standard_library() -> None:
     assert wrong == []
 
 
+def test_the_collectors_store_knows_nothing_of_http() -> None:
+    home = "taskveil.server.collector"
+
+    def part(name: str) -> str:
+        return name.removeprefix(f"{home}.").split(".")[0]
+
+    used = {
+        (part(module), part(found.name))
+        for module, entries in IMPORTS.items()
+        for found in entries
+        if module.startswith(f"{home}.") and found.name.startswith(f"{home}.") and part(module) != part(found.name)
+    }
+    assert {target for source, target in used if source == "store"} <= {"journal"}
+    assert {source for source, target in used if target == "api"} == {"serving"}
+    stores = [module for module in MODULES if module.startswith(f"{home}.store")]
+    outside = {found.name.split(".")[0] for module in stores for found in IMPORTS[module]}
+    assert not outside & {"fastapi", "starlette", "uvicorn", "pydantic"}
+
+
 def cycle(graph: dict[str, set[str]]) -> list[str]:
     """The members of some cycle, or []."""
     try:

@@ -8,7 +8,8 @@ import taskveil as tv
 from taskveil.cli.databases import address_of, find_release, folder_id
 from taskveil.errors import DataError
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store, open_store
+from taskveil.server.collector.store import Store
+from taskveil.server.collector.store.opening import open_store
 
 FIRST, SECOND, THIRD = "ab" + "0" * 62, "ab" + "1" * 62, "cd" + "2" * 62
 

@@ -12,7 +12,7 @@ from cli.running import one_line, run
 from taskveil.cli.app import app
 from taskveil.cli.tokens import DAYS
 from taskveil.server.collector.problems import ProblemError
-from taskveil.server.collector.store import open_store
+from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import Tokens, belongs
 
 

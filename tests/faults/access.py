@@ -10,7 +10,7 @@ from faults.sending import Answer, Maker, body_of
 from faults.stored import Database
 from taskveil import wire
 from taskveil.problem_document import PROBLEM
-from taskveil.server.collector.store import open_store
+from taskveil.server.collector.store.opening import open_store
 
 
 def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:

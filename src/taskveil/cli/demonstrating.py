@@ -38,7 +38,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
     from taskveil.server.collector.serving import serve
     from taskveil.server.collector.settings import Settings
     from taskveil.server.collector.simulation import Crowd
-    from taskveil.server.collector.store import open_store
+    from taskveil.server.collector.store.opening import open_store
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)

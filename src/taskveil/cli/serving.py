@@ -54,7 +54,7 @@ def serve(
     """
     from taskveil.server.collector.serving import serve as run
     from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.store import open_store
+    from taskveil.server.collector.store.opening import open_store
 
     settings = Settings.read(
         config, db=db, host=host, port=port, workers=workers, certificate=certificate, key=key, uploads=uploads

@@ -18,7 +18,7 @@ import collectors
 from collectors import CODES
 from taskveil.server.collector.connections import CollectorConfig, Connection
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import open_store
+from taskveil.server.collector.store.opening import open_store
 from taskveil.wire import BINARY, pack_batch
 
 SECONDS = 0.4

@@ -16,7 +16,8 @@ from taskveil.arrays import Integers
 from taskveil.server.collector import running as running_part
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.running import LOOK_SECONDS
-from taskveil.server.collector.store import Store, StoreUnavailableError, open_store
+from taskveil.server.collector.store import Store, StoreUnavailableError
+from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import Scope, new_token
 from taskveil.wire import BINARY
 

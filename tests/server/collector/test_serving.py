@@ -26,7 +26,7 @@ import collectors
 from taskveil.errors import DataError
 from taskveil.server.collector.serving import serve
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import open_store
+from taskveil.server.collector.store.opening import open_store
 from taskveil.wire import BINARY, pack_batch
 
 SLOW = """

@@ -17,7 +17,8 @@ from collectors import CODES, report, reports
 from memory_store import MemoryStore
 from taskveil.server.collector.api import reports as api
 from taskveil.server.collector.releases import register
-from taskveil.server.collector.store import StoreUnavailableError, open_store
+from taskveil.server.collector.store import StoreUnavailableError
+from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import new_token
 from taskveil.server.estimates import tally
 from taskveil.wire import BINARY, JSON, pack_batch, to_json

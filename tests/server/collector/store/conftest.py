@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from databases import options
-from taskveil.server.collector.store import Store, open_store
+from taskveil.server.collector.store import Store
+from taskveil.server.collector.store.opening import open_store
 
 
 @pytest.fixture

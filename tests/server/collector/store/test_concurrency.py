@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.server.collector.store import Fate, StoreUnavailableError, Submission, open_store, postgres_settling
+from taskveil.server.collector.store import Fate, StoreUnavailableError, Submission, postgres_settling
+from taskveil.server.collector.store.opening import open_store
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:

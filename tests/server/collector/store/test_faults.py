@@ -20,11 +20,12 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.server.collector.store import Fate, StoreError, StoreUnavailableError, Submission, open_store
+from taskveil.server.collector.store import Fate, StoreError, StoreUnavailableError, Submission
+from taskveil.server.collector.store.opening import open_store
 
 WRITER = """
 import sys, numpy as np
-from taskveil.server.collector.store import open_store
+from taskveil.server.collector.store.opening import open_store
 from databases import options, submission
 url, number, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = open_store(url, **options(url))

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from databases import RELEASE, opened, options, submission
-from taskveil.server.collector.store import StoreError, migrations, open_store
+from taskveil.server.collector.store import StoreError, migrations
+from taskveil.server.collector.store.opening import open_store
 
 NEXT = ("CREATE TABLE more (number INTEGER PRIMARY KEY)", "INSERT INTO more SELECT number FROM rounds")
 """A step that another version might add."""

@@ -17,7 +17,8 @@ from scipy.stats import spearmanr
 
 from databases import RELEASE, Server, opened, submission
 from taskveil.server.collector.journal import journal
-from taskveil.server.collector.store import StoreUnavailableError, Submission, open_store, postgres_settling
+from taskveil.server.collector.store import StoreUnavailableError, Submission, postgres_settling
+from taskveil.server.collector.store.opening import open_store
 
 COUNT = 1000
 BOUND = 0.15

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.server.collector.store import Fate, StoreUnavailableError, open_store, postgres_settling
+from taskveil.server.collector.store import Fate, StoreUnavailableError, postgres_settling
+from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.store.postgres_settling import Connection, Execute
 from taskveil.server.collector.store.sqlite import SqliteStore
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from databases import RELEASE, opened, options, submission
-from taskveil.server.collector.store import Fate, Store, StoredToken, StoreError, Submission, open_store
+from taskveil.server.collector.store import Fate, Store, StoredToken, StoreError, Submission
+from taskveil.server.collector.store.opening import open_store
 
 OTHER = "cd" * 32
 TOKEN = StoredToken(name="a", key="k", digest=b"\0\xff" * 16, scope="upload", release=None, expires=None, rate=None)

@@ -26,7 +26,8 @@ from taskveil.server.collector.limits import BodyLimit
 from taskveil.server.collector.metrics import Measured, Metrics
 from taskveil.server.collector.running import Collector
 from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store, StoreUnavailableError, open_store
+from taskveil.server.collector.store import Store, StoreUnavailableError
+from taskveil.server.collector.store.opening import open_store
 
 OPEN_SECONDS = 2.0
 """That a start waits for the database. After that it goes on in the background, and requests are told to come again."""

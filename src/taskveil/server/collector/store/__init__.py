@@ -1,4 +1,4 @@
-"""Where reports lie: what every store promises. `open_store` opens the one that an address names.
+"""Where reports lie: what every store promises. `open_store` in `opening` opens the one that an address names.
 
 Stored of a report: its release, its round, its id and its value. Nothing else, and nothing in any order of arrival: the
 id is random, and it is what rows are ordered by (`close_round` rewrites what a database keeps by arrival underneath).
@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from taskveil.arrays import Bools, Bytes, Floats, Integers
 from taskveil.errors import TaskveilError
@@ -174,20 +173,3 @@ class Store(Protocol):
 
     def revoke_token(self, name: str) -> None:
         """It is worth nothing any more."""
-
-
-def open_store(url: str, **options: Any) -> Store:
-    """The store at an address: `sqlite:///file.db` (or a bare path ending in .db or .sqlite) or `postgresql://…`.
-
-    Its schema is brought up to date first. An error never contains the address: it may hold a password.
-    """
-    scheme, _, rest = url.partition("://")
-    if not rest and url.endswith((".db", ".sqlite")):
-        return open_store(f"sqlite:///{url}", **options)
-    homes = {"sqlite": ("sqlite", "SqliteStore"), "postgresql": ("postgres", "PostgresStore")}
-    homes["postgres"] = homes["postgresql"]
-    if scheme not in homes:
-        raise StoreError("the database must be sqlite:///FILE or postgresql://USER@HOST/NAME.")
-    module, name = homes[scheme]
-    store: Store = getattr(import_module(f"taskveil.server.collector.store.{module}"), name)(url, **options)
-    return store
