@@ -1,4 +1,4 @@
-"""Alive, ready, and what happens before there is a database."""
+"""Alive, ready, what happens before there is a database, and who may see the counters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import collectors
 from memory_store import MemoryStore
+from running_collector import running
 from taskveil.server.collector import api
 from taskveil.server.collector.store import Store, StoreError, StoreUnavailableError
 
@@ -84,3 +85,28 @@ def test_a_store_that_was_given_is_left_open() -> None:
 
     asyncio.run(run())
     assert not store.closed
+
+
+@pytest.mark.parametrize(
+    ("client", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        ("127.0.0.1", {"X-Forwarded-For": "192.0.2.7"}, 401),  # a proxy asks for somebody else
+        ("127.0.0.1", {"Forwarded": "for=192.0.2.7"}, 401),
+        ("192.0.2.7", {}, 401),
+        ("192.0.2.7", {"X-Forwarded-For": "127.0.0.1"}, 401),
+        ("127.0.0.1", {"Host": "localhost:8000"}, 200),
+        ("::1", {"Host": "[::1]:8000"}, 200),
+        ("127.0.0.1", {"Host": "evil.example:8000"}, 401),  # a page that a browser was led here with
+        ("127.0.0.1", {"Host": "[::1"}, 401),
+        ("127.0.0.1", {"Host": ""}, 401),
+    ],
+)
+def test_counters_are_for_programs_of_the_same_machine(
+    client: str, headers: dict[str, str], status: int, tmp_path: Path
+) -> None:
+    with running(tmp_path, client=client) as asked:
+        answer = asked.ask("GET", "/metrics", headers={"Host": "127.0.0.1:8000", **headers})
+    assert answer.status_code == status
+    assert status != 200 or "taskveil_waiting_reports 0" in answer.text

@@ -1,20 +1,18 @@
-"""For those who look at what the reports say: releases, estimates, all reports as a file, and the counters."""
+"""For those who look at what the reports say: releases, estimates, and all reports as a file."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from taskveil.server.collector.api.access import Reader, granted
+from taskveil.server.collector.api.access import Reader
 from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import (
     EstimateShape,
@@ -25,7 +23,6 @@ from taskveil.server.collector.api.shapes import (
     release_shape,
 )
 from taskveil.server.collector.exporting import TYPE, exported
-from taskveil.server.collector.metrics import CONTENT_TYPE
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import FRONTIER
 from taskveil.server.collector.running import collector_of
@@ -139,39 +136,3 @@ class _Pieces(StreamingResponse):
             await super().__call__(*connection)
         finally:
             await asyncio.to_thread(self._rest.close)  # type: ignore[attr-defined]
-
-
-@router.get(
-    "/metrics",
-    summary="Counters for Prometheus",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "In Prometheus' text format.",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        },
-        **problems(*TOKEN),
-    },
-)
-async def metrics(request: Request) -> Response:
-    """What this collector counts of itself. Programs of the same machine need no token; others a read token for all
-    releases."""
-    if not _from_here(request):
-        belongs(await granted(request, "read"), None)
-    text = await asyncio.to_thread(request.app.state.metrics.text)
-    return Response(text, headers={"Content-Type": CONTENT_TYPE})
-
-
-def _from_here(request: Request) -> bool:
-    """Whether a program of this machine asks for itself: not a proxy for somebody else, and not a browser for a page
-    whose name was made to lead here (DNS rebinding) and which could read the answer."""
-    if request.client is None or any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via")):
-        return False
-    try:
-        asked = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        return all(
-            ipaddress.ip_address("::1" if name == "localhost" else name).is_loopback
-            for name in (request.client.host, asked)
-        )
-    except ValueError:
-        return False
