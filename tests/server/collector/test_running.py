@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from running_collector import Asked, batch, running, small_veil
 from taskveil.arrays import Integers
+from taskveil.server.collector import running as running_module
 from taskveil.server.collector import running as running_part
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.running import LOOK_SECONDS
@@ -111,3 +113,15 @@ def test_nobody_is_sent_to_a_collector_whose_commits_fail_although_its_pings_do_
     monkeypatch.undo()
     assert sent(asked, 0).status_code == 200
     assert asked.ask("GET", "/readyz").status_code == 200
+
+
+def test_nobody_waits_for_ever_for_a_database_that_hangs(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(running_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(asked.store, "version", lambda: (over.wait(20), 0)[1])
+    asked.tokens["stranger"] = STRANGER
+    try:
+        answers = [asked.ask("GET", "/v1/releases", "stranger") for _ in range(3)]
+    finally:
+        over.set()
+    assert {(answer.status_code, answer.headers["Retry-After"]) for answer in answers} == {(503, "2")}

@@ -40,7 +40,7 @@ INTAKE_SHARE = 0.2
 """Of the time for a stop: what is left of it when requests have had theirs."""
 
 PATIENCE = 5.0
-"""Seconds after which a store that does not answer cannot be written to."""
+"""Seconds after which a store that does not answer is taken not to."""
 
 FAILING_SECONDS = 5.0
 """That a commit which failed counts as news of the store: without traffic nobody would learn that it is well again."""
@@ -88,10 +88,14 @@ class Collector:
 
     async def look_again(self) -> None:
         """See all that was changed until now: for those who do not find something. They may be many, so all who ask
-        before a look begins share it, and looks keep a distance."""
+        before a look begins share it, and looks keep a distance. A ProblemError if the store does not answer."""
         if self._coming is None:
             self._coming = asyncio.create_task(self._look_soon())
-        await asyncio.shield(self._coming)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.shield(self._coming)
+        except TimeoutError:
+            raise ProblemError(Problem.UNAVAILABLE, "Send it again later.", retry_after=2) from None
 
     async def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this; else a ProblemError."""
