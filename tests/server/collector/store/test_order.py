@@ -204,3 +204,32 @@ def test_a_settling_that_fails_is_noted_without_what_it_was_about(
     (said,) = (record for record in caplog.records if record.name == journal.name)
     assert "order of ids" in said.getMessage()
     assert "Key" not in caplog.text
+
+
+def test_arrivals_are_settled_among_commits_that_are_long(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A swap waits for the commit that is under way, however long commits are: else arrivals would grow for ever."""
+    from taskveil.server.collector.store import postgres
+
+    monkeypatch.setattr(postgres, "LOOK_EVERY", 500)
+    monkeypatch.setattr(postgres_settling, "LEAST", 10_000)
+    monkeypatch.setattr(postgres_settling, "PATIENCE", 0.05)
+    insert = postgres.insert
+
+    def slowly(connection: Any, batch: Any) -> Any:
+        time.sleep(0.25)
+        return insert(connection, batch)
+
+    monkeypatch.setattr(postgres, "insert", slowly)
+    rng = np.random.default_rng(3)
+    with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
+        store = open_store(url, allow_unsafe=True)
+        number = opened(store)
+        for _ in range(20):
+            store.ingest([submission(number, 500, rng)])
+            if reader.execute("SELECT 1 FROM taskveil.reports LIMIT 1").fetchone():
+                break
+        else:
+            pytest.fail("no report was settled")
+        store.close()

@@ -17,8 +17,10 @@ of their own: behind PgBouncer use its session mode.
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -47,6 +49,12 @@ MODES = ("ROW EXCLUSIVE", *["SHARE ROW EXCLUSIVE"] * 3)
 
 LOOK_EVERY = 5000
 """Reports that a process stores between two looks whether it is time to settle."""
+
+SETTLE_AGAIN = 10.0
+"""Seconds between a settling for which there was no chance and the next."""
+
+PATIENCE_SHARE = 0.7
+"""Of `busy_seconds`, after which an ingest gives up: a settling that waits for its turn gives up before."""
 
 PASSING = ("the database system is", "too many", "connection slots", "recovery")
 """Words of a server that refuses a connection for now: it starts or stops, or has too many."""
@@ -79,6 +87,9 @@ class PostgresStore(SqlStore):
         self._pool = Pool(self._connect)
         self._writers = Pool(lambda: self._connect(writing=True))
         self._since_look = 0
+        self._commit_seconds = 0.0
+        """What commits took lately, at most."""
+        self._settle_after = -math.inf
         self._settler: threading.Thread | None = None
         self._settles_on: Connection | None = None
         self._closing = threading.Event()
@@ -186,6 +197,7 @@ class PostgresStore(SqlStore):
 
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
+        began = time.monotonic()
         for mode in MODES:
             with self._translated(), self._writers.lend() as connection:
                 try:
@@ -193,6 +205,7 @@ class PostgresStore(SqlStore):
                 except (OvertakenError, errors.DeadlockDetected, errors.SerializationFailure):
                     connection.execute("ROLLBACK")
                     continue
+            self._commit_seconds = max(time.monotonic() - began, 0.9 * self._commit_seconds)
             self._since_look += sum(map(len, fates))
             if self._since_look >= LOOK_EVERY:
                 self._since_look = 0
@@ -242,7 +255,8 @@ class PostgresStore(SqlStore):
 
     def _settle(self, forget: int | None) -> None:
         with self._translated(), self._pool.lend() as connection:
-            if not postgres_settling.settle(connection, forget=forget, wait=self._settle_seconds):
+            patience = self._patience()
+            if not postgres_settling.settle(connection, forget=forget, wait=self._settle_seconds, patience=patience):
                 raise StoreUnavailableError("somebody else is settling reports for long: try again later.")
             # Dropped files go at the next checkpoint, and so do the segments of the server's log (with `wal_recycle`
             # off, else they are overwritten in time). A user who may not hurry that leaves it to the server.
@@ -251,9 +265,15 @@ class PostgresStore(SqlStore):
             with suppress(errors.InsufficientPrivilege):
                 connection.execute("CHECKPOINT")
 
+    def _patience(self) -> float:
+        """Seconds that a settling may keep others waiting: long enough for a commit that is under way."""
+        return min(postgres_settling.PATIENCE + self._commit_seconds, PATIENCE_SHARE * self._busy_seconds)
+
     def _settle_beside(self) -> None:
         """Look, in a thread, whether arrivals have grown enough to be settled."""
         if self._closing.is_set() or (self._settler is not None and self._settler.is_alive()):
+            return
+        if time.monotonic() < self._settle_after:
             return
         self._settler = threading.Thread(target=self._settle_if_due, name="settling", daemon=True)
         self._settler.start()
@@ -263,8 +283,9 @@ class PostgresStore(SqlStore):
             with self._translated(), self._pool.lend() as connection:
                 self._settles_on = connection
                 if postgres_settling.due(executing(connection)):
-                    postgres_settling.settle(connection)
+                    postgres_settling.settle(connection, patience=self._patience())
         except StoreError as error:
+            self._settle_after = time.monotonic() + SETTLE_AGAIN
             if not self._closing.is_set():
                 journal.warning("Reports were not brought into the order of ids; the next try is soon: %s", error)
         except Exception as error:  # a thread's own last words would quote rows

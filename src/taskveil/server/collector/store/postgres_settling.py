@@ -22,8 +22,9 @@ takes its snapshot after its locks). An id is looked for in all three tables.
 
 A reader's statement names the tables in the same order, locks them for its own length only and sees each report exactly
 once, before or after the swap. A backup (pg_dump) keeps its locks for long: then a swap would wait, and ingest behind
-it; so it gives up after `PATIENCE` and tries again, later. A process that dies while copying leaves `settling` as
-it was (its transaction is undone), and the next to settle begins with the merge.
+it; so it gives up after its patience, which is what a commit takes and `PATIENCE` more, and tries again, later. A
+process that dies while copying leaves `settling` as it was (its transaction is undone), and the next to settle begins
+with the merge.
 
 Forgetting a round is a merge that leaves it out: the files of the old tables are deleted. PostgreSQL's own log (pg_wal)
 holds what was written until its segments are used again: see docs/operations.md.
@@ -54,7 +55,11 @@ SHARE = 0.5
 """Arrivals are settled when they have grown to this part of what is settled: each report is copied a few times."""
 
 PATIENCE = 0.5
-"""Seconds that a swap waits for its locks, and therefore keeps ingest waiting."""
+"""Seconds that a swap waits for its locks, and therefore keeps ingest waiting, beyond what a commit takes: with less
+than that, a swap would never have its turn among commits that follow each other."""
+
+TRIES = 3
+"""To put a copy in its place before it is thrown away."""
 
 
 def executing(connection: Connection) -> Execute:
@@ -73,11 +78,11 @@ def due(execute: Execute) -> bool:
     return arrivals is not None and reports is not None and arrivals > max(LEAST, SHARE * reports)
 
 
-def settle(connection: Connection, *, forget: int | None = None, wait: float = 0.0) -> bool:
+def settle(connection: Connection, *, forget: int | None = None, wait: float = 0.0, patience: float = PATIENCE) -> bool:
     """Bring all that has arrived into the order of ids, leaving out the round `forget` (closed before).
 
     Returns False if somebody else settled for longer than `wait` seconds. StoreUnavailableError if somebody kept the
-    tables locked for that long.
+    tables locked for that long. Others are kept waiting for `patience` seconds at a time.
     """
     execute = executing(connection)
     until = time.monotonic() + wait
@@ -87,21 +92,21 @@ def settle(connection: Connection, *, forget: int | None = None, wait: float = 0
         time.sleep(0.05)
     # Not in a `finally`: after an error the connection is closed, and the lock is gone with it.
     if not _empty(execute, "settling"):  # somebody was killed while copying
-        _merge(connection, execute, None, until)
+        _merge(connection, execute, None, until, patience)
     with connection.transaction():
         _become_owner(execute)
-        _lock(connection, execute, "arrivals, settling", until)
+        _lock(connection, execute, "arrivals, settling", until, patience)
         execute("DROP TABLE settling")
         execute("ALTER TABLE arrivals RENAME TO settling")
         execute(f"CREATE TABLE arrivals (LIKE settling INCLUDING ALL) {UNVACUUMED}")
         execute(f"ALTER TABLE arrivals {UNSAMPLED}")
     if forget is not None or not _empty(execute, "settling"):
-        _merge(connection, execute, forget, until)
+        _merge(connection, execute, forget, until, patience)
     execute("SELECT pg_advisory_unlock(?)", (LOCK,))
     return True
 
 
-def _merge(connection: Connection, execute: Execute, forget: int | None, until: float) -> None:
+def _merge(connection: Connection, execute: Execute, forget: int | None, until: float, patience: float) -> None:
     with connection.transaction():
         _become_owner(execute)
         execute("SET LOCAL statement_timeout = 0")  # a copy takes as long as it takes
@@ -116,7 +121,7 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
         )
         execute("ALTER TABLE merged ADD PRIMARY KEY (release, id)")
         execute(f"ALTER TABLE merged {UNSAMPLED}")
-        _lock(connection, execute, "arrivals, settling, reports, counts, totals", until)
+        _lock(connection, execute, "arrivals, settling, reports, counts, totals", until, patience, tries=TRIES)
         execute("DROP TABLE reports")
         execute("ALTER TABLE merged RENAME TO reports")
         execute("TRUNCATE settling")
@@ -151,21 +156,25 @@ def _become_owner(execute: Execute) -> None:
     execute("SELECT set_config('role', pg_get_userbyid(relowner), TRUE) FROM pg_class WHERE oid = 'reports'::regclass")
 
 
-def _lock(connection: Connection, execute: Execute, tables: str, until: float) -> None:
+def _lock(
+    connection: Connection, execute: Execute, tables: str, until: float, patience: float, *, tries: int = 1
+) -> None:
     """Lock tables until the end of the transaction, in spite of those who lock them for long, but never making others
-    wait for longer than `PATIENCE` at a time."""
-    execute(f"SET LOCAL lock_timeout = {int(PATIENCE * 1000)}")
+    wait for longer than `patience` at a time."""
+    execute(f"SET LOCAL lock_timeout = {int(patience * 1000)}")
     while True:
         try:
             with connection.transaction():
                 execute(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")
             return
         except errors.LockNotAvailable:
-            if time.monotonic() >= until:
+            tries -= 1
+            if time.monotonic() >= until and tries <= 0:
                 raise StoreUnavailableError(
-                    "the reports could not be brought into the order of ids: somebody (a backup?) reads for long."
+                    "the reports could not be brought into the order of ids: for longer than "
+                    f"{patience:.1f} s somebody reads (a backup?) or commits."
                 ) from None
-        time.sleep(PATIENCE)
+        time.sleep(patience)
 
 
 def _empty(execute: Execute, table: str) -> bool:
