@@ -12,7 +12,6 @@ import pytest
 from databases import RELEASE, Server, opened, options, submission
 from taskveil.server.collector.store import Fate, StoreUnavailableError, postgres_settling
 from taskveil.server.collector.store.opening import open_store
-from taskveil.server.collector.store.postgres_settling import Connection, Execute
 from taskveil.server.collector.store.sqlite import SqliteStore
 
 
@@ -83,9 +82,9 @@ def test_a_round_that_is_opened_while_it_is_forgotten_keeps_what_came(
         meanwhile()
         rewrite(self)
 
-    def merging(connection: Connection, execute: Execute, forget: int | None, until: float) -> None:
+    def merging(*how: Any) -> None:
         meanwhile()
-        merge(connection, execute, forget, until)
+        merge(*how)
 
     monkeypatch.setattr(SqliteStore, "_rewrite", rewriting)
     monkeypatch.setattr(postgres_settling, "_merge", merging)
