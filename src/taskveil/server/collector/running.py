@@ -46,6 +46,10 @@ FAILING_SECONDS = 5.0
 """That a commit which failed counts as news of the store: without traffic nobody would learn that it is well again."""
 
 
+LARGE_AT_ONCE = 2
+"""Large bodies that are read, checked and stored at the same time: what is made of one takes several times its size."""
+
+
 @dataclass(kw_only=True, eq=False)
 class Collector:
     """Everything that requests need, in one worker process."""
@@ -58,6 +62,8 @@ class Collector:
     estimates: Estimates
     buckets: Buckets
     metrics: Metrics
+    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
+    """Held by requests with a large body."""
     _looked: float = field(default_factory=time.monotonic)
     _coming: asyncio.Task[None] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -17,6 +17,7 @@ from collectors import CODES, report, reports
 from memory_store import MemoryStore
 from taskveil.server.collector.api import reports as api
 from taskveil.server.collector.releases import register
+from taskveil.server.collector.running import LARGE_AT_ONCE
 from taskveil.server.collector.store import StoreUnavailableError
 from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import new_token
@@ -307,6 +308,23 @@ def test_sums_are_those_of_the_reports(tmp_path: Path) -> None:
     assert count == 40
     assert sums == pytest.approx(np.append(whole.total, whole.square))
     store.close()
+
+
+def test_large_bodies_wait_for_each_other_and_not_for_ever(store: MemoryStore, release: str) -> None:
+    async def call(client: Client) -> None:
+        large = client.app.state.collector.large  # type: ignore[attr-defined]
+        for _ in range(LARGE_AT_ONCE):
+            await large.acquire()
+        assert await post(client, to_json(reports(release, 3000))) == (503, "busy")
+        assert (await post(client, to_json(reports(release, 30))))["accepted"] == 30
+        waiting = asyncio.create_task(post(client, to_json(reports(release, 3000))))
+        await asyncio.sleep(0.05)
+        large.release()
+        assert (await waiting)["accepted"] == 3000
+        assert (await post(client, b"[" * 200_000)) == (400, "no-reports")
+        assert not large.locked()
+
+    asked(store, call, commit_seconds=0.5)
 
 
 def test_large_bodies_of_json_are_read_beside_others(store: MemoryStore, release: str) -> None:

@@ -20,7 +20,7 @@ from taskveil.server.collector.api.openapi import REPORTS
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import OpenRelease
 from taskveil.server.collector.running import collector_of
-from taskveil.server.collector.store import Fate, Submission
+from taskveil.server.collector.store import Fate, StoredToken, Submission
 from taskveil.server.collector.tokens import belongs
 from taskveil.wire import BINARY, JSON, MAGIC, PATH, Arrived, Checked, arrived, checked
 
@@ -50,7 +50,22 @@ async def receive(request: Request) -> Response:
         token = await collector.granted(request.headers.get("authorization"), "upload")
     kind = _kind(request)
     body = await request.body()
-    run = asyncio.to_thread if len(body) > LARGE else _at_once
+    if len(body) <= LARGE:
+        return await _taken(request, token, kind, body, _at_once)
+    try:
+        async with asyncio.timeout(collector.settings.commit_seconds):
+            await collector.large.acquire()
+    except TimeoutError:
+        raise ProblemError(Problem.BUSY, "There are many large bodies just now. Come again.", retry_after=2) from None
+    try:
+        return await _taken(request, token, kind, body, asyncio.to_thread)
+    finally:
+        collector.large.release()
+
+
+async def _taken(request: Request, token: StoredToken | None, kind: str, body: bytes, run: Any) -> Response:
+    """The answer to a body that is here, read and checked by `run`."""
+    collector = collector_of(request)
     found = await run(_read, body, kind)
     id = found.release.hex()
     if token is None:
