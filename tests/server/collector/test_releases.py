@@ -60,6 +60,12 @@ def test_only_files_of_the_release_are_kept(tmp_path: Path) -> None:
     assert set(store.files(id)) == {*kept, "server/manifest.sig"}
 
 
+def test_a_name_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    store = MemoryStore()
+    collectors.registered(store, tmp_path, name="café \x1b[2J\n\udcff")
+    assert store.releases()[0].name == "café \ufffd[2J\ufffd\ufffd"
+
+
 def test_what_the_store_counts_and_what_it_adds_up(tmp_path: Path) -> None:
     store = MemoryStore()
     stages = made.veil(

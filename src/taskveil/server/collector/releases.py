@@ -171,9 +171,10 @@ def register(
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
     counted = scores is not None and scores.codes is not None and veil.mechanism.layout.length <= MOST_COUNTED
-    store.add_release(
-        veil.release_id, name=name or place.resolve().name, counted=counted, files=files, round=round_name(round)
+    shown = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or place.resolve().name
     )
+    store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
     return veil.release_id
 
 
