@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -46,3 +48,18 @@ def test_what_nobody_waits_for_is_written_without_its_transport(caplog: pytest.L
     assert caplog.text.count("nobody waited") == 1
     assert "10.1.2.3" not in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_the_database_driver_does_not_write_past_the_journal() -> None:
+    """In a process of its own: logging is configured once. Unheard, a warning would go to the standard error."""
+    code = (
+        "import logging, logging.config\n"
+        "from taskveil.server.collector.journal import CONFIGURATION, journal\n"
+        "logging.config.dictConfig(CONFIGURATION)\n"
+        "for name in ('psycopg', 'psycopg.pool'):\n"
+        "    logging.getLogger(name).warning('error ignored in rollback: a secret')\n"
+        "journal.info('The end.')\n"
+    )
+    written = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert "The end." in written
+    assert "secret" not in written

@@ -58,6 +58,8 @@ CONFIGURATION: dict[str, Any] = {
         "uvicorn.error": {"level": "ERROR"},
         "uvicorn.access": {"handlers": [], "level": "CRITICAL", "propagate": False},
         "asyncio": {"handlers": ["stderr"], "level": "CRITICAL", "propagate": False},
+        # Its warnings are the server's own words, and everything that it warns of is raised as well.
+        "psycopg": {"handlers": [], "level": "CRITICAL", "propagate": False},
     },
 }
 """For `logging.config.dictConfig`, in every process."""
