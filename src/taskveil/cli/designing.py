@@ -74,8 +74,8 @@ def design(
             "pass --share-model."
         )
     asked = Asked(
-        data=data, target=target, model=model, loss=loss, schema=schema, columns=columns, drop=drop, bounds=domain,
-        weights=weight, units=unit, means=means,
+        data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
+        drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
     )  # fmt: skip
     chosen: dict[str, Any] = {
         "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,

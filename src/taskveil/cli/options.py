@@ -22,8 +22,10 @@ LossName = Annotated[
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", help="What a record consists of, as `taskveil schema` writes it.")
 ]
-Columns = Annotated[str | None, typer.Option(help="The columns a record consists of, with commas between.")]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with commas between.")]
+Columns = Annotated[
+    list[str] | None, typer.Option(help="The columns a record consists of, with commas between. Repeatable.")
+]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas between. Repeatable.")]
 Bounds = Annotated[
     list[str] | None, typer.Option("--domain", help="column=low:high, where its values may lie. Repeatable.")
 ]
@@ -56,3 +58,8 @@ Release = Annotated[Path, typer.Option(help="The release.")]
 VerifyKey = Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def joined(listed: list[str] | None) -> str | None:
+    """What an option that may be repeated lists in all, with commas between: the first is not lost with the second."""
+    return ",".join(listed) if listed else None

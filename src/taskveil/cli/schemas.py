@@ -31,12 +31,13 @@ def schema(
     as_json: Annotated[bool, typer.Option("--json", help="Print the schema as JSON, and write no file.")] = False,
 ) -> None:
     """Infer what a record consists of from volunteers' records, and write it as JSON to read and to correct."""
+    listed, dropped = options.joined(columns), options.joined(drop)
     if not as_json:
         refuse_existing(output, overwrite)
     with busy("reading…", quiet=as_json):
-        table = read_volunteers(data, unused=left_out(columns, drop, target))
+        table = read_volunteers(data, unused=left_out(listed, dropped, target))
         found = tuple(table.column_names)
-        names = chosen_columns(columns, drop, found, tuple(name for name in found if name != target))
+        names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))
         inferred = tv.Schema.of(table.select(names))
     if as_json:
         typer.echo(inferred.to_json(), nl=False)
