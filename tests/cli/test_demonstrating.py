@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -39,10 +40,10 @@ def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> N
     try:
         for line in process.stdout:
             said += line
-            if "All have reported" in line:
+            if "The collector goes on" in line:
                 break
         address, read = re.search(r"The page: (http://[^/]+)/#token=(\S+)", said).groups()  # type: ignore[union-attr]
-        count = int(re.search(r"All have reported: (\d+)", said)[1])  # type: ignore[index]
+        count = int(re.search(r": (\d+) of 40 reports", said)[1])  # type: ignore[index]
         [release] = json.loads(get(f"{address}/v1/releases", read))["releases"]
         assert {one["name"] for one in release["rounds"]} == {"first", "second"}
         assert all(one["reports"] > 0 for one in release["rounds"])
@@ -60,4 +61,26 @@ def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> N
         errors = process.communicate(timeout=30)[1]
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_at_once_is_not_answered_with_a_traceback(tmp_path: Path) -> None:
+    """A terminal interrupts all processes of the command: the simulated people too, before they have begun."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HURRY, "demo", "--serve", "--port", "0", "--devices", "20", "--seconds", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        process_group=0,
+    )
+    assert process.stdout is not None
+    try:
+        while "simulated people report" not in process.stdout.readline():
+            assert process.poll() is None
+        time.sleep(0.4)  # the other process is in the midst of its imports
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    assert (process.returncode, errors) == (0, "")
     assert list(tmp_path.iterdir()) == []

@@ -160,14 +160,18 @@ def wrong(tmp_path: Path, home: Path) -> dict[str, tuple[list[Any], str]]:
         "who uploads": ([home / "power", *db, "--uploads", "everyone"], "uploads"),
         "a round": ([home / "power", *db, "--round", "a/b"], "round"),
         "another database": ([home / "power", "--db", "mysql://me:secret@host/x"], "database must be"),
-        "no database": ([home / "power", "--db", "postgresql://me:secret@127.0.0.1:1/x"], "database"),
+        "no database": (
+            [home / "power", "--db", "postgresql://me:secret@127.0.0.1:1/x"],
+            "no PostgreSQL server answers",
+        ),
+        "a round of nothing": ([*db, "--round", "spring"], "taskveil collection round RELEASE spring"),
         "a lone key": ([home / "power", *db, "--key", tmp_path / "c.toml"], "certificate"),
     }
 
 
 @pytest.mark.parametrize("case", [
     *("no folder", "another folder", "an unknown key", "who uploads", "a round", "another database"),
-    *("no database", "a lone key"),
+    *("no database", "a lone key", "a round of nothing"),
 ])  # fmt: skip
 def test_errors_are_one_line(case: str, home: Path, tmp_path: Path) -> None:
     asked, words = wrong(tmp_path, home)[case]
@@ -185,3 +189,10 @@ def test_a_port_that_is_taken_is_one_line(home: Path, tmp_path: Path, monkeypatc
     store = open_store(str(tmp_path / "c.db"))
     assert store.tokens() == ()  # nobody has seen any
     store.close()
+
+
+def test_an_install_without_the_server_is_told_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "taskveil.server.collector.serving")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for command in (("serve",), ("demo", "--serve")):
+        assert one_line(*command) == "error: this command needs uvicorn: pip install 'taskveil[server]'\n"

@@ -19,6 +19,7 @@ import typer
 
 from taskveil.cli.console import busy
 from taskveil.cli.serving import first_tokens
+from taskveil.errors import needs
 
 if TYPE_CHECKING:
     from taskveil.server.collector.simulation import Crowd, Outcome
@@ -33,12 +34,13 @@ LATE = 1.4
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
     """Design a release, start a collector for it on this machine and let so many devices report, in two rounds; until
     Ctrl-C. Everything lies in a temporary folder that is gone afterwards."""
-    from taskveil.experiments.demo_people import shown, write_release
-    from taskveil.server.collector.releases import register
-    from taskveil.server.collector.serving import serve
-    from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.simulation import Crowd
-    from taskveil.server.collector.store.opening import open_store
+    with needs("this command", extra="server"):
+        from taskveil.experiments.demo_people import shown, write_release
+        from taskveil.server.collector.releases import register
+        from taskveil.server.collector.serving import serve
+        from taskveil.server.collector.settings import Settings
+        from taskveil.server.collector.simulation import Crowd
+        from taskveil.server.collector.store.opening import open_store
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -94,17 +96,23 @@ def _write_pages(folder: Path, shown: dict[str, Any]) -> None:
 
 
 def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
-    """A process of its own, which shares no lock with the collector's."""
+    """A process of its own, which shares no lock with the collector's.
+
+    A terminal sends Ctrl-C to both, and this one ends the other: the other is born deaf to it, or it would be
+    interrupted in the midst of its imports and say so at length.
+    """
     process = multiprocessing.get_context("spawn").Process(target=work, daemon=True)
-    process.start()
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, heard)
     return process
 
 
 def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seconds: float) -> None:
     """What the process of the simulated people does: the second round is opened when the first is over."""
     from taskveil.experiments.demo_people import later, people
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both; the other process ends this one
 
     def reported(records: Any, round: str) -> Outcome:
         late = threading.Event()
@@ -118,7 +126,8 @@ def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seco
     urllib.request.build_opener(urllib.request.ProxyHandler({})).open(next_round, timeout=30).close()
     outcome = first + reported(later(devices, seed=SEED), ROUNDS[1])
     typer.echo(
-        f"All have reported: {outcome.devices:,} reports, of which {outcome.repeated:,} came twice, "
+        f"{'All have reported' if outcome.devices + outcome.failed >= 2 * devices else 'The time is over'}: "
+        f"{outcome.devices:,} of {2 * devices:,} reports, of which {outcome.repeated:,} came twice, "
         f"{outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "
         "The collector goes on."
     )

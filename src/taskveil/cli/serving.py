@@ -11,6 +11,7 @@ import typer
 
 from taskveil.cli import options
 from taskveil.cli.console import busy, note
+from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
     from taskveil.server.collector.releases import OpenRelease
@@ -52,10 +53,16 @@ def serve(
 
     A release that the database knows stays as it is, closed or open, unless a round is named.
     """
-    from taskveil.server.collector.serving import serve as run
-    from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.store.opening import open_store
+    with needs("this command", extra="server"):
+        from taskveil.server.collector.serving import serve as run
+        from taskveil.server.collector.settings import Settings
+        from taskveil.server.collector.store.opening import open_store
 
+    if round is not None and not releases:
+        raise DataError(
+            f"--round {round} is of the releases that are named, and none is: taskveil serve RELEASE --round {round}, "
+            f"or, for one that the database knows, taskveil collection round RELEASE {round}."
+        )
     settings = Settings.read(
         config, db=db, host=host, port=port, workers=workers, certificate=certificate, key=key, uploads=uploads
     )

@@ -142,6 +142,10 @@ class PostgresStore(SqlStore):
             # libpq gives no code for a connection that was refused; a server that is up says FATAL.
             if opening and "FATAL" in text and not any(one in text for one in PASSING):
                 raise StoreError("the PostgreSQL server refuses this user, password or database name.") from None
+            if opening and "FATAL" not in text:
+                raise StoreUnavailableError(
+                    f"no PostgreSQL server answers at this address ({name}): does it run, and are host and port right?"
+                ) from None
             raise StoreUnavailableError(f"the database cannot be used just now ({name}).") from None
         except (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
             raise StoreError(
