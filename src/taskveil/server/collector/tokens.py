@@ -101,7 +101,10 @@ class Tokens:
         """
         token = self._known(header)
         if token.scope not in (scope, "admin"):
-            raise ProblemError(Problem.TOKEN_WRONG_SCOPE, f"This takes a token of scope {scope} or admin.")
+            raise ProblemError(
+                Problem.TOKEN_WRONG_SCOPE,
+                f"This takes a token of scope {scope if scope == 'admin' else f'{scope} or admin'}.",
+            )
         return token
 
     def _known(self, header: str | None) -> StoredToken:
