@@ -26,7 +26,7 @@ from taskveil.server.estimates.result import Estimate, Group, Interval
 from taskveil.server.estimates.reweighted import Reweighted
 from taskveil.server.estimates.rounds import Round, tally
 from taskveil.server.estimates.scores import Tally
-from taskveil.server.estimates.wording import assumption
+from taskveil.server.estimates.wording import assumption, hardly_seen
 from taskveil.veil import Veil
 
 __all__ = ["Drift", "Estimate", "Interval", "Tally", "estimate", "tally"]
@@ -87,13 +87,15 @@ def _estimate(rounds: list[Round], *, simplex: bool) -> Estimate:
     kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
     new = np.array([not label.repeats for label in labels])
     new_names = [label.name for label in labels if not label.repeats]
+    veils = [one.veil for one in rounds]
     return Estimate(
         groups={
             kind: Group.of(np.flatnonzero(members & asked), labels, means, known) for kind, members in kinds.items()
         },
         frequencies=first.frequencies(simplex=simplex) if len(rounds) == 1 else (),
         drift=drift_of(calibrated, targets[:, new], new_names, harmless=first.scores.direct),
-        assumes=assumption(calibrated, [one.veil for one in rounds], targets[:, new], new_names),
+        assumes=assumption(calibrated, veils, targets[:, new], new_names),
+        hardly_seen=hardly_seen(calibrated, veils, targets, names),
         reports=sum(one.tally.count for one in rounds),
         epsilon=max(one.veil.guarantee.epsilon for one in rounds),
         releases=tuple(one.veil.release_id for one in rounds),

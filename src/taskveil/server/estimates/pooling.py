@@ -24,6 +24,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
         frequencies=(),
         drift=Drift(p_value=p_value, moved=least.drift.moved if p_value < ALARMS else (), words=words),
         assumes=" ".join(dict.fromkeys(one.assumes for one in estimates)),
+        hardly_seen=tuple(n for n in estimates[0].hardly_seen if all(n in one.hardly_seen for one in estimates)),
         reports=sum(one.reports for one in estimates),
         epsilon=max(one.epsilon for one in estimates),
         releases=tuple(release for one in estimates for release in one.releases),

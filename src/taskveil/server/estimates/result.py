@@ -115,6 +115,8 @@ class Estimate:
     """The largest budget of one report."""
     releases: tuple[str, ...]
     """The ids of the releases that the reports were made with."""
+    hardly_seen: tuple[str, ...] = ()
+    """Names of means of which the reports say next to nothing: what is said of these is the volunteers' word."""
     reweighted: Reweighted | None = field(repr=False)
     """The volunteers, counted as people are; None where several estimates were pooled."""
 
@@ -246,6 +248,7 @@ class Estimate:
             "frequencies": [finite(interval._asdict()) for interval in self.frequencies],
             "drift": finite({**drift, "words": self.drift.words}),
             "assumes": self.assumes,
+            "hardly_seen": list(self.hardly_seen),
         }
 
     def to_json(self, path: str | Path) -> Path:

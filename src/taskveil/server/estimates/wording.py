@@ -16,6 +16,15 @@ HARDLY = 0.1
 _NAMED = 8  # are named in words
 
 
+def hardly_seen(
+    calibrated: Calibrated, veils: Sequence[Veil], targets: Floats, names: Sequence[str]
+) -> tuple[str, ...]:
+    """Names of those means of `targets` (V, t) of which reports say next to nothing: the volunteers' word stands."""
+    if all(isinstance(veil.mechanism, LevelResponse) for veil in veils):
+        return ()
+    return tuple(name for name, seen in zip(names, calibrated.seen(targets), strict=True) if seen < HARDLY)
+
+
 def assumption(calibrated: Calibrated, veils: Sequence[Veil], targets: Floats, names: Sequence[str]) -> str:
     """What the intervals of an estimate from these veils rest on, for the means of `targets` (V, t) of these names."""
     if all(isinstance(veil.mechanism, LevelResponse) for veil in veils):
@@ -30,7 +39,7 @@ def assumption(calibrated: Calibrated, veils: Sequence[Veil], targets: Floats, n
         f"volunteer counts more or less by a factor exp(λ·z) of attributes and answers. Of {calibrated.z.shape[1]} "
         f"such directions reports see {calibrated.visible:.1f}."
     )
-    hardly = [name for name, seen in zip(names, calibrated.seen(targets), strict=True) if seen < HARDLY]
+    hardly = hardly_seen(calibrated, veils, targets, names)
     if hardly:
         more = f" and {len(hardly) - _NAMED} more" if len(hardly) > _NAMED else ""
         said += f" They hardly see {', '.join(hardly[:_NAMED])}{more}: what is said of these is the volunteers' word."

@@ -17,6 +17,7 @@ export function lines(answer) {
     (answer[kind] ?? []).map((entry) => ({
       ...entry,
       title: titled(entry),
+      unseen: (answer.hardly_seen ?? []).includes(entry.name),
       change: answer.changes?.[kind]?.find((one) => one.name === entry.name),
     })),
   );
@@ -51,6 +52,8 @@ export function estimates(answer, { since, all }) {
       el("span", {}, mark("people"), "people, with 95% interval"),
       el("span", {}, mark("volunteers"), "volunteers"),
     ),
+    found.some(({ numbers }) => numbers?.unseen) &&
+      el("p", { class: "note" }, "Lines marked “volunteers’ word”: reports hardly tell of these, so people may differ there unnoticed."),
     parts,
     hidden > 0 &&
       !all &&
@@ -138,7 +141,7 @@ function table(name, rows, scale, { since, all }) {
         el(
           "tr",
           { "data-key": row.name },
-          el("th", { scope: "row" }, row.name),
+          el("th", { scope: "row" }, row.name, row.numbers?.unseen && el("small", { class: "note" }, " volunteers’ word")),
           el("td", { class: "picture", "aria-hidden": "true" }, picture(scale.at(row), percent, scale)),
           el("td", { class: "estimate" }, row.estimate),
           el("td", { class: "limits" }, row.interval),
