@@ -119,6 +119,9 @@ class EstimateShape(Shape):
     frequencies: list[IntervalShape]
     drift: DriftShape
     assumes: str
+    hardly_seen: Annotated[
+        list[str], Field(description="Means that reports hardly see: what is said of these is the volunteers' word.")
+    ]
     round: Annotated[str | None, Field(description="None: all rounds together.")]
     rows: list[RowShape]
     since: Annotated[str | None, Field(description="The earlier round.")] = None

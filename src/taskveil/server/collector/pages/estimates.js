@@ -16,6 +16,7 @@ export function lines(answer) {
   const entries = KINDS.flatMap((kind) =>
     (answer[kind] ?? []).map((entry) => ({
       ...entry,
+      asked: kind !== "attributes",
       title: titled(entry),
       unseen: (answer.hardly_seen ?? []).includes(entry.name),
       change: answer.changes?.[kind]?.find((one) => one.name === entry.name),
@@ -32,13 +33,17 @@ export function lines(answer) {
 /** All of it: drift, tables, and what is assumed. `all` shows every line of long tables. */
 export function estimates(answer, { since, all }) {
   const found = lines(answer);
-  const shares = found.filter(({ numbers }) => numbers?.kind === "share");
-  const means = found.filter(({ numbers }) => numbers?.kind !== "share");
-  const parts = [
-    means.length > 0 && table("Averages", means, standardised(means), { since, all }),
-    shares.length > 0 && table("Shares of people", shares, percentages(shares), { since, all }),
-  ];
-  const hidden = Math.max(0, means.length - MOST) + Math.max(0, shares.length - MOST);
+  // What the release was designed for comes first.
+  const of = (asked, share) =>
+    found.filter(({ numbers }) => (numbers?.asked ?? false) === asked && (numbers?.kind === "share") === share);
+  const tables = [
+    ["The task’s answers", of(true, false), standardised],
+    ["Classes of the task", of(true, true), percentages],
+    ["Averages", of(false, false), standardised],
+    ["Shares of people", of(false, true), percentages],
+  ].filter(([, rows]) => rows.length > 0);
+  const parts = tables.map(([name, rows, scale]) => table(name, rows, scale(rows), { since, all }));
+  const hidden = tables.reduce((sum, [, rows]) => sum + Math.max(0, rows.length - MOST), 0);
   return [
     el(
       "p",
