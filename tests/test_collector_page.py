@@ -19,11 +19,11 @@ from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.tokens import DAYS
-from taskveil.server.collector.api.reports import MOST_REPORTS
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.releases import LONGEST_ROUND
 from taskveil.server.collector.settings import Settings
 from taskveil.server.estimates.rounds import FEWEST
+from taskveil.wire import MOST_POSTED
 
 COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_numbers_in_words() -> None:
     said = " ".join(COLLECTOR.split())
     assert f"| {DAYS['upload']} days |" in said  # type: ignore[index]
     assert said.count(f"| {DAYS['read']} days |") == 2  # type: ignore[index]
-    most = f"{Settings().most_bytes // 2**20} MiB and {MOST_REPORTS:,} reports"
+    most = f"{Settings().most_bytes // 2**20} MiB and {MOST_POSTED:,} reports"
     assert f"at most {most}" in said
     assert f"fewer than {FEWEST} reports" in OPERATIONS
     assert f"at most {most}, a round's name {LONGEST_ROUND} bytes" in " ".join(OPERATIONS.split())

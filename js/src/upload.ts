@@ -3,7 +3,7 @@ import { system } from "./entropy.js";
 import { fail, type Rejection } from "./errors.js";
 import { abortSignal, addressOf, duration, onlyKnown, whole } from "./options.js";
 import { body, Patience, pauseFor } from "./patience.js";
-import { alike, BINARY, isReport, MOST, packBatch, type Report } from "./wire.js";
+import { alike, BINARY, isReport, packBatch, type Report } from "./wire.js";
 
 export interface UploadOptions {
   /** What the collector's owner gave out for uploads, if it takes one. It appears in no error. */
@@ -44,7 +44,7 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
   onlyKnown(options, OPTIONS);
   const settings: Settings = {
     token: word(options.token),
-    batch: whole("batch", options.batch ?? 1000, 1, MOST),
+    batch: whole("batch", options.batch ?? 1000, 1, 20_000),
     attempts: whole("attempts", options.attempts ?? 6, 1, 1000),
     timeout: duration("timeout", options.timeout ?? 10_000, 1),
     pause: duration("pause", options.pause ?? 500, 0),

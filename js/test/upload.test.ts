@@ -111,8 +111,10 @@ describe("uploads", () => {
       (_, i) => new Report(new Uint8Array(32), new Uint8Array(16).fill(i % 251), Uint8Array.of(i % 256)),
     );
     expect(packBatch(many).length).toBe(42 + 70_000 * 17);
-    expect(await upload(many, url, { batch: 70_000 })).toBe(70_000);
-    expect(bodies[0]!.length).toBe(2 * (42 + 70_000 * 17));
+    await expect(upload(many, url, { batch: 70_000 })).rejects.toMatchObject({ code: "data" });
+    expect(bodies.length).toBe(0); // more than a collector takes at once
+    expect(await upload(many, url, { batch: 20_000 })).toBe(70_000);
+    expect(bodies.map((body) => body.length / 2 - 42)).toEqual([20_000, 20_000, 20_000, 10_000].map((count) => 17 * count));
   });
 
   test("stop when they are told to, and say how many were accepted", async () => {

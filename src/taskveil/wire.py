@@ -35,6 +35,9 @@ JSON = "application/json"
 MOST = 1 << 20
 """Reports in a batch, at most."""
 
+MOST_POSTED = 20_000
+"""Reports that are sent at once, at most, and taken: more would keep everybody else waiting for one commit."""
+
 MAGIC = b"TV"
 """What binary bodies begin with, and JSON never does."""
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,15 @@ def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
     assert "deletes 5 reports" in one_line("collection", "forget", "renewal", "2026-W46")
     assert rounds() == {"2026-W46": (False, 5)}
     assert "has no round '2026-W45', only 2026-W46" in one_line("collection", "forget", "renewal", "2026-W45", "--yes")
+
+
+def test_counts_are_counted_again(folder: Path) -> None:
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    arrived("2026-W46", 5)
+    assert "5 reports, and all counts are as they should be." in run("collection", "check")
+    with contextlib.closing(sqlite3.connect("collector.db")) as database, database:
+        database.execute("UPDATE counts SET count = count + 1")
+    assert "Restore a backup" in one_line("collection", "check")
 
 
 def test_an_ended_current_round_is_pointed_out(folder: Path) -> None:

@@ -39,7 +39,7 @@ export async function checkShown({ step, visit, estimated, server }) {
     for (const part of ["wellbeing", "open", "12,500 reports", id.slice(0, 12), "ε = 2", "1 byte a report"])
       assert.ok(tabs[0].includes(part), part);
     assert.match(tabs[1], /closed/);
-    assert.deepEqual(await texts(page, "#rounds tbody th"), ["2026-W46 now", "2026-W45 closed"]);
+    assert.deepEqual(await texts(page, "#rounds tbody th"), ["2026-W46 now", "2026-W45 ended"]);
     assert.deepEqual(await texts(page, "#rounds .number"), ["8,000", "4,500"]);
     const [now, before] = await page.$$eval("#rounds i", (bars) => bars.map((bar) => bar.getBoundingClientRect().width));
     assert.ok(Math.abs(before / now - 4500 / 8000) < 0.01);

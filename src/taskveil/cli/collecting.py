@@ -1,4 +1,4 @@
-"""What a collector takes: `collection status`, `open`, `close`, `round`, `end` and `forget`."""
+"""What a collector takes: `collection status`, `open`, `close`, `round`, `end`, `forget` and `check`."""
 
 from __future__ import annotations
 
@@ -145,6 +145,18 @@ def forget(
         escape(f"{count:,} reports of round {name} of {release.name} are gone. Delete its backups and exports too."),
         soft_wrap=True,
     )
+
+
+@collection.command()
+def check(db: Database = None, config: Config = None) -> None:
+    """Count all reports again and compare with what estimates are made of. Reports wait meanwhile."""
+    with opened(settings_of(db, config)) as store:
+        with busy("counting"):
+            wrong = store.check()
+        reports = sum(one.reports for release in store.releases() for one in release.rounds)
+    if wrong:
+        raise DataError(f"{'; '.join(wrong)}. Restore a backup, and tell us: this should not be possible.")
+    console.print(f"{reports:,} reports, and all counts are as they should be.")
 
 
 def _taking(release: StoredRelease, one: StoredRound) -> str:

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from taskveil.errors import UploadError
 from taskveil.problem_document import PROBLEM, ProblemDocument
-from taskveil.wire import BINARY, Report, pack_batch
+from taskveil.wire import BINARY, MOST_POSTED, Report, pack_batch
 
 Result = TypeVar("Result")
 
@@ -64,8 +64,11 @@ def upload(
         pause: the n-th retry of a batch waits about pause · 2ⁿ seconds, or what the server asks for in Retry-After.
         sleep: how to wait.
     """
-    if type(batch) is not int or batch < 1 or type(attempts) is not int or attempts < 1:
-        raise UploadError("batch and attempts are whole numbers of at least 1. Nothing was sent.")
+    if type(batch) is not int or not 1 <= batch <= MOST_POSTED or type(attempts) is not int or attempts < 1:
+        raise UploadError(
+            f"batch and attempts are whole numbers of at least 1, and a batch has {MOST_POSTED:,} reports at most. "
+            "Nothing was sent."
+        )
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0

@@ -247,7 +247,7 @@ def test_a_body_that_is_too_large(store: MemoryStore, release: str) -> None:
 
 
 def test_a_body_of_too_many(store: MemoryStore, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "MOST_REPORTS", 50)
+    monkeypatch.setattr(api, "MOST_POSTED", 50)
 
     async def call(client: Client) -> None:
         for many in (50, 51):

@@ -22,13 +22,10 @@ from taskveil.server.collector.releases import OpenRelease
 from taskveil.server.collector.running import collector_of
 from taskveil.server.collector.store import Fate, StoredToken, Submission
 from taskveil.server.collector.tokens import belongs
-from taskveil.wire import BINARY, JSON, MAGIC, PATH, Arrived, Checked, arrived, checked
+from taskveil.wire import BINARY, JSON, MAGIC, MOST_POSTED, PATH, Arrived, Checked, arrived, checked
 
 LARGE = 2**17
 """Bytes of a body that is read in a thread, so that others are answered meanwhile."""
-
-MOST_REPORTS = 20_000
-"""In a body. More would keep everybody else waiting for one commit, and their answer may name each of them."""
 
 CONFLICT = "other bytes are stored under this id."
 
@@ -107,12 +104,12 @@ def _read(body: bytes, kind: str) -> Arrived:
     # Before JSON is read: of 8 MB of "{},{},…" Python makes 300 MB.
     many = 0 if body.startswith(MAGIC) else max(body.count(b"{") - 1, body.count(b",") // 2)
     try:
-        if many <= MOST_REPORTS and len(found := arrived(body)) <= MOST_REPORTS:
+        if many <= MOST_POSTED and len(found := arrived(body)) <= MOST_POSTED:
             return found
     except WireError as error:
         said = str(error)
         raise ProblemError(Problem.NO_REPORTS, said[:1].upper() + said[1:]) from None
-    raise ProblemError(Problem.TOO_LARGE, f"A body has {MOST_REPORTS:,} reports at most: send several.")
+    raise ProblemError(Problem.TOO_LARGE, f"A body has {MOST_POSTED:,} reports at most: send several.")
 
 
 def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int) -> Submission:

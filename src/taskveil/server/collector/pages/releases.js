@@ -52,7 +52,7 @@ export function rounds(release) {
     const current = release.open && round.open && round.name === release.current;
     const marks = current
       ? el("span", { class: "chip now" }, "now")
-      : !round.open && el("span", { class: "chip closed" }, "closed");
+      : !round.open && el("span", { class: "chip closed" }, "ended");
     return el(
       "tr",
       { "data-key": round.name, class: current ? "now" : undefined },

@@ -163,6 +163,11 @@ class Store(Protocol):
         Constant memory; a reader disturbs no writer."""
         ...
 
+    def check(self) -> list[str]:
+        """Where counts and totals differ from the reports themselves, in words: nowhere, if the list is empty. Reads
+        every report and keeps writers out meanwhile."""
+        ...
+
     # Tokens
 
     def add_token(self, token: StoredToken) -> None:

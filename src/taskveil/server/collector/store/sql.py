@@ -103,8 +103,7 @@ class SqlStore(ABC):
             after = found[-1][0]
 
     def check(self) -> list[str]:
-        """Where counts and totals differ from the reports themselves, in words: nowhere, if the list is empty. Reads
-        every report, for tests and for an operator who doubts."""
+        """As `Store.check`."""
         with self.writing() as execute:
             return catalogue.check(execute, self.rows())
 
