@@ -101,7 +101,7 @@ def test_counts_are_counted_again(folder: Path) -> None:
     arrived("2026-W46", 5)
     assert "5 reports, and all counts are as they should be." in run("collection", "check")
     with contextlib.closing(sqlite3.connect("collector.db")) as database, database:
-        database.execute("UPDATE counts SET count = count + 1")
+        database.execute("UPDATE totals SET reports = reports + 1")
     assert "Restore a backup" in one_line("collection", "check")
 
 
