@@ -145,7 +145,7 @@ def running(**settings: str) -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.stop()
+            server.kill()  # its folder goes, and what it would have tidied up
 
 
 @pytest.fixture(scope="session")

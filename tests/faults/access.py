@@ -25,7 +25,7 @@ def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:
         "upload of another release": add_token(database, "upload", release=other.id),
         "read of another release": add_token(database, "read", release=other.id),
         "admin of another release": add_token(database, "admin", release=other.id),
-        "expired": add_token(database, "admin", days=1.5 / 86400),
+        "expired": add_token(database, "admin", days=0.2 / 86400),
         "revoked": add_token(database, "admin"),
     }
     maker = Maker(ours.veil)
@@ -49,7 +49,7 @@ def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:
         before = store.releases()
         (revoked,) = (token.name for token in store.tokens() if token.key == tokens["revoked"].split("_")[1])
         store.revoke_token(revoked)
-        time.sleep(2.5)  # the collector follows within a second; the other one expires
+        time.sleep(1.5)  # the collector follows within a second; the other one expires
         for _ in range(rounds):
             for (method, path), (scope, options) in asked.items():
                 for name, header in (wrongs | _too_little(tokens, scope, path)).items():

@@ -120,6 +120,10 @@ class Collector:
     def address(self) -> Address:
         return "127.0.0.1", self.port
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def register(self, round: str = "first") -> None:
         """The releases into the database, before the collector runs: tokens of a release need it."""
         store = open_store(self.database.url)

@@ -35,11 +35,12 @@ def outage(
     most: int = 40,
     before: float = 2.0,
     must_refuse: bool = True,
+    diary: Diary | None = None,
 ) -> Row:
     """Writers at work, the fault for so long, and after it until everything is acknowledged.
 
     Args:
-        collector: registered, not running.
+        collector: registered; started for this and killed, unless it is running.
         fault: begins when it is entered and is over when it is left.
         what: was done, in words.
         seconds: that it lasts.
@@ -47,15 +48,18 @@ def outage(
         most: reports of a batch.
         before: seconds of peace.
         must_refuse: whether refusals belong to this fault: without any, it did not strike.
+        diary: of faults that this collector has seen before.
     """
     token = add_token(collector.database, "upload")
-    with collector.running():
-        return asyncio.run(_outage(collector, token, fault, what, seconds, writers, most, before, must_refuse))
+    diary = Diary() if diary is None else diary
+    with contextlib.nullcontext() if collector.is_running else collector.running():
+        return asyncio.run(_outage(collector, token, diary, fault, what, seconds, writers, most, before, must_refuse))
 
 
 async def _outage(
     collector: Collector,
     token: str,
+    diary: Diary,
     fault: contextlib.AbstractContextManager[object],
     what: str,
     seconds: float,
@@ -64,7 +68,8 @@ async def _outage(
     peace: float,
     must_refuse: bool,
 ) -> Row:
-    diary, maker, database = Diary(), Maker(collector.releases[0].veil), collector.database
+    maker, database = Maker(collector.releases[0].veil), collector.database
+    earlier = diary.answers[200]
     sending = [
         asyncio.create_task(
             Writer(collector.address, token, diary, patience=40.0).keep_sending(maker, most=most, pause=0.01)
@@ -75,7 +80,7 @@ async def _outage(
     try:
         await asyncio.sleep(peace)
         before = diary.answers.copy()
-        if not before[200]:
+        if before[200] == earlier:
             complaints.append("nothing was acknowledged before the fault: this test proves nothing")
         await asyncio.to_thread(fault.__enter__)
         began, readiness, half = time.monotonic(), set(), before
@@ -115,6 +120,7 @@ async def _outage(
             "answers 200 during it": during[200],
             "503": during[503],
             "connections broken off": during[0],
+            "/readyz": " and ".join(map(str, sorted(readiness))),
             "recovered after": "never" if recovered is None else f"{recovered:.1f} s",
         },
         complaints=complaints,
