@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from pathlib import Path
 
 from faults.harness import Collector, Row, add_token, collector_for
-from faults.sending import Diary, Maker, Writer
+from faults.sending import Diary, Maker, Writer, all_settled
 from faults.stored import Database, compare
 
 MOST_RESTART_SECONDS = 10.0
+SETTLED_SECONDS = 30.0
+"""After the last start, for what was under way to come through."""
 
 
 def kills(
@@ -50,10 +51,8 @@ async def _kills(
     database = collector.database
     complaints: list[str] = []
     maker = Maker(collector.releases[0].veil)
-    sending = [
-        asyncio.create_task(Writer(collector.address, token, diary, patience=15.0).keep_sending(maker, pause=0.02))
-        for _ in range(writers)
-    ]
+    senders = [Writer(collector.address, token, diary, patience=15.0) for _ in range(writers)]
+    sending = [asyncio.create_task(sender.keep_sending(maker, pause=0.02)) for sender in senders]
     try:
         for turn in range(times):
             restarts.append(await asyncio.to_thread(collector.start))
@@ -75,8 +74,8 @@ async def _kills(
             if complaints:
                 break
         restarts.append(await asyncio.to_thread(collector.start))
-        settled = await _settle(sending, diary)
-        complaints += [] if settled else ["writers were not acknowledged within 30 seconds of the last start"]
+        if await all_settled(senders, SETTLED_SECONDS) is None:
+            complaints.append(f"not every writer was acknowledged within {SETTLED_SECONDS:.0f} s of the last start")
     finally:
         for task in sending:
             task.cancel()
@@ -102,13 +101,3 @@ async def _kills(
         },
         complaints=complaints,
     )
-
-
-async def _settle(sending: list[asyncio.Task[None]], diary: Diary) -> bool:
-    """Whether every writer had at least one more acknowledgement: what was under way has come through."""
-    began, before = time.monotonic(), diary.answers[200]
-    while time.monotonic() - began < 30:
-        await asyncio.sleep(0.2)
-        if diary.answers[200] >= before + 3 * len(sending):
-            return True
-    return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import resource
 import signal
 import sqlite3
@@ -15,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.harness import Collector, Row, add_token
-from faults.sending import Diary, Maker, Writer
+from faults.sending import Diary, Maker, Writer, all_settled
 from faults.stored import Database, SqliteDatabase, compare
-from processes import command
+from processes import processor_seconds
 
 FIRST_PAGES = 2**15
 """Bytes."""
@@ -47,7 +46,8 @@ def outage(
         writers: that send at once.
         most: reports of a batch.
         before: seconds of peace.
-        must_refuse: whether refusals belong to this fault: without any, it did not strike.
+        must_refuse: whether refusals belong to this fault, or else connections that break off: without any, it did not
+            strike.
         diary: of faults that this collector has seen before.
     """
     token = add_token(collector.database, "upload")
@@ -70,12 +70,8 @@ async def _outage(
 ) -> Row:
     maker, database = Maker(collector.releases[0].veil), collector.database
     earlier = diary.answers[200]
-    sending = [
-        asyncio.create_task(
-            Writer(collector.address, token, diary, patience=40.0).keep_sending(maker, most=most, pause=0.01)
-        )
-        for _ in range(writers)
-    ]
+    senders = [Writer(collector.address, token, diary, patience=40.0) for _ in range(writers)]
+    sending = [asyncio.create_task(sender.keep_sending(maker, most=most, pause=0.01)) for sender in senders]
     complaints: list[str] = []
     try:
         await asyncio.sleep(peace)
@@ -94,7 +90,7 @@ async def _outage(
         nothing = diary.answers[200] == half[200]
         during = diary.answers - before
         await asyncio.to_thread(fault.__exit__, None, None, None)
-        recovered = await _recovery(diary, writers)
+        recovered = await all_settled(senders, RECOVERY_SECONDS)
         if recovered is None:
             complaints.append(f"not everybody was acknowledged within {RECOVERY_SECONDS:.0f} s after the fault")
     finally:
@@ -109,6 +105,8 @@ async def _outage(
     complaints += compare(rows, diary) + database.inconsistencies() + diary.complaints
     if must_refuse and not diary.answers[503] - before[503]:
         complaints.append("no request was refused: the fault did not strike")
+    if not must_refuse and not diary.answers[0] - before[0]:
+        complaints.append("no connection broke off: the fault did not strike")
     if nothing and readiness != {503}:  # else some commits found room
         complaints.append(f"/readyz said {sorted(readiness)} while nothing could be stored")
     return Row(
@@ -125,16 +123,6 @@ async def _outage(
         },
         complaints=complaints,
     )
-
-
-async def _recovery(diary: Diary, writers: int) -> float | None:
-    """Seconds until each writer had three more acknowledgements, on average; None if that takes too long."""
-    began, before = time.monotonic(), diary.answers[200]
-    while time.monotonic() - began < RECOVERY_SECONDS:
-        if diary.answers[200] >= before + 3 * writers:
-            return time.monotonic() - began
-        await asyncio.sleep(0.05)
-    return None
 
 
 # Faults: each a context that the outage lasts as long as
@@ -173,11 +161,15 @@ def busy(database: SqliteDatabase) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def worker_killed(collector: Collector, *, every: float = 3.0) -> Iterator[None]:
-    """One worker of several is killed, at random."""
-    workers = [pid for pid in collector.worker_ids() if "resource_tracker" not in command(pid)]
-    os.kill(random.choice(workers), signal.SIGKILL)
+def worker_killed(collector: Collector) -> Iterator[None]:
+    """The busiest worker of several is killed: an idle one would not be missed. At the end another has its place."""
+    before = collector.worker_ids()
+    busiest = max(before, key=processor_seconds)
+    os.kill(busiest, signal.SIGKILL)
     yield
+    now = collector.worker_ids()
+    if len(now) != len(before) or busiest in now:
+        raise RuntimeError(f"{len(before)} workers before one was killed, {len(now)} afterwards")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -201,6 +202,8 @@ class Writer:
 
     def __init__(self, address: Address, token: str | None, diary: Diary, *, patience: float = 30.0) -> None:
         self.address, self.token, self.diary, self.patience = address, token, diary, patience
+        self.settled = 0
+        """Batches that were acknowledged."""
         self._connection: Connection | None = None
 
     async def send(self, reports: Sequence[Report], *, json: bool = False, again: float = 0.1) -> None:
@@ -208,6 +211,7 @@ class Writer:
         self.diary.sent.update((report.id, report.payload) for report in reports if report.id not in self.diary.sent)
         while not await self.try_once(reports, json=json):
             await asyncio.sleep(again * random.uniform(0.5, 1.5))
+        self.settled += 1
 
     async def try_once(self, reports: Sequence[Report], *, json: bool = False) -> bool:
         """Whether the collector acknowledged them (or refused some of them by name)."""
@@ -243,3 +247,13 @@ class Writer:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+async def all_settled(writers: Sequence[Writer], seconds: float, *, batches: int = 3) -> float | None:
+    """Seconds until every single writer had so many more batches acknowledged; None if that takes too long."""
+    began, before = time.monotonic(), [writer.settled for writer in writers]
+    while time.monotonic() - began < seconds:
+        if all(writer.settled >= count + batches for writer, count in zip(writers, before, strict=True)):
+            return time.monotonic() - began
+        await asyncio.sleep(0.05)
+    return None

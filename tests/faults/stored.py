@@ -161,7 +161,8 @@ def _miscounted(select: Any, tables: str) -> list[str]:
         for number in sorted({*rows, *totals})
         if totals.get(number, 0) != rows.get(number, 0)
     ]
-    counted = {number for (number,) in select("SELECT DISTINCT round FROM counts")}
+    of_counted = "SELECT rounds.number FROM rounds JOIN releases ON releases.number = rounds.release WHERE counted"
+    counted = {number for (number,) in select(of_counted)}
     values = Counter(
         {
             (number, bytes(payload)): count
