@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import tomllib
 from fnmatch import fnmatch
@@ -169,14 +168,3 @@ def test_its_shell_line_hands_over_password_and_arguments(tmp_path: Path) -> Non
     )
     done = subprocess.run([shell, option, line, zeroth, "serve", "--x y"], capture_output=True, text=True, check=True)
     assert done.stdout == "one two ['serve', '--x y']\n"
-
-
-def has_compose() -> bool:
-    docker = shutil.which("docker")
-    return docker is not None and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
-
-
-@pytest.mark.skipif(not has_compose(), reason="needs docker's compose plugin")
-def test_docker_compose_reads_it() -> None:
-    done = subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

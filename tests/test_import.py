@@ -13,7 +13,7 @@ import taskveil as tv
 from taskveil.errors import MissingExtraError, TaskveilError, needs
 
 CLIENT = Path(tv.__file__).parent / "client"
-SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors", "taskveil.wire"}
+SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors", "taskveil.problem_document", "taskveil.wire"}
 """What the client room may use of the others' things."""
 
 
