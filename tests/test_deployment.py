@@ -1,6 +1,6 @@
 """Dockerfile and compose.yaml: what can be told without an engine that builds and runs them.
 
-`docker compose config` checks the latter as well, where the client has it.
+`docker compose config` reads the latter as well, in the workflow.
 """
 
 from __future__ import annotations
