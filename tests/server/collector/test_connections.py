@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from uvicorn.server import ServerState
@@ -335,3 +336,14 @@ def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
         assert config.unread == 0
 
     asyncio.run(run())
+
+
+def test_whoever_asks_much_and_reads_nothing_leaves_no_line_in_the_log(tmp_path: Path) -> None:
+    """Requests that wait behind one whose answer nobody took are dropped with the connection."""
+    with collectors.served(tmp_path / "collector.db", request_seconds=SECONDS) as served:
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            connection.connect(("127.0.0.1", served.port))
+            connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 60)
+            time.sleep(3 * SECONDS)
+        assert served.stop() == (0, "")

@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 import collectors
 from taskveil.errors import DataError
+from taskveil.server.collector import serving
 from taskveil.server.collector.serving import serve
 from taskveil.server.collector.settings import Settings
 from taskveil.server.collector.store.opening import open_store
@@ -192,3 +193,10 @@ def test_what_cannot_be_served_is_said_before(tmp_path: Path, monkeypatch: pytes
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(DataError, match="cannot listen"):
         serve(Settings(port=taken.getsockname()[1]))
     assert key.exists()
+
+
+def test_the_system_keeps_little_for_whoever_does_not_read() -> None:
+    with serving._listening(Settings(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert 0 < accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 2 * serving.MOST_UNREAD

@@ -64,6 +64,8 @@ class Connection(HttpToolsProtocol):
         self._leaving: asyncio.TimerHandle | None = None
         """Runs while what was written is not taken."""
         self._unread = 0
+        self._answered: Any = None
+        """The request that is being answered."""
         self._full = False
         self._in_head, self._head, self._body = False, 0, 0
         """Whether a head is arriving, bytes of it that the parser has understood, bytes of its body."""
@@ -134,7 +136,10 @@ class Connection(HttpToolsProtocol):
         leaving = self.parser.should_upgrade()
         if leaving and any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
             raise ValueError("a body before another protocol")  # the parser would take it for the next request
+        queued = len(self.pipeline)
         super().on_headers_complete()
+        if len(self.pipeline) == queued:
+            self._answered = self.cycle
         if leaving:  # we do not, and what follows is in nobody's protocol
             self.cycle.keep_alive = False
 
@@ -206,7 +211,9 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()  # reports that are sent again are found to be there
 
     def resume_writing(self) -> None:
-        """It was taken."""
+        """It was taken, or will never be."""
+        if self.transport.is_closing():
+            self._answer_no_more()
         super().resume_writing()
         self._count_unread(0)
         if self._leaving is not None and not self.transport.is_closing():
@@ -217,6 +224,8 @@ class Connection(HttpToolsProtocol):
         """The answer was written; if the connection closes after it, within a time."""
         if not self.pipeline:
             self.config.waiting[self] = None
+        else:
+            self._answered = self.pipeline[-1][0]  # the next
         super().on_response_complete()
         if self.transport.is_closing():
             self._leave_within(self._seconds)
@@ -240,6 +249,7 @@ class Connection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self._arriving = self._leaving = None
+        self._answer_no_more()
         super().connection_lost(exc)
 
     def _end(self) -> None:
@@ -249,6 +259,13 @@ class Connection(HttpToolsProtocol):
             self._arriving = None
         self.transport.close()
         self._leave_within(SOON)
+
+    def _answer_no_more(self) -> None:
+        """Nobody is there: of several requests uvicorn would tell the last that came, and go on with the others."""
+        for cycle in (self._answered, *(cycle for cycle, _ in self.pipeline)):
+            if cycle is not None:
+                cycle.disconnected = True
+        self.pipeline.clear()
 
     def _count_unread(self, size: int) -> None:
         self.config.unread += size - self._unread

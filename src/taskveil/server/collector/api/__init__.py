@@ -72,6 +72,7 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         version=taskveil.__version__,
         description="Takes private reports, keeps them and nothing else, and says what they say together.",
         lifespan=lifespan,
+        openapi_url=None,  # `described` has it
         docs_url=None,  # they would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
