@@ -64,11 +64,13 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     source = ROOT / "src"
     modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     results = {str(path.relative_to(source)) for path in source.glob("taskveil/experiments/*.json")}
+    pages = {str(path.relative_to(source)) for path in source.rglob("collector/pages/**/*") if path.is_file()}
     assert results
+    assert "taskveil/server/collector/pages/demo/taskveil.js" in pages
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     described = {name for name in names if name.startswith(f"taskveil-{tv.__version__}.dist-info/")}
-    assert names - described == modules | results | {"taskveil/py.typed"}
+    assert names - described == modules | results | pages | {"taskveil/py.typed"}
     assert described
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import multiprocessing
+import multiprocessing.connection
 import random
 import socket
 import time
@@ -16,6 +18,8 @@ from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer, body_of, request
 from faults.stored import Database, compare
 from taskveil import wire
+
+Pipe = multiprocessing.connection.Connection
 
 READERS = "readers who do not read"
 HONEST_RATE = 100.0
@@ -57,26 +61,19 @@ async def _slow_clients(
     collector: Collector, token: str, clients: int, seconds: float, longest_allowed: float, within: float | None
 ) -> Row:
     diary, maker = Diary(), Maker(collector.releases[0].veil)
-    asking = request("GET", "/openapi.json") * 60  # megabytes of answers: more than the system keeps for a reader
     sending = request("POST", wire.PATH, token=token, body=body_of(maker.reports(500)))
-    kinds: dict[str, Callable[[], AsyncIterator[bytes]]] = {
-        "slow headers": lambda: _drip(sending, 0, 0.5),
-        "slow bodies": lambda: _drip(sending, sending.index(b"\r\n\r\n") + 5, 0.5),
-        READERS: lambda: _drip(asking, len(asking), 0.5),
-        "idle": lambda: _drip(b"", 0, 0.5),
-    }
     await _honest(collector, token, diary, maker, seconds / 4)  # to warm up
     alone = await _honest(collector, token, diary, maker, seconds)
-    lasted: dict[str, list[float]] = {kind: [] for kind in kinds}
-    over = asyncio.Event()
-    attackers = [
-        asyncio.create_task(_attack(collector, kind, kinds[kind], lasted[kind], over, longest_allowed + 1))
-        for kind in itertools.islice(itertools.cycle(kinds), clients)
-    ]
-    await asyncio.sleep(0.5)
+    # In a process of their own: what hundreds of them cost the machine's Python is no matter of the collector's.
+    ours, theirs = multiprocessing.Pipe()
+    told = (theirs, collector.address, sending, clients, longest_allowed + 1)
+    attackers = multiprocessing.get_context("spawn").Process(target=attack, args=told)
+    attackers.start()
+    await asyncio.to_thread(ours.recv)  # all have been there once
     beside = await _honest(collector, token, diary, maker, seconds)
-    over.set()  # no new ones; those that are there wait for their end
-    await asyncio.gather(*attackers)
+    ours.send("over")  # no new ones; those that are there wait for their end
+    lasted: dict[str, list[float]] = await asyncio.to_thread(ours.recv)
+    attackers.join()
     again = await _honest(collector, token, diary, maker, seconds)
     rows = await asyncio.to_thread(collector.database.rows)
     complaints = compare(rows, diary) + diary.complaints
@@ -132,8 +129,39 @@ async def _drip(raw: bytes, first: int, pause: float) -> AsyncIterator[bytes]:
         yield raw[place : place + 1]
 
 
+def attack(pipe: Pipe, address: tuple[str, int], sending: bytes, clients: int, patience: float) -> None:
+    """So many slow clients of each kind in turn, until the pipe says it is over; then how long each connection lasted,
+    by kind."""
+    pipe.send(asyncio.run(_attackers(pipe, address, sending, clients, patience)))
+
+
+async def _attackers(
+    pipe: Pipe, address: tuple[str, int], sending: bytes, clients: int, patience: float
+) -> dict[str, list[float]]:
+    # As many as a connection may queue, half a megabyte of answers: more than the system keeps for a reader.
+    asking = request("GET", "/openapi.json") * 8
+    kinds: dict[str, Callable[[], AsyncIterator[bytes]]] = {
+        "slow headers": lambda: _drip(sending, 0, 0.5),
+        "slow bodies": lambda: _drip(sending, sending.index(b"\r\n\r\n") + 5, 0.5),
+        READERS: lambda: _drip(asking, len(asking), 0.5),
+        "idle": lambda: _drip(b"", 0, 0.5),
+    }
+    lasted: dict[str, list[float]] = {kind: [] for kind in kinds}
+    over = asyncio.Event()
+    attackers = [
+        asyncio.create_task(_attack(address, kind, kinds[kind], lasted[kind], over, patience))
+        for kind in itertools.islice(itertools.cycle(kinds), clients)
+    ]
+    await asyncio.sleep(0.5)
+    pipe.send("there")
+    await asyncio.to_thread(pipe.recv)
+    over.set()
+    await asyncio.gather(*attackers)
+    return lasted
+
+
 async def _attack(
-    collector: Collector,
+    address: tuple[str, int],
     kind: str,
     drip: Callable[[], AsyncIterator[bytes]],
     lasted: list[float],
@@ -150,7 +178,7 @@ async def _attack(
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             began = time.monotonic()
             try:
-                await loop.sock_connect(connection, collector.address)
+                await loop.sock_connect(connection, address)
                 writing = asyncio.create_task(_write(connection, drip))
                 try:
                     async with asyncio.timeout(patience):

@@ -46,7 +46,9 @@ def demo(
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
     console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
     console.print(f"The picture: {picture}")
-    console.print("See reports arrive, from simulated people and from your browser: taskveil demo --serve")
+    console.print(
+        "See reports arrive, from simulated people and from your browser: taskveil demo --serve", soft_wrap=True
+    )
 
 
 def reproduce(

@@ -25,7 +25,7 @@ MOST_HEAD = 2**16
 MOST_HEADERS = 100
 """Of a request: each takes some 200 bytes of memory, however short it is."""
 
-MOST_QUEUED = 64
+MOST_QUEUED = 8
 """Requests that a connection sends before the first of them is answered."""
 
 SOON = 1.0

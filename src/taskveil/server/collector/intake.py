@@ -57,13 +57,17 @@ class Intake:
         """Begin to write."""
         self._thread.start()
 
-    async def submit(self, submission: Submission) -> Integers:
-        """The `Fate` (N,) of every report, when it is durable; else a ProblemError that says when to come again."""
+    def require_room(self, count: int = 1) -> None:
+        """A ProblemError if so many reports could not be submitted now: to be asked before work is put into them."""
         if self._stopping:
             raise ProblemError(Problem.STOPPING, "Send it again: another one will answer.", retry_after=5)
-        count = len(submission.ids)
         if self.waiting and self.waiting + count > self._most_waiting:
             raise ProblemError(Problem.BUSY, "Nothing was stored. Send it again later.", retry_after=1)
+
+    async def submit(self, submission: Submission) -> Integers:
+        """The `Fate` (N,) of every report, when it is durable; else a ProblemError that says when to come again."""
+        count = len(submission.ids)
+        self.require_room(count)
         self.waiting += count
         answer: asyncio.Future[Integers] = self._loop.create_future()
         self._queue.put(_Waiting(submission, answer))

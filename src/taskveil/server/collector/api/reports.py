@@ -47,6 +47,7 @@ async def receive(request: Request) -> Response:
         token = await collector.granted(request.headers.get("authorization"), "upload")
     kind = _kind(request)
     body = await request.body()
+    collector.intake.require_room()  # whoever is refused should cost little
     if len(body) <= LARGE:
         return await _taken(request, token, kind, body, _at_once)
     try:

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 from taskveil.arrays import Integers
 from taskveil.server.collector.store import StoreError, StoreUnavailableError, Submission, catalogue, migrations
@@ -40,6 +41,11 @@ PASSING = {
     *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_PERM),
 }
 """What may be better later: somebody else writes, the disk is full or away, the file is not writable just now."""
+
+
+TOGETHER = 200
+"""Rows of one statement. Python's lock is let go for every statement and has to be waited for afterwards: while the
+same process is busy with requests, a statement for each row would make a commit take seconds."""
 
 
 class SqliteStore(SqlStore):
@@ -135,6 +141,7 @@ class SqliteStore(SqlStore):
             timeout=self._busy_seconds,
             isolation_level=None,
             check_same_thread=False,
+            cached_statements=2 * TOGETHER,
         )
         try:
             for pragma in PRAGMAS:
@@ -182,30 +189,28 @@ class SqliteStore(SqlStore):
             )
             fates = self._insert(connection, batch)
             for number, growth in batch.growth(fates).items():
-                connection.executemany(
-                    "INSERT INTO counts (round, slot, payload, count) VALUES (?, 0, ?, ?) "
+                _for_many(
+                    connection,
+                    "INSERT INTO counts (round, slot, payload, count) VALUES {} "
                     "ON CONFLICT DO UPDATE SET count = count + excluded.count",
-                    [(number, payload, count) for payload, count in sorted(growth.counts.items())],
+                    [(number, 0, payload, count) for payload, count in sorted(growth.counts.items())],
                 )
                 catalogue.add_totals(connection.execute, number, 0, growth)
         return fates
 
     def _insert(self, connection: sqlite3.Connection, batch: Batch) -> list[Integers]:
-        """Nearly always all reports are new, and then one statement tells: the number of rows it made."""
-        insert = "INSERT INTO reports (release, id, round, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        """Nearly always all reports are new, and then the number of rows that were made tells."""
+        insert = "INSERT INTO reports (release, id, round, payload) VALUES {} ON CONFLICT DO NOTHING"
+        look = "SELECT release, id, payload FROM reports WHERE (release, id) IN (VALUES {})"
         rows = batch.rows()
         ordered = [rows[place] for place in batch.order.tolist()]
         connection.execute("SAVEPOINT hopeful")
-        if connection.executemany(insert, ordered).rowcount in (len(ordered), -1):
+        if sum(made.rowcount for made in _for_many(connection, insert, ordered)) == len(ordered):
             return batch.fates({})
         connection.execute("ROLLBACK TO hopeful")
-        stored: dict[Key, bytes] = {}
-        look = "SELECT payload FROM reports WHERE release = ? AND id = ?"
-        for release, id, _, _ in ordered:
-            found = connection.execute(look, (release, id)).fetchone()
-            if found is not None:
-                stored[release, id] = found[0]
-        connection.executemany(insert, [row for row in ordered if row[:2] not in stored])
+        looked = _for_many(connection, look, [row[:2] for row in ordered])
+        stored: dict[Key, bytes] = {(release, id): payload for found in looked for release, id, payload in found}
+        _for_many(connection, insert, [row for row in ordered if row[:2] not in stored])
         return batch.fates(stored)
 
     def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
@@ -255,3 +260,13 @@ class SqliteStore(SqlStore):
                 if time.monotonic() > until:
                     raise StoreUnavailableError("somebody reads the database for too long: it could not be rewritten.")
                 time.sleep(0.01)
+
+
+def _for_many(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[sqlite3.Cursor]:
+    """Execute a statement for these rows, which stand for {} in it, many at once."""
+    done = []
+    for start in range(0, len(rows), TOGETHER):
+        some = rows[start : start + TOGETHER]
+        marks = ", ".join([f"({', '.join('?' * len(some[0]))})"] * len(some))
+        done.append(connection.execute(statement.format(marks), [value for row in some for value in row]))
+    return done
