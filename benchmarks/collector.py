@@ -88,6 +88,13 @@ def rate(found: dict[str, Any]) -> tuple[float, float, float]:
     return float(np.median(seconds)), float(seconds.min()), float(seconds.max())
 
 
+def say_rate(what: str, found: dict[str, Any], bar: int) -> None:
+    """A rate, the seconds between which it moved, and its bar."""
+    middle, least, most = rate(found)
+    moved = f"{middle:,.0f} (seconds: {least:,.0f} to {most:,.0f}; {per_second(found)})"
+    say(what, moved, middle >= bar, f"{bar:,}")
+
+
 @contextmanager
 def collecting(folder: Path, database: Database, method: str = "codebook", **settings: Any) -> Iterator[Any]:
     """A running collector with a release, and a token for uploads."""
@@ -101,26 +108,14 @@ def batches(folder: Path, database: Database, seconds: float) -> None:
     """Batches of 500 from a few connections."""
     with collecting(folder, database) as (collector, token):
         found = measured(collector, token, kind="closed", reports=500, connections=8, seconds=seconds)
-        middle, least, most = rate(found)
-        say(
-            f"batches of 500 into {database.kind}, reports/s",
-            f"{middle:,.0f} (seconds: {least:,.0f} to {most:,.0f}; {per_second(found)})",
-            middle >= BATCH_BAR,
-            f"{BATCH_BAR:,}",
-        )
+        say_rate(f"batches of 500 into {database.kind}, reports/s", found, BATCH_BAR)
 
 
 def singles(folder: Path, database: Database, seconds: float) -> None:
     """One report a request: as many as go, then half the bar at even times."""
     with collecting(folder, database) as (collector, token):
         found = measured(collector, token, kind="closed", reports=1, connections=64, seconds=seconds)
-        middle, least, most = rate(found)
-        say(
-            f"single reports into {database.kind}, requests/s",
-            f"{middle:,.0f} (seconds: {least:,.0f} to {most:,.0f}; {per_second(found)})",
-            middle >= SINGLE_BAR,
-            f"{SINGLE_BAR:,}",
-        )
+        say_rate(f"single reports into {database.kind}, requests/s", found, SINGLE_BAR)
         half = {"kind": "opened", "reports": 1, "connections": 64, "seconds": seconds, "rate": SINGLE_BAR / 2}
         found = measured(collector, token, **half)
         say(

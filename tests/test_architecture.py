@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -126,6 +127,19 @@ def test_every_room_is_entered_from_the_right_side() -> None:
     ]
     assert wrong == []
     assert {room(module) for module in MODULES} <= set(MAY_IMPORT), "a new room needs a rule"
+
+
+PREDICTABLE = re.compile(r"np\.random|import random|from random|pickl")
+
+
+def test_neither_devices_nor_servers_use_predictable_numbers_or_pickles() -> None:
+    wrong = [
+        module
+        for module, path in MODULES.items()
+        if room(module) in {*FLOOR, "server"} and PREDICTABLE.search(path.read_text(encoding="utf-8"))
+    ]
+    assert wrong == []
+    assert all(map(PREDICTABLE.search, ("import random", "rng = np.random.default_rng()", "import pickle")))
 
 
 def test_devices_get_numpy_and_the_standard_library() -> None:

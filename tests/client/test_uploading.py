@@ -6,13 +6,13 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from http_servers import answering
 from taskveil.client import upload as simple_upload
 from taskveil.client.uploading import upload
 from taskveil.errors import UploadError
@@ -107,13 +107,8 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(Collector()) as server:
+        yield server
 
 
 def test_batches_arrive_in_order(collector: Collector) -> None:

@@ -22,7 +22,7 @@ from taskveil.cli.serving import first_tokens
 from taskveil.errors import needs
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.simulation import Crowd, Outcome
+    from taskveil.experiments.demo_devices import Crowd, Outcome
 
 ROUNDS = ("first", "second")
 SEED = 1
@@ -35,11 +35,11 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
     """Design a release, start a collector for it on this machine and let so many devices report, in two rounds; until
     Ctrl-C. Everything lies in a temporary folder that is gone afterwards."""
     with needs("this command", extra="server"):
+        from taskveil.experiments.demo_devices import Crowd
         from taskveil.experiments.demo_people import shown, write_release
         from taskveil.server.collector.releases import register
         from taskveil.server.collector.serving import serve
         from taskveil.server.collector.settings import Settings
-        from taskveil.server.collector.simulation import Crowd
         from taskveil.server.collector.store.opening import open_store
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:

@@ -9,5 +9,5 @@ What is made of them: `estimating` says what the stored reports say together, `e
 
 Around it: `settings` is the configuration, `releases` the veils that reports may be of, `running` the parts of one
 worker together, `serving` a worker as a process and `supervising` several of them; `journal` is what may be logged,
-`metrics` what is counted. `simulation` is devices that are not there, for the demonstration and for tests.
+`metrics` what is counted.
 """

@@ -8,7 +8,6 @@ there are too many, the one that has waited longest for its request makes room f
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 from uvicorn import Config
@@ -28,9 +27,6 @@ MOST_HEADERS = 100
 
 MOST_QUEUED = 8
 """Requests that a connection sends before the first of them is answered."""
-
-LEAST_PATIENCE = 0.75
-"""Of the seconds that a request may take, so many are given to everybody."""
 
 SOON = 1.0
 """Seconds that a connection which is refused may stay."""
@@ -87,7 +83,7 @@ class Connection(HttpToolsProtocol):
             if not self._full:
                 next(iter(self.config.waiting))._make_room()
         self.config.waiting[self] = None
-        self._arriving = self.loop.call_later(SOON if self._full else self._patience, self._too_slow)
+        self._arriving = self.loop.call_later(SOON if self._full else self._seconds, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
         """Some bytes, not necessarily of a request: whatever they are, the time runs from the first."""
@@ -177,13 +173,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Problem.BUSY, "There are too many connections. Come again later.")
 
     def _expect(self) -> None:
-        self._arriving = self.loop.call_later(self._patience, self._too_slow)
-
-    @property
-    def _patience(self) -> float:
-        """Seconds that this one is waited for: not all the same, so that hundreds who came together do not end, and
-        come again, together."""
-        return self._seconds * random.uniform(LEAST_PATIENCE, 1.0)
+        self._arriving = self.loop.call_later(self._seconds, self._too_slow)
 
     def _too_slow(self) -> None:
         self._arriving = None
@@ -215,7 +205,7 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """What was written is not taken: not for ever."""
         super().pause_writing()
-        self._leave_within(self._patience)
+        self._leave_within(self._seconds)
         self._count_unread(self.transport.get_write_buffer_size())
         if self.config.unread > TOGETHER * self._most_bytes:
             self.transport.abort()  # reports that are sent again are found to be there

@@ -42,8 +42,7 @@ class Settings(BaseModel):
     rate: Annotated[float, Field(gt=0)] | None = None
     """Reports a second for every upload token that does not say otherwise, or for everybody without a token."""
     request_seconds: Seconds = 10.0
-    """From a connection's first byte, or its opening, to the last byte of the request: at most so many, and at least
-    three quarters."""
+    """From a connection's first byte, or its opening, to the last byte of the request."""
     idle_seconds: Seconds = 5.0
     """That a connection may stay open between requests."""
     commit_seconds: Seconds = 10.0

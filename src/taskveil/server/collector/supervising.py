@@ -5,7 +5,7 @@ supervisor was killed, and the worker stops by itself.
 
 uvicorn has a supervisor, and this one does what that does not: workers of one that was killed do not live on and keep
 the port; a stop has a deadline, and a second signal ends it; what a dead worker had waiting leaves the metrics; and the
-configuration, with the database's address, travels in the environment, not pickled through a pipe.
+configuration, with the database's address, travels as JSON in the environment.
 """
 
 from __future__ import annotations

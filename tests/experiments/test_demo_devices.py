@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import releases
-from taskveil.server.collector.simulation import Crowd, Outcome
+from http_servers import answering
+from taskveil.experiments.demo_devices import Crowd, Outcome
 from taskveil.wire import arrived
 
 
@@ -47,13 +48,8 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(Collector()) as server:
+        yield server
 
 
 @pytest.fixture
