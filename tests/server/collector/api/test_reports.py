@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import collectors
+import releases as made
 from collectors import CODES, report, reports
 from memory_store import MemoryStore
+from taskveil.client.mechanisms import LatticeCodebook
 from taskveil.server.collector.api import reports as api
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.running import LARGE_AT_ONCE
@@ -67,6 +69,24 @@ def test_reports_are_stored_in_binary_and_json_one_or_many(store: MemoryStore, r
 
     asked(store, call)
     assert len(store.reports) == 16
+
+
+def test_numbers_that_are_in_range_one_by_one_and_that_no_device_makes_are_refused(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    """Of a lattice so large that its codewords are numbered by two digits: the last number, and the one after it."""
+    device = made.devices()["lattice_digits"]
+    assert isinstance(device.mechanism, LatticeCodebook)
+    release = collectors.registered(store, tmp_path, made.veil(device.encoder, device.mechanism))
+    size = device.mechanism.lattice.size
+    last, beyond = (device.mechanism.layout.pack([n >> 62, n & 2**62 - 1]) for n in (size - 1, size))
+
+    async def call(client: Client) -> None:
+        found = await post(client, pack_batch([report(release, last), report(release, beyond)]))
+        assert (found["accepted"], [one["place"] for one in found["rejected"]]) == (1, [1])
+
+    asked(store, call)
+    assert len(store.reports) == 1
 
 
 def test_every_report_has_its_own_fate(store: MemoryStore, release: str) -> None:

@@ -154,6 +154,23 @@ def test_a_postgres_that_cannot_be_used_is_refused_without_naming_it(postgres_se
         assert "secret" not in str(caught.value)
 
 
+def test_a_commit_is_on_disk_whatever_the_database_was_told(tmp_path: Path, postgres_server: Server) -> None:
+    """No kill shows it, since the system keeps what a process wrote: only a machine that loses power would."""
+    file: Any = open_store(f"sqlite:///{tmp_path}/collector.db")
+    with file._pool.lend() as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    file.close()
+    with postgres_server.database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit TO off")
+        store: Any = open_store(url, allow_unsafe=True)
+        for pool in (store._pool, store._writers):
+            with pool.lend() as connection:
+                assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        store.close()
+
+
 def test_too_many_connections_are_a_matter_of_time(postgres_server: Server) -> None:
     with postgres_server.database() as url:
         open_store(url, allow_unsafe=True).close()
