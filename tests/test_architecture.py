@@ -42,7 +42,7 @@ BETWEEN = [
         "release",
         "veil",
     ),
-    *("account", "style"),
+    *("account", "style", "cluster"),
 ]
 """What the rooms hand to each other."""
 

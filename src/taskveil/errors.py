@@ -55,6 +55,10 @@ class ReleaseError(TaskveilError, ValueError):
     """Release files that are missing, truncated, altered or malformed."""
 
 
+class ClusterError(TaskveilError, OSError):
+    """A Ray cluster that cannot be reached, or that lost what it was given to do. The message says what is kept."""
+
+
 class VersionError(ReleaseError):
     """Release files written by a newer taskveil than this one."""
 
