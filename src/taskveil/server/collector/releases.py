@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.reading import MANIFEST, SIGNATURE, WEIGHTS
 from taskveil.errors import DataError, ReleaseError, TaskveilError
+from taskveil.release.carrying import carried, unpacked
 from taskveil.server.collector.journal import failed
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.store import SHORT, Store, StoredRelease, StoredRound
 from taskveil.server.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 
-CLIENT, SERVER, FRONTIER = "client", "server", "frontier.json"
-
-SIGNATURE_BYTES = 64
-"""Of Ed25519."""
+FRONTIER = "frontier.json"
 
 MOST_COUNTED = 3
 """Bytes of a payload of which every value is counted by itself."""
 
 LONGEST_ROUND = 200
 """Bytes of a round's name."""
-
-LEFT = 3600.0
-"""Seconds after which nobody can still be opening the release of a temporary folder."""
-_PREFIX = "taskveil-release-"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,25 +108,11 @@ class Releases:
 
 def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
     """The release that these files make, checked against their digests and its id, or a ReleaseError."""
-    _tidy()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:  # nobody else may read it
-        for name, content in files.items():
-            half, _, file = name.partition("/")
-            if half in (CLIENT, SERVER) and file and Path(file).name == file:
-                (Path(folder) / half).mkdir(exist_ok=True)
-                (Path(folder) / half / file).write_bytes(content)
+    with unpacked(files) as folder:
         veil = Veil.load(folder)
     if veil.release_id != stored.id:
         raise ReleaseError("the stored files are of another release.")
     return OpenRelease(stored=stored, veil=veil, files=dict(files), scores=_scores(veil))
-
-
-def _tidy() -> None:
-    """Delete what was left by those who were killed while they opened a release: it holds volunteers' records."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.lstat().st_mtime > LEFT:
-                rmtree(folder, ignore_errors=True)
 
 
 def register(
@@ -157,16 +132,7 @@ def register(
     """
     place = Path(folder)
     veil = Veil.load(place, verify_key=verify_key)
-    # These and no others: the client's are public, and whatever else lies there (or is linked to) is not for everybody.
-    files = {
-        f"{half}/{name}": (place / half / name).read_bytes()
-        for half in (CLIENT, SERVER)
-        for name in (MANIFEST, WEIGHTS)
-    }
-    for half in (CLIENT, SERVER):
-        signature = place / half / SIGNATURE
-        if signature.is_file() and signature.stat().st_size == SIGNATURE_BYTES:
-            files[f"{half}/{SIGNATURE}"] = signature.read_bytes()
+    files = carried(place)
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)

@@ -11,11 +11,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from taskveil.client.reading import CLIENT
 from taskveil.server.collector.api.etags import tagged
 from taskveil.server.collector.api.openapi import problems
 from taskveil.server.collector.api.shapes import ReleaseId
 from taskveil.server.collector.problems import Problem, ProblemError
-from taskveil.server.collector.releases import CLIENT
 from taskveil.server.collector.running import collector_of
 from taskveil.wire import JSON
 

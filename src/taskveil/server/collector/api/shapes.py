@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from taskveil.server.collector.releases import CLIENT, FRONTIER, LONGEST_ROUND, OpenRelease
+from taskveil.client.reading import CLIENT
+from taskveil.server.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
 from taskveil.server.collector.store import StoredRelease
 
 EXAMPLE_RELEASE = "5e" * 32

@@ -1,0 +1,57 @@
+"""A release as bytes, for what has no folder to lie in: a database, a task on another machine.
+
+The bytes are those of its files, and are checked like a folder by whoever opens them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
+
+from taskveil.client.reading import CLIENT, MANIFEST, SIGNATURE, WEIGHTS
+from taskveil.release.folder import SERVER
+
+SIGNATURE_BYTES = 64
+"""Of Ed25519."""
+
+LEFT = 3600.0
+"""Seconds after which nobody can still be opening the release of a temporary folder."""
+_PREFIX = "taskveil-release-"
+
+
+def carried(folder: Path, halves: Sequence[str] = (CLIENT, SERVER)) -> dict[str, bytes]:
+    """The files of a release: "client/manifest.json" …
+
+    These and no others: the client's may be public, and whatever else lies there (or is linked to) is for nobody.
+    """
+    files = {f"{half}/{name}": (folder / half / name).read_bytes() for half in halves for name in (MANIFEST, WEIGHTS)}
+    for half in halves:
+        signature = folder / half / SIGNATURE
+        if signature.is_file() and signature.stat().st_size == SIGNATURE_BYTES:
+            files[f"{half}/{SIGNATURE}"] = signature.read_bytes()
+    return files
+
+
+@contextlib.contextmanager
+def unpacked(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """The release in a folder that nobody else may read, and that is gone afterwards."""
+    _tidy()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        for name, content in files.items():
+            half, _, file = name.partition("/")
+            if half in (CLIENT, SERVER) and file and Path(file).name == file:
+                (Path(folder) / half).mkdir(exist_ok=True)
+                (Path(folder) / half / file).write_bytes(content)
+        yield Path(folder)
+
+
+def _tidy() -> None:
+    """Delete what was left by those who were killed while they opened a release: it holds volunteers' records."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > LEFT:
+                rmtree(folder, ignore_errors=True)
