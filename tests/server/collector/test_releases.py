@@ -16,8 +16,9 @@ import collectors
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError, ReleaseError
+from taskveil.release.carrying import LEFT
 from taskveil.server.collector.problems import Problem, ProblemError
-from taskveil.server.collector.releases import LEFT, Releases, register
+from taskveil.server.collector.releases import Releases, register
 from taskveil.server.estimates import tally
 
 import releases as made  # isort: skip
