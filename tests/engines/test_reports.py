@@ -15,7 +15,7 @@ import taskveil as tv
 from taskveil.client.mechanisms import Codebook
 from taskveil.engines import files
 from taskveil.engines.parquet import decode_table
-from taskveil.engines.reports import RELEASE, tally_table, tally_tables
+from taskveil.engines.reports import RELEASE, tally_table
 from taskveil.errors import DataError
 from taskveil.server.estimates import tally
 
@@ -59,29 +59,6 @@ def test_a_file_adds_up_to_what_its_reports_do(veil: tv.Veil, tmp_path: Path, mo
         assert found.codes is not None
         assert np.array_equal(found.codes, whole.codes)
         assert whole.codes.sum() == N
-
-
-def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
-    one, other, unused = codebook(16), codebook(24), laplace()
-    sources = [
-        write(tmp_path / "a.parquet", reports_of(other, 200), other.release_id),
-        write(tmp_path / "b.parquet", reports_of(one, 300), one.release_id),
-        write(tmp_path / "c.parquet", reports_of(other, 400), other.release_id),
-    ]
-    used, tallies = tally_tables([one, unused, other], sources)
-    assert used == [one, other]
-    assert [found.count for found in tallies] == [300, 600]
-    assert [len(found.codes) for found in tallies if found.codes is not None] == [16, 24]
-    with pytest.raises(DataError, match="not of"):
-        tally_tables([one, unused], sources)
-
-
-def test_no_file_counts_twice(tmp_path: Path) -> None:
-    veil = codebook()
-    source = write(tmp_path / "r.parquet", reports_of(veil), veil.release_id)
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="named twice"):
-        tally_tables([veil], [source, tmp_path / "folder" / ".." / "r.parquet"])
 
 
 def test_no_report_is_none_at_all(tmp_path: Path) -> None:

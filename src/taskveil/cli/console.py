@@ -98,12 +98,13 @@ def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
 
 
 @contextlib.contextmanager
-def row_bar(total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar over rows on the terminal; yields what to call with every batch."""
+def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A progress bar over rows on the terminal; yields what to call with the rows of every batch, and with how many
+    there are in all where that is not known before."""
     screen, shown = Console(stderr=True), (BarColumn(), MofNCompleteColumn(), "rows", TimeElapsedColumn())
     with Progress(*shown, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=total)
-        yield lambda rows: bar.advance(task, rows)
+        yield lambda rows, total=None: bar.update(task, advance=rows, total=total)
 
 
 def print_whole(view: Table) -> None:

@@ -25,12 +25,14 @@ Names = list[str] | None
 
 
 def estimate(
-    sources: Annotated[list[Path], typer.Argument(help="Parquet of reports, as written by privatize; one or several.")],
+    sources: Annotated[
+        list[str], typer.Argument(help="Parquet of reports, or folders of it, as written by privatize; one or several.")
+    ],
     release: Annotated[
         list[Path], typer.Option(help="The release. Repeatable: every file is read with its own, and all are pooled.")
     ],
     since: Annotated[
-        list[Path] | None, typer.Option(help="Parquet of an earlier round: also say what changed since. Repeatable.")
+        list[str] | None, typer.Option(help="Parquet of an earlier round: also say what changed since. Repeatable.")
     ] = None,
     quantiles: Annotated[
         Names, typer.Option(help="Also the quantiles of this answer or attribute. Repeatable.")
@@ -44,14 +46,25 @@ def estimate(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all of it here, frequencies too.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the means with their intervals here, as PNG.")] = None,
     verify_key: options.VerifyKey = None,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Estimate means and shares over all people who sent a report, with 95% intervals, in constant memory."""
+    from taskveil.engines.running import Engine
+    from taskveil.engines.tallies import tally_folders
     from taskveil.server.estimates.natural import Label
     from taskveil.server.estimates.result import HEADER, finite
 
-    veils = [tv.Veil.load(folder, verify_key=verify_key) for folder in release]
-    found = _read(veils, sources, simplex=simplex)
-    changes = {} if since is None else found.minus(_read(veils, since, simplex=simplex))
+    where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
+
+    def read(places: Sequence[str]) -> Estimate:
+        with row_bar() as advance:
+            used, tallies = tally_folders(release, places, engine=where, verify_key=verify_key, progress=advance)
+        return tv.estimate(used, tallies, simplex=simplex)
+
+    found = read(sources)
+    changes = {} if since is None else found.minus(read(since))
     spread = {name: found.quantiles(name) for name in quantiles or []}
     bins = {name: found.histogram(name) for name in histogram or []}
 
@@ -82,16 +95,6 @@ def estimate(
         console.print(f"JSON: {json_file}", soft_wrap=True)
     if plot is not None:
         console.print(f"picture: {found.plot(plot)}", soft_wrap=True)
-
-
-def _read(veils: Sequence[tv.Veil], sources: Sequence[Path], *, simplex: bool) -> Estimate:
-    """What the reports of some files say, each read with its own release."""
-    from taskveil.engines.files import TableFile
-    from taskveil.engines.reports import tally_tables
-
-    with row_bar(sum(TableFile.open(source).rows or 0 for source in sources)) as advance:
-        used, tallies = tally_tables(veils, sources, progress=advance)
-    return tv.estimate(used, tallies, simplex=simplex)
 
 
 def _print(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -57,6 +57,14 @@ TorchDevice = Annotated[str, typer.Option("--device", help="Where designs learn:
 Release = Annotated[Path, typer.Option(help="The release.")]
 VerifyKey = Annotated[Path | None, typer.Option(help="PEM file; the release must be signed by this key.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="plain, this process; or ray, as many machines as a Ray cluster has.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="With --engine ray, the cluster's: host:port, or auto. By default this machine's cores."),
+]
+Workers = Annotated[int | None, typer.Option(help="With --engine ray, how many work at a time.", min=1)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

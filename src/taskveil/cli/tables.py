@@ -1,9 +1,9 @@
-"""Whole tables: `privatize` and `decode`."""
+"""Whole tables: `privatize` and `decode`, of one file or of a folder of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,44 +16,61 @@ from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 
+if TYPE_CHECKING:
+    from taskveil.engines.folders import Done
+    from taskveil.engines.running import Engine
+
 
 def privatize(
-    source: Annotated[Path, typer.Argument(help="CSV or Parquet, one person a row.")],
-    target: Annotated[Path, typer.Argument(help="Parquet of reports.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="CSV or Parquet, one person a row; or a folder of Parquet, also as s3://… and the like."),
+    ],
+    target: Annotated[str, typer.Argument(help="Parquet of reports; a folder where the source is one.")],
     release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
     missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
-    """Turn a table of records into a table of private reports, one per row, in constant memory."""
-    from taskveil.engines.files import TableFile
-    from taskveil.engines.parquet import privatize_table, refuse_second_reports
+    """Turn a table of records into a table of private reports, one per row, in constant memory.
 
-    _check_target(target)
+    Of a folder, every part is made once, however often workers are lost: run it again after an interruption to go on.
+    """
+    from taskveil.engines.files import TableFile
+    from taskveil.engines.folders import privatize_folder
+    from taskveil.engines.parquet import privatize_table, refuse_second_reports
+    from taskveil.engines.running import Engine
+
+    where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
     home = release / CLIENT if (release / CLIENT).is_dir() else release
     device, manifest = read_device(home, read_key(verify_key))
     names = device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
-    refuse_second_reports(target, device.mechanism.epsilon, overwrite=overwrite)
-    with row_bar(TableFile.open(source).rows) as advance:
-        count = privatize_table(
-            device,
-            manifest["digest"],
-            source,
-            target,
-            columns=mapping,
-            units=units,
-            overwrite=overwrite,
-            progress=advance,
-        )
-    console.print(f"{count:,} reports, ε = {rounded_up(device.mechanism.epsilon)} each: {target}")
+    named: dict[str, Any] = {"columns": mapping, "units": units, "overwrite": overwrite}
+    each = f"ε = {rounded_up(device.mechanism.epsilon)} each: {target}"
+    if _is_folder(source, where):
+        with row_bar() as advance:
+            done = privatize_folder(
+                release, source, target, engine=where, verify_key=verify_key, progress=advance, **named
+            )
+        console.print(f"{done.rows:,} reports in {_in_parts(done)}, {each}", soft_wrap=True)
+        return
+    people, reports = Path(source), Path(target)
+    _check_target(reports)
+    refuse_second_reports(reports, device.mechanism.epsilon, overwrite=overwrite)
+    with row_bar(TableFile.open(people).rows) as advance:
+        count = privatize_table(device, manifest["digest"], people, reports, progress=advance, **named)
+    console.print(f"{count:,} reports, {each}")
 
 
 def decode(
-    source: Annotated[Path, typer.Argument(help="Parquet of reports, as written by privatize.")],
-    target: Annotated[Path, typer.Argument(help="Parquet of estimates.")],
+    source: Annotated[str, typer.Argument(help="Parquet of reports, as written by privatize, or a folder of it.")],
+    target: Annotated[str, typer.Argument(help="Parquet of estimates; a folder where the source is one.")],
     release: options.Release,
     column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
     probabilities: Annotated[
@@ -69,6 +86,9 @@ def decode(
     loss: options.LossName = None,
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Turn a table of reports into a table of estimates or of answers, a row each, in constant memory.
 
@@ -76,10 +96,12 @@ def decode(
     """
     from taskveil.engines.answers import holds_log_probabilities
     from taskveil.engines.files import TableFile
+    from taskveil.engines.folders import decode_folder
     from taskveil.engines.parquet import decode_table
+    from taskveil.engines.running import Engine
 
-    _check_target(target)
-    refuse_existing(target, overwrite)
+    where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
+    task = None
     veil = tv.Veil.load(release, verify_key=verify_key)
     if model is not None:
         task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
@@ -89,17 +111,40 @@ def decode(
     elif predict and veil.task is None and veil.answering is not None:
         note("y0, y1, … are the model's outputs, as they are: of a classifier, logits. For probabilities pass --model.")
     mapping = pairs("--column", column, veil.columns or ())
-    with row_bar(TableFile.open(source).rows) as advance:
-        count = decode_table(
-            veil,
-            source,
-            target,
-            columns=mapping,
-            predict=predict,
-            probabilities=probabilities,
-            progress=advance,
-        )
-    console.print(f"{count:,} {'answers' if predict else 'estimates'}: {target}")
+    wanted: dict[str, Any] = {"columns": mapping, "predict": predict, "probabilities": probabilities}
+    made = "answers" if predict else "estimates"
+    if _is_folder(source, where):
+        with row_bar() as advance:
+            done = decode_folder(
+                release,
+                source,
+                target,
+                engine=where,
+                task=task,
+                verify_key=verify_key,
+                overwrite=overwrite,
+                progress=advance,
+                **wanted,
+            )
+        console.print(f"{done.rows:,} {made} in {_in_parts(done)}: {target}", soft_wrap=True)
+        return
+    reports, estimates = Path(source), Path(target)
+    _check_target(estimates)
+    refuse_existing(estimates, overwrite)
+    with row_bar(TableFile.open(reports).rows) as advance:
+        count = decode_table(veil, reports, estimates, progress=advance, **wanted)
+    console.print(f"{count:,} {made}: {target}")
+
+
+def _is_folder(source: str, engine: Engine) -> bool:
+    """Whether the job is one of parts: of a folder, of files of other machines, or on Ray."""
+    return engine.name == "ray" or "://" in source or Path(source).is_dir()
+
+
+def _in_parts(done: Done) -> str:
+    """How many parts there are, and how many had not to be made."""
+    earlier = f", {done.found:,} of them there already" if done.found else ""
+    return f"{len(done.parts):,} parts{earlier}"
 
 
 def _check_target(target: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ def _matrix(batch: Any, names: list[str], table: TableFile, before: int) -> Floa
     return matrix
 
 
-def _numbers(column: Any, name: str, path: Path, before: int) -> Floats:
+def _numbers(column: Any, name: str, path: PurePath, before: int) -> Floats:
     """Text of a CSV file as doubles, empty cells and other words for nothing as NaN."""
     with contextlib.suppress(pa.ArrowException):
         return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))

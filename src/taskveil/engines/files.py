@@ -9,9 +9,9 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from taskveil.errors import DataError, TaskveilError, needs
@@ -31,16 +31,18 @@ _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 class TableFile:
     """A CSV or Parquet file: its columns, the units it states, and its rows in batches."""
 
-    path: Path
+    path: PurePath
     schema: pa.Schema
     columns: dict[str, str]
     """Name without unit → name in the file."""
     units: dict[str, str]
     rows: int | None
     """None for CSV, which has to be read to be counted."""
+    filesystem: Any = None
+    """Arrow's, where it is another than this machine's."""
 
     @classmethod
-    def open(cls, path: Path) -> TableFile:
+    def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
         """Names, units and number of rows of a file; its rows are read later."""
         rows: int | None
         with _naming(path) as broken:
@@ -49,7 +51,7 @@ class TableFile:
                 with pa.csv.open_csv(path, convert_options=names_only, **_csv_options(broken)) as reader:
                     schema, rows = reader.schema, None
             else:
-                with pq.ParquetFile(path) as file:
+                with pq.ParquetFile(path, filesystem=filesystem) as file:
                     schema, rows = file.schema_arrow, file.metadata.num_rows
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{path} has two columns of the same name.")
@@ -67,16 +69,19 @@ class TableFile:
                 units[name] = stated.decode()
             elif named:
                 units[name] = named["unit"]
-        return cls(path=path, schema=schema, columns=columns, units=units, rows=rows)
+        return cls(path=path, schema=schema, columns=columns, units=units, rows=rows, filesystem=filesystem)
 
     @property
     def is_text(self) -> bool:
         """Whether all cells are text, as in CSV."""
         return self.path.suffix.lower() == ".csv"
 
-    def batches(self, names: list[str], *, words: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, names: list[str], *, words: Collection[str] = (), groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The named columns of the file, some rows at a time; those of a CSV file are text, missing where a cell is
-        empty or holds a word for nothing (NA, null, …) that is none of `words`."""
+        empty or holds a word for nothing (NA, null, …) that is none of `words`. Of a Parquet file perhaps only some of
+        its row `groups`."""
         with _naming(self.path) as broken:
             if self.is_text:
                 texts = pa.csv.ConvertOptions(
@@ -92,8 +97,9 @@ class TableFile:
                     yield from reader
             else:
                 # A small read buffer instead of whole row groups: a file may be one row group of any size.
-                with pq.ParquetFile(self.path, buffer_size=1 << 18, pre_buffer=False) as file:
-                    yield from file.iter_batches(batch_size=ROWS, columns=names, use_threads=False)
+                opened = pq.ParquetFile(self.path, buffer_size=1 << 18, pre_buffer=False, filesystem=self.filesystem)
+                with opened as file:
+                    yield from file.iter_batches(batch_size=ROWS, row_groups=groups, columns=names, use_threads=False)
 
 
 @contextlib.contextmanager
@@ -121,7 +127,7 @@ def parquet_writer(target: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[list[pa.csv.InvalidRow]]:
+def _naming(path: PurePath) -> Iterator[list[pa.csv.InvalidRow]]:
     """Turns Arrow's errors about a file into one that names it; yields a list for rows that are none.
 
     Arrow's own words quote cells and whole rows, and a cell can look like such words: none of them go on.

@@ -103,8 +103,13 @@ def decode_table(
 def refuse_second_reports(target: Path, epsilon: float, *, overwrite: bool) -> None:
     """A DataError that says what drawing again would cost, if `target` is there and is not to be overwritten."""
     if os.path.lexists(target) and not overwrite:
-        raise DataError(
-            f"{target} exists already. Running again draws a second report for the same people, which costs each of "
-            f"them ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead "
-            f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if nobody has seen them, overwrite them."
-        )
+        raise DataError(second_reports(target, epsilon))
+
+
+def second_reports(target: str | Path, epsilon: float) -> str:
+    """Why reports that are at `target` are not drawn again."""
+    return (
+        f"{target} exists already. Running again draws a second report for the same people, which costs each of "
+        f"them ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead "
+        f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if nobody has seen them, overwrite them."
+    )

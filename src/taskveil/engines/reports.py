@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 
 def report_columns(veil: Veil, table: TableFile) -> list[str]:
     """The file's columns of reports, if they are of this release, or a DataError."""
-    stated = _release_of(table)
+    stated = release_of(table)
     if stated != veil.release_id:
         raise DataError(
             f"{table.path} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, not of "
@@ -42,9 +42,10 @@ def report_columns(veil: Veil, table: TableFile) -> list[str]:
     return names
 
 
-def report_batches(table: TableFile, names: list[str]) -> Iterator[Integers]:
-    """The reports (N, width) of a file, some at a time, as whole numbers that nobody has checked yet."""
-    for batch in table.batches(names):
+def report_batches(table: TableFile, names: list[str], *, groups: Sequence[int] | None = None) -> Iterator[Integers]:
+    """The reports (N, width) of a file, or of some of its row `groups`, some at a time, as whole numbers that nobody
+    has checked yet."""
+    for batch in table.batches(names, groups=groups):
         if any(column.null_count for column in batch.columns):
             raise DataError(f"{table.path} has missing reports.")
         # Column by column, as Arrow has them: twice as fast to check and to add up as row by row.
@@ -59,38 +60,22 @@ def tally_table(veil: Veil, source: Path, *, progress: Progress = lambda _: None
         source: what `privatize_table` wrote. A number that no device makes is refused, as by `decode_table`.
         progress: called with the number of rows done since the last call.
     """
-    table = TableFile.open(source)
+    return tally_rows(veil, TableFile.open(source), progress=progress)
+
+
+def tally_rows(
+    veil: Veil, table: TableFile, groups: Sequence[int] | None = None, *, progress: Progress = lambda _: None
+) -> Tally:
+    """What the reports of an open `table`, or of some of its row `groups`, add up to; the rest as in `tally_table`."""
     names = report_columns(veil, table)
     scores = scores_of(veil)
     total = scores.tally(np.zeros((0, len(names)), dtype=np.int64))
-    for reports in report_batches(table, names):
+    for reports in report_batches(table, names, groups=groups):
         total += scores.tally(veil.checked(reports))
         progress(len(reports))
     return total
 
 
-def tally_tables(
-    veils: Sequence[Veil], sources: Sequence[Path], *, progress: Progress = lambda _: None
-) -> tuple[list[Veil], list[Tally]]:
-    """The veils that some files hold reports of, and what these add up to, each file counted for its own release.
-
-    Args:
-        veils: one for every release that reports may be of.
-        sources: what `privatize_table` wrote, in any order; several files of one release are one collection. The same
-            file twice is refused: people who are counted twice make intervals too short.
-        progress: called with the number of rows done since the last call.
-    """
-    found: dict[int, Tally] = {}
-    if len({source.resolve() for source in sources}) < len(sources):
-        raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
-    for source in sources:
-        stated = _release_of(TableFile.open(source))
-        place = next((place for place, veil in enumerate(veils) if veil.release_id == stated), 0)
-        counted = tally_table(veils[place], source, progress=progress)  # refuses what is of no release here
-        found[place] = found[place] + counted if place in found else counted
-    return [veils[place] for place in sorted(found)], [found[place] for place in sorted(found)]
-
-
-def _release_of(table: TableFile) -> str:
+def release_of(table: TableFile) -> str:
     """The id that the file states, or nothing."""
     return str((table.schema.metadata or {}).get(RELEASE, b"").decode("utf-8", "replace"))

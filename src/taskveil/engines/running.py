@@ -1,0 +1,99 @@
+"""Where the parts of a job are worked on: here, one after another, or on a Ray cluster.
+
+On a cluster, Ray Data's `map_batches` moves *which* rows are to be worked on and what came of it, both a few numbers in
+Arrow tables. Rows themselves are read where they are needed, from storage, by Arrow, some at a time: neither people's
+records nor reports that are not published ever lie in the cluster's object store, which keeps copies on several
+machines and spills to their disks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+from taskveil.cluster import connected, failures
+from taskveil.engines.plans import Part
+from taskveil.errors import ClusterError, DataError, needs
+
+with needs("a folder of records"):
+    import pyarrow as pa
+
+EngineName = Literal["plain", "ray"]
+Result = TypeVar("Result")
+PartProgress = Callable[[int, int], None]
+"""Called with the number of rows done since the last call, and with that of all rows."""
+
+
+class Work(Protocol[Result]):
+    """What is done with a part, and how that travels."""
+
+    def __call__(self, part: Part) -> Result:
+        """What comes of a part."""
+        ...
+
+    def packed(self, result: Result) -> pa.Table:
+        """The result as one row of a table."""
+        ...
+
+    def unpacked(self, row: pa.Table) -> Result:
+        """The result that was packed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """`name` says where parts are worked on; on Ray, at the cluster's `address`, or on this machine, by so many
+    `workers` at a time."""
+
+    name: EngineName = "plain"
+    address: str | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(EngineName):
+            raise DataError(f'the engine is "plain" or "ray", got {self.name!r}.')
+        if self.name == "plain" and (self.address is not None or self.workers is not None):
+            raise DataError('an address, or a number of workers, is for the engine "ray".')
+        if self.workers is not None and self.workers < 1:
+            raise DataError(f"there is at least one worker, got {self.workers}.")
+
+    def run(self, work: Work[Result], parts: Sequence[Part], *, kept: str) -> Iterator[tuple[Part, Result]]:
+        """Every part with what came of it, as soon as it is there; `kept` is what a failure leaves, in words."""
+        if self.name == "plain":
+            yield from ((part, work(part)) for part in parts)
+            return
+        with connected(self.address, workers=self.workers), failures(kept):
+            yield from _on_ray(work, parts, self.workers)
+
+
+def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> Iterator[tuple[Part, Result]]:
+    import ray.data
+
+    if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
+        raise ClusterError("the cluster has no core to work on: add a machine to it.")
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
+    asked = [pa.Table.from_pylist([asdict(part)]) for part in parts]
+    results = ray.data.from_arrow(asked).map_batches(
+        _worked(work),
+        batch_format="pyarrow",
+        batch_size=None,  # a block is one part
+        num_cpus=1,
+        compute=ray.data.TaskPoolStrategy(size=workers),
+    )  # Ray Data runs a part again for as long as its worker is lost
+    row: Any
+    for row in results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0):
+        part = parts[row.column("part").to_pylist()[0]]
+        yield part, work.unpacked(row)
+
+
+def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
+    """What a worker calls with a part as one row of a table."""
+
+    def one(asked: pa.Table) -> pa.Table:
+        (part,) = (Part(**row) for row in asked.to_pylist())
+        return work.packed(work(part)).append_column("part", pa.array([part.number]))
+
+    return one

@@ -1,0 +1,211 @@
+"""Folders of parts, on this machine's disk or on any filesystem that Arrow knows, in which a part appears exactly once.
+
+Whoever writes a part may be killed at any moment, be run again, or run twice at the same time. So a part is a *draft*
+until all of it is written, and one step makes it visible under its name; that step is refused if the name is taken.
+Two attempts at one part therefore never become two parts, and none is ever half there.
+
+- On a disk a draft has no name at all where Linux allows it (O_TMPFILE): when its writer dies, the kernel forgets it,
+  and nobody who lists the folder ever saw it. Elsewhere it has a name that begins with a dot. The step is a hard link,
+  which unlike a rename does not replace what is there.
+- On S3, Google's and Azure's stores a draft is a file without a name on the writer's own disk. The step is the upload:
+  an object appears when all of it has arrived.
+- On others (HDFS, what fsspec brings) a draft has a name that begins with a dot, and the step is their rename.
+
+Whatever drafts were left by somebody who was killed are deleted unread (`forget_drafts`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from taskveil.errors import DataError, needs
+
+with needs("a folder of records"):
+    import pyarrow as pa
+    from pyarrow import fs as arrow_fs
+
+Place = str | Path
+"""A path of this machine, or an address like s3://bucket/folder."""
+PARQUET = (".parquet", ".pq")
+DRAFT = ".draft-"
+"""How the name of a draft begins, where it has one."""
+_OBJECT_STORES = ("s3", "gcs", "abfs")  # a new object is there when it is complete
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A folder at `path` of an Arrow `filesystem`. Names are those of files in it, with slashes between."""
+
+    filesystem: Any
+    path: str
+
+    @classmethod
+    def of(cls, place: Place) -> Folder:
+        """The folder that a path of this machine names, or an address like s3://bucket/folder."""
+        text = str(place)
+        with _naming(text):
+            if "://" in text:
+                filesystem, path = arrow_fs.FileSystem.from_uri(text)
+                return cls(filesystem=filesystem, path=path.rstrip("/"))
+            return cls(filesystem=arrow_fs.LocalFileSystem(), path=str(Path(text).resolve()))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on a disk of this machine, or on one that looks like it (NFS)."""
+        return bool(self.filesystem.type_name == "local")
+
+    def at(self, name: str) -> str:
+        """The path of a file in it."""
+        return f"{self.path}/{name}" if name else self.path
+
+    def kind(self, name: str = "") -> str:
+        """ "file", "folder" or "nothing": what is there under a name."""
+        with _naming(self.at(name)):
+            found = self.filesystem.get_file_info(self.at(name)).type
+        return {arrow_fs.FileType.File: "file", arrow_fs.FileType.Directory: "folder"}.get(found, "nothing")
+
+    def tables(self) -> list[str]:
+        """The names of all Parquet files in it and in the folders below, in order; none that begins, or lies in a
+        folder that begins, with a dot or an underscore."""
+        return [name for name in self.names(below=True) if name.lower().endswith(PARQUET) and _shown(name)]
+
+    def names(self, *, below: bool = False) -> list[str]:
+        """The names of all files in it, and in the folders `below` too, in order."""
+        with _naming(self.path):
+            selector = arrow_fs.FileSelector(self.path, recursive=below, allow_not_found=True)
+            found = self.filesystem.get_file_info(selector)
+        inside = [info.path for info in found if info.type == arrow_fs.FileType.File]
+        return sorted(path.removeprefix(self.path).lstrip("/") for path in inside)
+
+    def create(self) -> None:
+        """Make it, if it is not there."""
+        with _naming(self.path):
+            self.filesystem.create_dir(self.path, recursive=True)
+
+    def open(self, name: str) -> Any:
+        """A file in it to be read from any place, as Arrow opens it."""
+        with _naming(self.at(name)):
+            return self.filesystem.open_input_file(self.at(name))
+
+    def read(self, name: str) -> bytes:
+        """All of a small file in it."""
+        with self.open(name) as file:
+            return bytes(file.readall())
+
+    def delete(self, name: str) -> None:
+        """Delete a file of it, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.at(name))
+
+    @contextlib.contextmanager
+    def draft(self) -> Iterator[Draft]:
+        """A file to write to that nobody sees; gone at the end, unless it was published."""
+        with contextlib.ExitStack() as stack:
+            with _naming(self.path):
+                file, path = stack.enter_context(_nameless(Path(self.path) if self.is_local else None))
+            yield Draft(folder=self, file=file, path=path)
+
+    def forget_drafts(self) -> int:
+        """Delete, unread, what attempts left that were killed; returns how many. An attempt that still runs then
+        cannot publish any more, and fails."""
+        left = [name for name in self.names() if name.startswith(DRAFT)]
+        for name in left:
+            self.delete(name)
+        return len(left)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A `file` that will lie in a `folder`; `path` is how the disk it is on knows it."""
+
+    folder: Folder
+    file: IO[bytes]
+    path: str
+
+    def publish(self, name: str) -> None:
+        """Make what was written visible under `name`, all of it at once, or a FileExistsError if there is something
+        already, which then stays as it is."""
+        folder, target = self.folder, self.folder.at(name)
+        self.file.flush()
+        if folder.is_local:
+            os.fsync(self.file.fileno())  # or the name may outlive a power cut that the bytes do not
+            _link(self.path, Path(target))
+            return
+        if folder.kind(name) != "nothing":
+            raise FileExistsError(errno.EEXIST, "exists already", target)
+        whole = folder.filesystem.type_name in _OBJECT_STORES
+        place = target if whole else folder.at(f"{DRAFT}{secrets.token_hex(8)}")
+        self.file.seek(0)
+        with folder.filesystem.open_output_stream(place) as stream:
+            shutil.copyfileobj(self.file, stream, _CHUNK)
+        if not whole:
+            folder.filesystem.move(place, target)
+
+
+@contextlib.contextmanager
+def _nameless(folder: Path | None) -> Iterator[tuple[IO[bytes], str]]:
+    """An open file and its path: without a name in that folder where Linux can, under a draft's name elsewhere. For no
+    folder, a file of this machine's that never has a name."""
+    if folder is None:
+        with tempfile.TemporaryFile() as file:
+            yield file, ""
+        return
+    path = ""
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o644)
+    except (AttributeError, OSError) as error:  # not Linux; or a filesystem that cannot, such as NFS
+        if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+        descriptor, path = tempfile.mkstemp(prefix=DRAFT, dir=folder)
+        os.fchmod(descriptor, 0o644)
+    try:
+        with open(descriptor, "w+b") as file:
+            yield file, path or f"/proc/self/fd/{descriptor}"
+    finally:
+        if path:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _link(draft: str, target: Path) -> None:
+    """Give a draft its name for good, unless something has it: a FileExistsError then."""
+    home = os.open(target.parent, os.O_RDONLY)
+    try:
+        # With a folder's descriptor, because only then Python follows /proc's links to drafts without a name.
+        os.link(draft, target.name, dst_dir_fd=home, follow_symlinks=True)
+        os.fsync(home)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # A disk without links (FAT, some shares): there, two attempts at the same moment could both rename.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        os.rename(draft, target)
+    finally:
+        os.close(home)
+
+
+def _shown(name: str) -> bool:
+    return not any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+@contextlib.contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Turns what is wrong with a place into a DataError that names it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        place = re.sub("//[^/@]*@", "//…@", place)  # an address may hold a key
+        raise DataError(f"{place!r} cannot be used: {reason}.") from error

@@ -1,0 +1,86 @@
+"""What the reports of folders add up to, part by part: all that `taskveil.estimate` needs of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from taskveil.client.verifying import read_key
+from taskveil.engines.files import TableFile
+from taskveil.engines.parts import Counting, Files, veil_of
+from taskveil.engines.plans import Plan, opened
+from taskveil.engines.reports import release_of
+from taskveil.engines.running import Engine, PartProgress
+from taskveil.engines.storage import Folder, Place
+from taskveil.errors import DataError
+from taskveil.release.carrying import carried
+from taskveil.server.estimates.scores import Tally
+from taskveil.veil import Veil
+
+
+def tally_folders(
+    releases: Sequence[Path],
+    sources: Sequence[Place],
+    *,
+    engine: Engine | None = None,
+    verify_key: Path | None = None,
+    progress: PartProgress = lambda *_: None,
+) -> tuple[list[Veil], list[Tally]]:
+    """The veils that the reports of some folders and files are of, and what these add up to.
+
+    Args:
+        releases: every one that reports may be of.
+        sources: folders and files of reports. The same file twice is refused: people who are counted twice make
+            intervals too short.
+        engine: where it is computed; by default here. The numbers are the same, bit for bit.
+        verify_key: releases must be signed by this key.
+        progress: called with the number of rows done since the last call, and that of all rows.
+    """
+    key = read_key(verify_key)
+    known: dict[str, Files] = {}
+    for place in releases:
+        files = tuple(carried(place).items())
+        known[veil_of(files, key).release_id] = files
+    folders = [opened(source) for source in sources]
+    paths = [os.path.realpath(folder.at(name)) for folder, tables in folders for name in tables]
+    if len(set(paths)) < len(paths):
+        raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
+    found: dict[str, Tally] = {}
+    for folder, tables in folders:
+        for release, some in _by_release(folder, tables, known).items():
+            counted = _tally(known[release], folder, some, engine or Engine(), progress)
+            found[release] = found[release] + counted if release in found else counted
+    used = [release for release in known if release in found]
+    return [veil_of(known[release], key) for release in used], [found[release] for release in used]
+
+
+def _by_release(
+    folder: Folder, tables: dict[str, TableFile], known: dict[str, Files]
+) -> dict[str, dict[str, TableFile]]:
+    """The tables of every release in a folder, or a DataError if one is of none that is known."""
+    found: dict[str, dict[str, TableFile]] = {}
+    for name, table in tables.items():
+        stated = release_of(table)
+        if stated not in known:
+            ids = ", ".join(f"{release[:12]}…" for release in known)
+            raise DataError(
+                f"{folder.at(name)} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, "
+                f"not of {ids}. Give the release that they were made with."
+            )
+        found.setdefault(stated, {})[name] = table
+    return found
+
+
+def _tally(files: Files, folder: Folder, tables: dict[str, TableFile], engine: Engine, progress: PartProgress) -> Tally:
+    """What the reports of some tables of one release add up to."""
+    plan = Plan.of(tables, folder, {})
+    work = Counting(files=files, sources=plan.sources, source=folder)
+    waiting: dict[int, Tally] = {}
+    total, due = work.nothing, 0
+    for part, tally in engine.run(work, plan.parts, kept="Nothing was changed: run it again."):
+        waiting[part.number] = tally
+        while due in waiting:  # in the order of the plan, because sums of doubles depend on it
+            total, due = total + waiting.pop(due), due + 1
+        progress(part.rows, plan.rows)
+    return total

@@ -1,0 +1,96 @@
+"""Folders and files of reports: counted part by part, each with its own release, nobody twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import releases
+import taskveil as tv
+from taskveil.client.mechanisms import Codebook
+from taskveil.engines import plans
+from taskveil.engines.tallies import tally_folders
+from taskveil.errors import DataError
+from taskveil.server.estimates import tally
+from taskveil.server.report_files import RELEASE
+
+
+def codebook(codewords: int = 16) -> tv.Veil:
+    stages = (releases.stage(codewords, 2, 3.0),)
+    return releases.veil(releases.linear(), Codebook(region=releases.box(3), stages=stages))
+
+
+def laplace() -> tv.Veil:
+    device = releases.devices()["laplace_box"]
+    return releases.veil(device.encoder, device.mechanism)
+
+
+def write(path: Path, veil: tv.Veil, count: int) -> np.ndarray:
+    reports = veil.privatize(np.random.default_rng(0).normal(size=(count, 5)))
+    table = pa.table({f"report_{place}": column for place, column in enumerate(reports.T)})
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(table.replace_schema_metadata({RELEASE: veil.release_id.encode()}), path, row_group_size=70)
+    return reports
+
+
+@pytest.mark.parametrize("veil", [codebook(), laplace()], ids=["codes", "numbers"])
+def test_a_folder_adds_up_to_what_its_reports_do(
+    veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "PART_ROWS", 150)
+    veil.save(tmp_path / "release")
+    reports = np.concatenate([write(tmp_path / "reports" / f"{place}.parquet", veil, 333) for place in range(3)])
+    steps: list[tuple[int, int]] = []
+    (used,), (found,) = tally_folders(
+        [tmp_path / "release"], [tmp_path / "reports"], progress=lambda *step: steps.append(step)
+    )
+    whole = tally(veil, reports)
+    assert steps == [(140, 999), (140, 999), (53, 999)] * 3
+    assert (used.release_id, found.count) == (veil.release_id, 999)
+    if whole.codes is None:
+        assert np.allclose(found.total, whole.total, rtol=1e-12)
+        assert np.allclose(found.square, whole.square, rtol=1e-12)
+    else:
+        assert found.codes is not None
+        assert np.array_equal(found.codes, whole.codes)
+
+
+def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
+    one, other, unused = codebook(16), codebook(24), laplace()
+    for name, veil in {"one": one, "other": other, "unused": unused}.items():
+        veil.save(tmp_path / name)
+    sources = [tmp_path / f"{name}.parquet" for name in "abc"]
+    for source, veil, count in zip(sources, (other, one, other), (200, 300, 400), strict=True):
+        write(source, veil, count)
+    places = [tmp_path / name for name in ("one", "unused", "other")]
+    used, tallies = tally_folders(places, sources)
+    assert [veil.release_id for veil in used] == [one.release_id, other.release_id]
+    assert [found.count for found in tallies] == [300, 600]
+    assert [len(found.codes) for found in tallies if found.codes is not None] == [16, 24]
+    with pytest.raises(DataError, match="not of"):
+        tally_folders(places[:2], sources)
+
+
+def test_no_file_counts_twice(tmp_path: Path) -> None:
+    veil = codebook()
+    veil.save(tmp_path / "release")
+    write(tmp_path / "reports" / "r.parquet", veil, 100)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "link.parquet").symlink_to(tmp_path / "reports" / "r.parquet")
+    again = tmp_path / "other" / ".." / "reports" / "r.parquet"
+    for twice in (again, tmp_path / "other", tmp_path / "reports"):
+        with pytest.raises(DataError, match="named twice"):
+            tally_folders([tmp_path / "release"], [tmp_path / "reports", twice])
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    veil = codebook()
+    veil.save(tmp_path / "release")
+    write(tmp_path / "reports" / "some.parquet", veil, 100)
+    write(tmp_path / "none.parquet", veil, 0)
+    _, (found,) = tally_folders([tmp_path / "release"], [tmp_path / "none.parquet", tmp_path / "reports"])
+    assert found.count == 100
