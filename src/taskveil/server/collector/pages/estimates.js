@@ -58,7 +58,7 @@ export function estimates(answer, { since, all }) {
       el("span", {}, mark("volunteers"), "volunteers"),
     ),
     found.some(({ numbers }) => numbers?.unseen) &&
-      el("p", { class: "note" }, "Lines marked “volunteers’ word”: reports hardly tell of these, so people may differ there unnoticed."),
+      el("p", { class: "note", id: "unseen" }, word(), " Reports hardly tell of these: people may differ there unnoticed."),
     parts,
     hidden > 0 &&
       !all &&
@@ -146,17 +146,20 @@ function table(name, rows, scale, { since, all }) {
         el(
           "tr",
           { "data-key": row.name },
-          el("th", { scope: "row" }, row.name, row.numbers?.unseen && el("small", { class: "note" }, " volunteers’ word")),
+          el("th", { scope: "row" }, row.name, row.numbers?.unseen && [" ", word()]),
           el("td", { class: "picture", "aria-hidden": "true" }, picture(scale.at(row), percent, scale)),
           el("td", { class: "estimate" }, row.estimate),
           el("td", { class: "limits" }, row.interval),
-          el("td", { class: "own", "data-label": "volunteers" }, row.volunteers),
+          el("td", { class: "own", "data-label": "volunteers" }, el("span", {}, row.volunteers)),
           changes && changed(row, since),
         ),
       ),
     ),
   );
 }
+
+/** Beside what is said of people without their having said it. */
+const word = () => el("small", { class: "chip" }, "volunteers’ word");
 
 function changed({ numbers }, since) {
   const label = { "data-label": `since ${since}`, class: "change" };
@@ -169,7 +172,8 @@ function changed({ numbers }, since) {
 /** A dot on its interval, the volunteers' mark, and the scale's lines; every length is a share of the width. */
 function picture(found, percent, scale) {
   const lines = scale.ticks.map(([value]) =>
-    svg("line", { class: "tick", x1: `${percent(value)}%`, x2: `${percent(value)}%`, y1: "0", y2: "100%" }),
+    // From far above to far below: a name of several lines makes its cell higher than the picture, and the cell cuts it.
+    svg("line", { class: "tick", x1: `${percent(value)}%`, x2: `${percent(value)}%`, y1: "-900%", y2: "1000%" }),
   );
   if (!found) return svg("svg", {}, lines);
   const x = (value) => `${Math.min(Math.max(percent(value), 0), 100)}%`;
