@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs";
 import { recorded } from "./server.mjs";
 
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((element) => element.textContent));
+/** The titles of lines, without marks beside them. */
+const titles = (page, selector) => page.$$eval(selector, (all) => all.map((cell) => cell.firstChild.textContent));
 const HOSTILE = `<img src=x onerror="window.hurt=1">"'&<script>window.hurt=1</script>${"long".repeat(30)}`;
 
 /** Milliseconds from navigation until the page can be used, and until estimates are there: of three times the quickest,
@@ -21,7 +23,7 @@ export async function quickest(page) {
 
 export async function checkShown({ step, visit, estimated, server }) {
   const { world } = server;
-  const [wellbeing, , electricity] = recorded;
+  const [wellbeing, commuting, electricity] = recorded;
   const id = wellbeing.release.id;
 
   const page = await visit();
@@ -47,7 +49,7 @@ export async function checkShown({ step, visit, estimated, server }) {
 
     const { rows, drift, assumes } = wellbeing.estimates[""];
     const lines = await page.$$eval(".estimates tbody tr", (all) =>
-      all.map((line) => [...line.querySelectorAll("th, td:not(.picture)")].map((cell) => cell.textContent)),
+      all.map((line) => [...line.querySelectorAll("th, td:not(.picture)")].map((cell) => cell.firstChild.textContent)),
     );
     const sorted = (list) => list.map((line) => line.join("|")).sort();
     assert.deepEqual(sorted(lines), sorted(rows.map((row) => [row.name, row.estimate, row.interval, row.volunteers])));
@@ -72,7 +74,7 @@ export async function checkShown({ step, visit, estimated, server }) {
           parseFloat(tick.textContent.replace("−", "-")),
         );
         return {
-          name: line.querySelector("th").textContent,
+          name: line.querySelector("th").firstChild.textContent,
           dot: at(line.querySelector(".people")),
           own: at(line.querySelector("line.volunteers")),
           low: axis[0],
@@ -95,6 +97,40 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.equal(found.length, 14);
   });
 
+  await step("what reports hardly tell is marked as the volunteers’ word, and nothing else is", async () => {
+    const { hardly_seen: unseen, rows } = wellbeing.estimates[""];
+    const marked = rows.map(({ name }) => name).filter((name) => unseen.includes(name));
+    assert.ok(marked.length > 0 && marked.length < rows.length, "there are both kinds of lines");
+    assert.deepEqual(await titles(page, ".estimates th:has(small)"), marked);
+    assert.deepEqual([...new Set(await texts(page, ".estimates th small"))], ["volunteers’ word"]);
+    assert.match(await page.textContent("#unseen"), /^volunteers’ word Reports hardly tell of these/);
+    await page.click(`#tab-${commuting.release.id}`);
+    await estimated(page, commuting.release.id);
+    assert.deepEqual([commuting.estimates[""].hardly_seen, await page.locator(".estimates th small").count()], [[], 0]);
+    assert.equal(await page.locator("#unseen").count(), 0);
+  });
+
+  await step("what the release was designed for comes first, then people’s attributes", async () => {
+    const shown = async () => [await texts(page, ".estimates caption b"), await titles(page, ".estimates tbody th")];
+    assert.deepEqual(await shown(), [
+      ["Classes of the task", "Averages"],
+      ["bicycle", "bus", "car", "x0", "x1", "x2", "x3"],
+    ]);
+    const all = structuredClone(wellbeing); // as if its last two lines were the task’s
+    const answer = all.estimates[""];
+    [answer.answers, answer.shares] = [answer.attributes.slice(-2, -1), answer.attributes.slice(-1)];
+    answer.attributes = answer.attributes.slice(0, -2);
+    world.collections = [all];
+    await page.reload();
+    await estimated(page, id);
+    const [tables, lines] = await shown();
+    assert.deepEqual(tables, ["The task’s answers", "Classes of the task", "Averages", "Shares of people"]);
+    assert.deepEqual(lines.slice(0, 3), ["last check-up", "last check-up is missing", "age [years]"]);
+    world.collections = structuredClone(recorded);
+    await page.reload();
+    await estimated(page, id);
+  });
+
   await step("a choice of round, and of an earlier one to compare with", async () => {
     assert.ok(await page.isDisabled("#since"));
     await page.selectOption("#round", "2026-W46");
@@ -102,11 +138,18 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.deepEqual(await texts(page, "#since option"), ["nothing", "2026-W45"]);
     await page.selectOption("#since", "2026-W45");
     await estimated(page, id, "2026-W46", "2026-W45");
+    const changes = wellbeing.estimates["2026-W46 since 2026-W45"].changes.attributes;
+    const expected = (wanted, factor) => {
+      const { mean, low, high } = changes.find(({ name }) => name === wanted);
+      return [mean, low, high].map((value) => `+${(factor * value).toFixed(1)}`); // all are above 0: the young stayed away
+    };
     const age = await texts(page, ".estimates:first-of-type tbody tr:first-child td.change > *");
-    assert.deepEqual(age, ["+6.5", "+3.6 … +9.5"]);
+    const [mean, low, high] = expected("age", 1);
+    assert.deepEqual(age, [mean, `${low} … ${high}`]);
     assert.ok(await page.$(".estimates tr:first-child td.sure"));
-    const missing = page.locator("tr", { has: page.locator("th", { hasText: /^sport=none$/ }) }).locator("td.change");
-    assert.equal(await missing.textContent(), "+7.5 points+2.7 … +12.2");
+    const idle = page.locator("tr", { has: page.locator("th", { hasText: /^sport=none$/ }) }).locator("td.change");
+    const [points, least, most] = expected("sport=none", 100);
+    assert.equal(await idle.textContent(), `${points} points${least} … ${most}`);
     assert.match(await page.textContent("#said"), /2026-W46 compared with 2026-W45/);
     await page.selectOption("#round", ""); // everything cannot be compared with a part of itself
     await estimated(page, id);
