@@ -143,6 +143,8 @@ class _Job:
         target = Folder.of(self.target)
         folder, tables = opened(self.source, apart_from=target)
         for table in tables.values():
+            if table.is_text:
+                raise DataError(f"{table.path} is CSV, which cannot be cut into parts: convert it to Parquet first.")
             self.making.check(table)
         release = self.making.schema.metadata[RELEASE].decode()
         wanted = Plan.of(tables, folder, {**self.what, "release": release})

@@ -142,8 +142,6 @@ def opened(source: Place, *, apart_from: Folder | None = None) -> tuple[Folder, 
     with ThreadPoolExecutor(_READERS) as readers:
         found = readers.map(lambda name: TableFile.open(PurePosixPath(folder.at(name)), folder.filesystem), names)
         tables = dict(zip(names, found, strict=True))
-    if any(table.is_text for table in tables.values()):
-        raise DataError(f"{source} is CSV, which cannot be cut into parts: convert it to Parquet first.")
     return folder, tables
 
 
