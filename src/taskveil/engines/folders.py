@@ -22,7 +22,7 @@ from taskveil.engines.plans import MANIFEST, PLAN, Plan, opened
 from taskveil.engines.running import Engine, PartProgress
 from taskveil.engines.storage import Folder, Place
 from taskveil.errors import DataError
-from taskveil.release.carrying import carried
+from taskveil.release.carrying import carried, carried_half
 from taskveil.server.report_files import RELEASE
 from taskveil.tasks import Task
 
@@ -64,9 +64,9 @@ def privatize_folder(
         overwrite: delete what a job left in `target` and begin anew: a second report of the same people.
         progress: called with the number of rows done since the last call, and that of all rows.
     """
-    home = release if (release / CLIENT).is_dir() else release.parent
+    home = release / CLIENT if (release / CLIENT).is_dir() else release
     making = Privatizing(
-        files=tuple(carried(home, (CLIENT,)).items()),
+        files=tuple(carried_half(home, CLIENT).items()),
         columns=dict(columns or {}),
         units=dict(units or {}),
         verify_key=read_key(verify_key),
@@ -172,8 +172,8 @@ class _Job:
         if PLAN not in names and any(not name.startswith(".") for name in names):
             raise DataError(f"{self.target} exists already, and holds something else. Choose another folder.")
         if PLAN in names and overwrite:
-            for name in (MANIFEST, PLAN, *(name for name in names if name.startswith("part-"))):
-                target.delete(name)
+            for name in (MANIFEST, *(name for name in names if name.startswith("part-")), PLAN):
+                target.delete(name)  # the plan last: whoever is interrupted here can still go on, or begin anew
         elif MANIFEST in names:
             raise DataError(self.refusal())
         target.forget_drafts()

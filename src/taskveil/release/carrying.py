@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import rmtree
 
 from taskveil.client.reading import CLIENT, MANIFEST, SIGNATURE, WEIGHTS
+from taskveil.errors import ReleaseError
 from taskveil.release.folder import SERVER
 
 SIGNATURE_BYTES = 64
@@ -23,16 +24,23 @@ LEFT = 3600.0
 _PREFIX = "taskveil-release-"
 
 
-def carried(folder: Path, halves: Sequence[str] = (CLIENT, SERVER)) -> dict[str, bytes]:
-    """The files of a release: "client/manifest.json" …
+def carried(release: Path) -> dict[str, bytes]:
+    """The files of both halves of a release: "client/manifest.json" …, or a ReleaseError if one is missing."""
+    return {**carried_half(release / CLIENT, CLIENT), **carried_half(release / SERVER, SERVER)}
+
+
+def carried_half(folder: Path, half: str) -> dict[str, bytes]:
+    """The files in the `folder` of one half, named as parts of a release.
 
     These and no others: the client's may be public, and whatever else lies there (or is linked to) is for nobody.
     """
-    files = {f"{half}/{name}": (folder / half / name).read_bytes() for half in halves for name in (MANIFEST, WEIGHTS)}
-    for half in halves:
-        signature = folder / half / SIGNATURE
+    try:
+        files = {f"{half}/{name}": (folder / name).read_bytes() for name in (MANIFEST, WEIGHTS)}
+        signature = folder / SIGNATURE
         if signature.is_file() and signature.stat().st_size == SIGNATURE_BYTES:
             files[f"{half}/{SIGNATURE}"] = signature.read_bytes()
+    except OSError as error:
+        raise ReleaseError(f"{error.filename} cannot be read: {error.strerror}. Is this a release?") from error
     return files
 
 
