@@ -37,6 +37,21 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BUNDLE, INDEXED_DB = ROOT / "js/dist/taskveil.js", ROOT / "js/node_modules/fake-indexeddb/auto/index.mjs"
 
+MODELS = """
+import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+
+def forest():
+    table = pd.read_csv("volunteers.csv")
+    columns = make_column_transformer((OneHotEncoder(), ["country"]), ("passthrough", ["children", "owner"]))
+    return make_pipeline(columns, LogisticRegression()).fit(table.drop(columns="renewed"), table["renewed"])
+"""
+"""What `my_models:forest` stands for: quicker than a forest."""
+
 
 def blocks(language: str) -> list[str]:
     """The fenced code blocks of one language, in order."""
@@ -206,6 +221,31 @@ def test_the_javascript_block_runs(tmp_path: Path) -> None:
     assert [one["reports"] for one in stored["rounds"]] == [1]
 
 
+def test_the_commands_past_one_machine_run(tmp_path: Path) -> None:
+    """As they are typed, with nothing else running: each starts a cluster of this machine's cores, and ends it."""
+    (block,) = (code for code in blocks("sh") if "--engine ray" in code)
+    table = customers(np.random.default_rng(4), 600)
+    table.to_csv(tmp_path / "volunteers.csv", index=False)
+    (tmp_path / "people").mkdir()
+    for place, part in enumerate(np.array_split(np.arange(600), 3)):
+        table.iloc[part].to_parquet(tmp_path / "people" / f"{place}.parquet", index=False)
+    (tmp_path / "my_models.py").write_text(MODELS, encoding="utf-8")
+    veil = tv.design(table.drop(columns="renewed"), tv.LinearTask(np.diag([0, 0, 1e-4, 1.0, 1.0])), epsilon=2.0)
+    veil.save(tmp_path / "renewal")
+    said = {}
+    for line in block.splitlines():
+        if line.startswith("taskveil "):
+            _, command, *arguments = shlex.split(line, comments=True)
+            done = taskveil([command, *arguments], tmp_path)
+            assert (done.returncode, done.stderr) == (0, ""), line
+            said[command] = done.stdout
+    assert said["privatize"].startswith("600 reports in 3 parts, ε = 2 each")
+    assert "600 reports, ε = 2 each." in said["estimate"]
+    assert said["decode"].startswith("600 answers in 3 parts")
+    assert len(pd.read_parquet(tmp_path / "answers")) == 600
+    assert "codebook" in said["sweep"]
+
+
 def test_what_it_tells_to_install_exists() -> None:
     asked = re.findall(r"^pip install '?taskveil(?:\[(\w+)\])?'?\s", "".join(blocks("sh")), flags=re.MULTILINE)
     assert {"", "design"} <= set(asked)
@@ -232,5 +272,8 @@ def test_no_block_is_left_out() -> None:
     assert set(fences) == {"python", "js", "sh", ""}
     assert len(fences) == 2 * sum(len(blocks(language)) for language in ("python", "js", "sh"))
     for line in "".join(blocks("sh")).splitlines():
-        run = line.startswith(("pip install ", "openssl ", "taskveil serve ", "UPLOAD=", "READ="))
+        run = (
+            line.startswith(("pip install ", "openssl ", "taskveil serve ", "UPLOAD=", "READ="))
+            or "--engine ray" in line
+        )
         assert run, f"nobody runs this line: {line}"

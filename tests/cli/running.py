@@ -10,7 +10,7 @@ from taskveil.cli.app import app
 def run(*arguments: object, code: int = 0) -> str:
     """What the command printed, on both streams; its exit code must be `code`."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
+    assert result.exit_code == code, result.output or repr(result.exception)
     return result.output
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import taskveil as tv
 from cli.running import run
+from taskveil.cluster import connected
 
 TEXT = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
 
@@ -53,19 +55,29 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tables = {"our_cars": cars(rng, 300), "volunteers": cars(rng, 200), "people": cars(rng, 400)}
     for name, table in tables.items():
         table.to_csv(f"{name}.csv", index=False)
+    Path("people").mkdir()
+    for place, some in enumerate(np.array_split(np.arange(400), 3)):
+        tables["people"].iloc[some].to_parquet(f"people/{place}.parquet", index=False)
     (module,) = blocks("python")
     Path("my_models.py").write_text(module)
     said = {}
-    for line in "".join(blocks("sh")).splitlines():
-        program, command, *arguments = shlex.split(line)
-        if program == "openssl":  # not on every machine
-            write_keys()
-        else:
-            assert program == "taskveil"
-            said[command] = run(command, *arguments)
+    for block in blocks("sh"):
+        # One cluster for all commands of a block: the page's reader, who has none, waits for one at each.
+        with connected(workers=2) if "--engine ray" in block else nullcontext():
+            for line in block.splitlines():
+                program, command, *arguments = shlex.split(line)
+                if program == "openssl":  # not on every machine
+                    write_keys()
+                else:
+                    assert program == "taskveil"
+                    said[command, "ray" in arguments] = run(command, *arguments)
     sys.modules.pop("my_models")
     assert Path("frontier/frontier.html").exists()
-    assert "nothing sent" in said["design"]
+    assert "nothing sent" in said["design", False]
+    assert "400 reports in 3 parts" in said["privatize", True]
+    assert pq.read_table("estimates").num_rows == 400
+    assert pq.read_table("estimates").schema.names == ["origin", "power", "weight", "registered"]
+    assert "400 reports" in said["estimate", True]
     people, veil = tables["people"], tv.Veil.load("release", verify_key="public.pem")
     estimates = pq.read_table("estimates.parquet").to_pandas()
     assert list(estimates)[::2] == list(veil.columns or ()) == ["origin", "power", "weight", "registered"]
