@@ -13,6 +13,9 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import taskveil as tv
@@ -144,3 +147,22 @@ def test_the_server_extra_decodes_tables(wheel: Path, veil: tv.Veil, tmp_path: P
     assert demo.stderr.startswith("error: this command needs ")
     assert demo.stderr.endswith(": pip install 'taskveil[design]'\n")
     assert server.run("python", "-c", "import fastapi, pydantic, uvicorn, psycopg, scipy").returncode == 0
+
+
+@pytest.mark.install
+def test_the_ray_extra_runs_on_this_machines_cores(wheel: Path, veil: tv.Veil, tmp_path: Path) -> None:
+    veil.save(tmp_path / "release")
+    (tmp_path / "people").mkdir()
+    names, rows = list("abcdef"), np.random.default_rng(0).normal(size=(300, 6))
+    for place, some in enumerate(np.array_split(rows, 3)):
+        pq.write_table(pa.table(dict(zip(names, some.T, strict=True))), tmp_path / "people" / f"{place}.parquet")
+    office = Environment(tmp_path, f"{wheel}[ray]")
+    assert office.run("pip", "check").returncode == 0
+    steps = {
+        "privatize": ("people", "reports", "300 reports in 3 parts"),
+        "decode": ("reports", "out", "300 estimates"),
+    }
+    for command, (source, target, says) in steps.items():
+        done = office.run("taskveil", command, source, target, "--release", "release", "--engine", "ray")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(says)
