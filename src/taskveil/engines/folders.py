@@ -176,7 +176,6 @@ class _Job:
                 target.delete(name)  # the plan last: whoever is interrupted here can still go on, or begin anew
         elif MANIFEST in names:
             raise DataError(self.refusal())
-        target.forget_drafts()
         _publish(target, PLAN, wanted.content())  # unless one is there, perhaps since a moment ago
         plan = Plan.read(target.read(PLAN), target.at(PLAN))
         if not plan.same(wanted):
@@ -184,6 +183,7 @@ class _Job:
                 f"{self.target} holds parts of another job: of other rows, another release or other options. Choose "
                 "another folder; or give the same as before, and it goes on."
             )
+        target.forget_drafts()
         return plan
 
 

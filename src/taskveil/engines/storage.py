@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ with needs("a folder of records"):
 Place = str | Path
 """A path of this machine, or an address like s3://bucket/folder."""
 PARQUET = (".parquet", ".pq")
-DRAFT = ".draft-"
+DRAFT = ".taskveil-draft-"
 """How the name of a draft begins, where it has one."""
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # a new object is there when it is complete
-_CHUNK = 1 << 22
+_MODE = 0o644
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,18 +139,30 @@ class Draft:
         folder, target = self.folder, self.folder.at(name)
         self.file.flush()
         if folder.is_local:
+            if Path(self.path).name.startswith(DRAFT):
+                os.fchmod(self.file.fileno(), _MODE)  # until now it was for nobody else
             os.fsync(self.file.fileno())  # or the name may outlive a power cut that the bytes do not
             _link(self.path, Path(target))
             return
         if folder.kind(name) != "nothing":
             raise FileExistsError(errno.EEXIST, "exists already", target)
-        whole = folder.filesystem.type_name in _OBJECT_STORES
-        place = target if whole else folder.at(f"{DRAFT}{secrets.token_hex(8)}")
-        self.file.seek(0)
-        with folder.filesystem.open_output_stream(place) as stream:
-            shutil.copyfileobj(self.file, stream, _CHUNK)
-        if not whole:
-            folder.filesystem.move(place, target)
+        if folder.filesystem.type_name in _OBJECT_STORES:
+            self._upload(target)
+            return
+        place = f"{DRAFT}{secrets.token_hex(8)}"
+        try:
+            self._upload(folder.at(place))
+            folder.filesystem.move(folder.at(place), target)
+        finally:
+            folder.delete(place)
+
+    def _upload(self, place: str) -> None:
+        """All of it in one call: a stream that is given up half way closes, and an object store then keeps the half."""
+        with (
+            mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+            self.folder.filesystem.open_output_stream(place) as stream,
+        ):
+            stream.write(content)
 
 
 @contextlib.contextmanager
@@ -163,12 +175,11 @@ def _nameless(folder: Path | None) -> Iterator[tuple[IO[bytes], str]]:
         return
     path = ""
     try:
-        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o644)
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, _MODE)
     except (AttributeError, OSError) as error:  # not Linux; or a filesystem that cannot, such as NFS
         if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             raise
         descriptor, path = tempfile.mkstemp(prefix=DRAFT, dir=folder)
-        os.fchmod(descriptor, 0o644)
     try:
         with open(descriptor, "w+b") as file:
             yield file, path or f"/proc/self/fd/{descriptor}"
@@ -182,16 +193,24 @@ def _link(draft: str, target: Path) -> None:
     """Give a draft its name for good, unless something has it: a FileExistsError then."""
     home = os.open(target.parent, os.O_RDONLY)
     try:
-        # With a folder's descriptor, because only then Python follows /proc's links to drafts without a name.
-        os.link(draft, target.name, dst_dir_fd=home, follow_symlinks=True)
+        try:
+            # With a folder's descriptor, because only then Python follows /proc's links to drafts without a name.
+            os.link(draft, target.name, dst_dir_fd=home, follow_symlinks=True)
+        except OSError as error:
+            if isinstance(error, FileExistsError):
+                raise
+            if os.path.lexists(target):  # also where the draft is gone because whoever was first has tidied up
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+            if isinstance(error, FileNotFoundError):
+                raise DataError(
+                    f"a draft of {target} was deleted: another run of this job has begun. Let that one end, or end it "
+                    "and run this again."
+                ) from error
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+            # A disk without links (FAT, some shares): there, two attempts at the same moment could both rename.
+            os.rename(draft, target)
         os.fsync(home)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # A disk without links (FAT, some shares): there, two attempts at the same moment could both rename.
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
-        os.rename(draft, target)
     finally:
         os.close(home)
 
