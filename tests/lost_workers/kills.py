@@ -17,7 +17,7 @@ from pathlib import Path
 from lost_workers.watching import Process, Watch, processes_of, workers_of
 from processes import end_with_us, kill_all
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds without a new part, or for what was killed to be gone, after which something is wrong."""
 _TICK, _LOOK = 0.003, 0.05
 

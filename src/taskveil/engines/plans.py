@@ -22,6 +22,7 @@ from taskveil.engines.storage import Folder, Place
 from taskveil.errors import DataError, needs
 
 with needs("a folder of records"):
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 PLAN, MANIFEST = "_plan.json", "_manifest.json"
@@ -111,7 +112,10 @@ class Plan:
 
 def check_same(source: Source, folder: Folder) -> None:
     """A DataError if a file is no longer the one of the plan."""
-    found, _ = _look(folder, source.name)
+    try:
+        found, _ = _look(folder, source.name)
+    except pa.ArrowException:  # it is no table any more
+        found = None
     if found != source:
         raise DataError(
             f"{folder.at(source.name)} has changed since this job began. Nothing was made of it; put the old file "
@@ -150,7 +154,10 @@ def _check_complete(folder: Folder, names: list[str]) -> None:
         return
     if folder.kind(MANIFEST) == "nothing":
         raise DataError(f"{folder.path} is not complete: run the job that makes it again, and it goes on.")
-    listed = [str(part["file"]) for part in json.loads(folder.read(MANIFEST))["parts"]]
+    try:
+        listed = [str(part["file"]) for part in json.loads(folder.read(MANIFEST))["parts"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{folder.at(MANIFEST)} is no manifest of taskveil's ({type(error).__name__}).") from error
     if sorted(listed) != names:
         raise DataError(f"{folder.path} does not hold the parts that its {MANIFEST} lists, and no others.")
 

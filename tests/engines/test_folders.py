@@ -1,0 +1,267 @@
+"""Jobs over folders: all rows once, gone on with and never begun twice, and refused where they are not the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import releases
+import taskveil as tv
+from lost_workers import people
+from lost_workers.checks import wrong_with
+from lost_workers.watching import Seen
+from taskveil.client.mechanisms import Laplace
+from taskveil.engines.folders import Done, decode_folder, privatize_folder
+from taskveil.engines.parts import Privatizing
+from taskveil.engines.plans import MANIFEST, PLAN
+from taskveil.engines.storage import DRAFT, Folder
+from taskveil.errors import DataError
+
+ROWS, FILES = 1200, 6
+
+
+@pytest.fixture(scope="module")
+def veil() -> tv.Veil:
+    return people.veil()
+
+
+@pytest.fixture
+def home(veil: tv.Veil, tmp_path: Path) -> Path:
+    veil.save(tmp_path / "release")
+    people.write(tmp_path / "people", rows=ROWS, files=FILES)
+    return tmp_path
+
+
+def job(home: Path, **options: Any) -> Done:
+    return privatize_folder(home / "release", home / "people", home / "reports", **options)
+
+
+def seen(home: Path) -> dict[str, Seen]:
+    return {path.name: Seen.of(path) for path in sorted((home / "reports").glob("part-*"))}
+
+
+@contextlib.contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:
+    """A job in which the computer is switched off after so many parts."""
+    draw, drawn = Privatizing.batches, []
+
+    def batches(self: Privatizing, *given: Any) -> Any:
+        if len(drawn) == after:
+            raise KeyboardInterrupt
+        drawn.append(given)
+        yield from draw(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Privatizing, "batches", batches)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def test_every_row_has_one_report(home: Path, veil: tv.Veil) -> None:
+    steps: list[tuple[int, int]] = []
+    done = job(home, progress=lambda *step: steps.append(step))
+    assert (done.rows, len(done.parts), done.found) == (ROWS, FILES, 0)
+    assert steps == [(200, ROWS)] * FILES
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+    manifest = json.loads((home / "reports" / MANIFEST).read_text())
+    assert [part["rows"] for part in manifest["parts"]] == [200] * FILES
+
+
+def test_a_resumed_job_makes_only_what_is_missing(home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupted(monkeypatch, after=4):
+        job(home)
+    before = seen(home)
+    assert len(before) == 4
+    assert not (home / "reports" / MANIFEST).exists()
+    plan = (home / "reports" / PLAN).read_bytes()
+    done = job(home)
+    assert (done.rows, len(done.parts), done.found) == (ROWS, FILES, 4)
+    after = seen(home)
+    assert {name: after[name] for name in before} == before
+    assert (home / "reports" / PLAN).read_bytes() == plan
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+
+
+def test_reports_that_are_there_are_not_drawn_again(home: Path, veil: tv.Veil) -> None:
+    job(home)
+    before = seen(home)
+    with pytest.raises(DataError, match=r"draws a second report for the same people.*e\^"):
+        job(home)
+    (home / "reports" / "part-00003.parquet").unlink()  # also not of one that somebody has lost
+    with pytest.raises(DataError, match="draws a second report"):
+        job(home)
+    del before["part-00003.parquet"]
+    assert seen(home) == before
+    job(home, overwrite=True)
+    assert not {part.sha256 for part in seen(home).values()} & {part.sha256 for part in before.values()}
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+
+
+def test_overwriting_that_was_interrupted_goes_on(home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> None:
+    job(home)
+    delete, deleted = Folder.delete, []
+
+    def interrupt(self: Folder, name: str) -> None:
+        if len(deleted) == 3:
+            raise KeyboardInterrupt
+        deleted.append(name)
+        delete(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "delete", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            job(home, overwrite=True)
+    with pytest.raises(DataError, match="is not complete"):
+        decode_folder(home / "release", home / "reports", home / "estimates")
+    job(home, overwrite=True)
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+
+
+def other_release(home: Path) -> dict[str, Any]:
+    other = people.veil()
+    mechanism = Laplace(region=other.mechanism.region, scale=11.0)  # type: ignore[union-attr]
+    releases.veil(other.encoder, mechanism).save(home / "release", overwrite=True)
+    return {}
+
+
+def other_units(home: Path) -> dict[str, Any]:
+    return {"units": {"a": "kW"}}
+
+
+def other_columns(home: Path) -> dict[str, Any]:
+    return {"columns": {"a": "b", "b": "a"}}
+
+
+def another_file(home: Path) -> dict[str, Any]:
+    people.write(home / "people" / "more", rows=10, files=1)
+    return {}
+
+
+def a_file_less(home: Path) -> dict[str, Any]:
+    next((home / "people").rglob("*.parquet")).unlink()
+    return {}
+
+
+def another_row(home: Path) -> dict[str, Any]:
+    path = next((home / "people").rglob("*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), path)
+    return {}
+
+
+@pytest.mark.parametrize("change", [other_release, other_units, other_columns, another_file, a_file_less, another_row])
+def test_another_job_does_not_go_on(change: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupted(monkeypatch, after=2):
+        job(home)
+    (home / "reports" / f"{DRAFT}of-somebody-at-work").write_bytes(b"")
+    before, names = seen(home), set(os.listdir(home / "reports"))
+    with pytest.raises(DataError, match="holds parts of another job"):
+        job(home, **change(home))
+    assert seen(home) == before
+    assert set(os.listdir(home / "reports")) == names
+
+
+def test_targets_that_are_not_ours(home: Path) -> None:
+    (home / "reports").mkdir()
+    (home / "reports" / "thesis.tex").write_text("all of it")
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="holds something else"):
+            job(home, overwrite=overwrite)
+    assert os.listdir(home / "reports") == ["thesis.tex"]
+    (home / "reports" / "thesis.tex").unlink()
+    (home / "reports" / "part-00000.parquet").write_bytes(b"of a job whose plan was lost")
+    with pytest.raises(DataError, match="holds something else"):
+        job(home, overwrite=True)
+    with pytest.raises(DataError, match="a folder is needed"):
+        privatize_folder(home / "release", home / "people", home / "reports" / "part-00000.parquet")
+    with pytest.raises(DataError, match="lies inside the source"):
+        privatize_folder(home / "release", home / "people", home / "people" / "reports")
+    assert os.listdir(home / "reports") == ["part-00000.parquet"]
+
+
+def test_only_complete_folders_are_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupted(monkeypatch, after=2):
+        job(home)
+    with pytest.raises(DataError, match="is not complete"):
+        decode_folder(home / "release", home / "reports", home / "estimates")
+    assert not (home / "estimates").exists()
+    job(home)
+    extra = home / "reports" / "part-00000 (copy).parquet"
+    extra.write_bytes((home / "reports" / "part-00000.parquet").read_bytes())
+    with pytest.raises(DataError, match="does not hold the parts"):
+        decode_folder(home / "release", home / "reports", home / "estimates")
+    extra.unlink()
+    assert decode_folder(home / "release", home / "reports", home / "estimates").rows == ROWS
+    with pytest.raises(DataError, match=r"exists already\. Choose another folder, or overwrite"):
+        decode_folder(home / "release", home / "reports", home / "estimates")
+
+
+def test_drafts_that_were_left_are_forgotten(home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupted(monkeypatch, after=2):
+        job(home)
+    left = home / "reports" / f"{DRAFT}left"
+    left.write_bytes((home / "reports" / "part-00000.parquet").read_bytes())
+    job(home)
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+    (home / "empty").mkdir()
+    (home / "empty" / f"{DRAFT}of-a-plan").write_bytes(b"{")  # killed before the plan was there
+    privatize_folder(home / "release", home / "people", home / "empty")
+    assert wrong_with(home / "empty", ROWS, veil.release_id) == []
+
+
+def test_without_names_for_nothing(home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk on which drafts have names, none is left either."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    job(home)
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+import taskveil.engines.folders as folders
+from taskveil.engines.parts import Privatizing
+from taskveil.errors import DataError
+home, draw, begun = Path(sys.argv[1]), Privatizing.batches, 0
+
+def batches(*given):
+    global begun
+    begun += 1
+    yield from draw(*given)
+    time.sleep(0.02)  # so that both are at the same part
+
+Privatizing.batches = batches
+print("ready", flush=True)
+sys.stdin.readline()
+done = folders.privatize_folder(home / "release", home / "people", home / "reports")
+print(begun, done.rows, *(part.sha256 for part in done.parts))
+"""
+
+
+def test_two_at_once_make_every_part_once(home: Path, veil: tv.Veil) -> None:
+    drivers = [
+        subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for driver in drivers:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "ready\n"
+    for driver in drivers:
+        assert driver.stdin is not None
+        driver.stdin.write("\n")
+        driver.stdin.flush()
+    said = [driver.communicate()[0].split() for driver in drivers]
+    assert [driver.returncode for driver in drivers] == [0, 0]
+    assert said[0][1:] == said[1][1:]  # the same parts, whoever made them
+    assert int(said[0][0]) + int(said[1][0]) > FILES, "they never met"
+    assert wrong_with(home / "reports", ROWS, veil.release_id) == []
