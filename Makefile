@@ -8,7 +8,7 @@ READY := $(VENV)/.ready-$(VERSION)
 # One thread each: products are small, and two workers with two threads each are slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test faults install-test test-js js-all lint types bench reproduce clean
+.PHONY: demo test faults ray install-test test-js js-all lint types bench reproduce clean
 
 demo: $(READY)
 	$(BIN)/taskveil demo
@@ -20,6 +20,10 @@ test: $(READY) lint types test-js
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
 faults: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py --page docs/reliability.md
+
+# Folders on Ray at full size: 10⁷ rows while workers are killed. Minutes. Small versions are tests.
+ray: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/lost_workers/run.py --rows 10000000 --kills 60
 
 # The wheel with its extras in fresh environments. Minutes, most of them pip's, so not part of `make test`.
 install-test: $(READY)

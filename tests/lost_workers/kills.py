@@ -14,12 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lost_workers import people
+from lost_workers.memory import found_in
 from lost_workers.watching import Process, Watch, processes_of, workers_of
 from processes import end_with_us, kill_all
 
 PATIENCE = 300.0
 """Seconds without a new part, or for what was killed to be gone, after which something is wrong."""
 _TICK, _LOOK = 0.003, 0.05
+_DESCRIPTION = b"number"  # a column of what Ray is told about a part: proves that we look in the right place
 
 
 @dataclass
@@ -62,7 +65,7 @@ class Kills:
                     self.complaints.append(f"the job ended with {job.returncode}: {self._said()}")
             finally:
                 if job.poll() is None:
-                    self.everyone |= {*processes_of(job)}
+                    self._remember(job)
                     kill_all(job)
         self.watch.look()
         self._end()
@@ -117,6 +120,7 @@ class Kills:
             self.watch.look()
             if len(self.watch.parts) > news:
                 last, news = now, len(self.watch.parts)
+                self._remember(job)
             if now - last > PATIENCE:
                 self.complaints.append(f"no new part for {PATIENCE:.0f} s")
                 return False
@@ -128,7 +132,7 @@ class Kills:
 
     def _kill_workers(self, job: subprocess.Popen[bytes], moment: str) -> None:
         workers = workers_of(job)
-        self.everyone |= {*processes_of(job)}
+        self._remember(job)
         busy = self.watch.at_work(workers)
         if moment != "all":
             workers = [self.random.choice(busy or workers)] if workers else []
@@ -141,10 +145,24 @@ class Kills:
 
     def _kill_driver(self, job: subprocess.Popen[bytes]) -> None:
         """The driver alone: its cluster is left to notice."""
-        self.everyone |= {*processes_of(job)}
+        self._remember(job)
         job.kill()
         job.wait()
         self.counts["drivers"] += 1
+
+    def _remember(self, job: subprocess.Popen[bytes]) -> None:
+        """Who descends from the job; and that the memory which they share holds descriptions of parts only."""
+        processes = processes_of(job)
+        self.everyone |= {*processes}
+        if not self.watch.parts or self.counts["searches"] > self.killed / 3:
+            return
+        traces = [trace for name in self.watch.parts for trace in people.traces(self.target / name)]
+        size, found = found_in(processes, [_DESCRIPTION, *traces])
+        self.counts["searches"] += 1
+        self.counts["searched"] = max(self.counts["searched"], size)
+        self.counts["descriptions"] += _DESCRIPTION in found
+        if found - {_DESCRIPTION}:
+            self.complaints.append("records or reports lie in Ray's object store")
 
     def _end(self) -> None:
         """Nobody who ever descended from a job is at work any more. (Ray's own may take a minute to notice that their

@@ -8,6 +8,7 @@ anybody.)
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ STEPS = 1024
 """Of the grid, between two numbers."""
 SCALE = 10.0
 """Of the noise, in steps: it passes half the distance with probability e^-51."""
+MARK = b"\x13RECORD@"
+"""A double that all records have as their third attribute: where these bytes are, there are records."""
 COLUMNS = ("a [kW]", "b [kW]", "c [kW]", "d [kW]")
 
 
@@ -54,15 +57,26 @@ def write(folder: Path, *, rows: int, files: int) -> None:
     for number, some in enumerate(np.array_split(np.arange(rows), files)):
         home = folder / f"half-{number % 2}"
         home.mkdir(parents=True, exist_ok=True)
-        values = (some // BASE, some % BASE, rng.normal(size=len(some)), rng.normal(size=len(some)))
+        values = (some // BASE, some % BASE, np.full(len(some), np.frombuffer(MARK)[0]), rng.normal(size=len(some)))
         table = pa.table({name: np.asarray(value, dtype=float) for name, value in zip(COLUMNS, values, strict=True)})
         pq.write_table(table, home / f"people-{number:04d}.parquet", row_group_size=max(1, len(some) * 2 // 5))
+
+
+def digest(path: Path) -> str:
+    """Of all that is in a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def rows_of(reports: pa.Table) -> np.ndarray:
     """The numbers of the rows that reports are of."""
     high, low = (np.rint(reports.column(place).to_numpy() / STEPS).astype(np.int64) for place in (0, 1))
     return high * BASE + low
+
+
+def traces(reports: Path) -> list[bytes]:
+    """Bytes that lie where the first reports of a part, or any records, lie in Arrow's or numpy's memory."""
+    table = pq.read_table(reports)
+    return [MARK * 2, *(column.to_numpy()[:8].tobytes() for column in table.columns)]
 
 
 def noise_of(reports: pa.Table) -> np.ndarray:

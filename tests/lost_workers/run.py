@@ -38,6 +38,8 @@ def killed_job(home: Path, *, rows: int, files: int, kills: int, drivers: int, u
         job.complaints.append(f"only {job.killed} kills until the job had ended")
     if strange := {name for name in job.watch.names if not name.startswith(("part-", "_plan.", "_manifest."))}:
         job.complaints.append(f"names were seen that nobody should see: {sorted(strange)}")
+    if not job.counts["descriptions"]:
+        job.complaints.append("Ray's object store was not found, or not looked into")
     job.complaints += job.watch.changed() + left_in(temporary)
     return job
 
@@ -78,6 +80,10 @@ def main() -> int:
         f"moment, {counts['all']} all at once), {counts['drivers']} of the driver"
     )
     print(f"{len(job.watch.drafts)} drafts seen, {job.watch.lost} of them never published")
+    print(
+        f"Ray's object store looked into {counts['searches']} times: at most {counts['searched']:,} bytes, "
+        "descriptions of parts"
+    )
     print("\n".join(job.complaints) or "every row has exactly one report, and nothing was left behind")
     return 1 if job.complaints else 0
 

@@ -107,8 +107,8 @@ class Watch:
     @property
     def lost(self) -> int:
         """Drafts that were seen and never became a part."""
-        published = {part.inode for part in self.parts.values()}
-        return sum(inode not in published for _, inode in self.drafts)
+        inodes = {inode for _, inode in self.drafts}
+        return len(self.drafts) - sum(part.inode in inodes for part in self.parts.values())
 
     def changed(self) -> list[str]:
         """Parts that are no longer as they were when they were first seen."""
