@@ -37,8 +37,8 @@ LINKLESS = "del os.O_TMPFILE; os.link = without_links\n"
 DISKS = {"nameless": "", "named": NAMED, "linkless": LINKLESS}
 WRITE = """
 with folder.draft() as draft:
-    for _ in range(200):
-        draft.file.write(bytes([65]) * 10_000)
+    for _ in range(2000):
+        draft.file.write(bytes([65]) * 1000)
     draft.publish("part")
 """
 WHOLE = b"A" * 2_000_000
