@@ -9,10 +9,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import queue
+import re
 import secrets
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from taskveil.errors import ClusterError, TaskveilError, needs
@@ -21,7 +26,11 @@ Result = TypeVar("Result")
 
 ATTEMPTS = 20
 """How often a task whose worker or machine was lost is run again: a task that kills its worker ends some time."""
-_PATIENCE = 5.0  # seconds in which a cluster's address must answer
+_ANSWERS = 5.0  # seconds in which somebody must answer at a cluster's address
+_JOINED = 15.0  # seconds in which a cluster must have taken us in
+_GONE = 45.0  # seconds after which a head that does not answer is lost; after 60, Ray would end this process unasked
+_LOOK = 1.0  # seconds without any result after which we look whether the head is there
+_JOIN = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
 
 @contextlib.contextmanager
@@ -36,10 +45,14 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # whoever wants to be counted by Ray's makers says so
-    if address == "local" and "ray" not in sys.modules:  # which reads this when it is imported, and not again
-        # Ray listens on every interface, and whoever reaches it may run code: let nobody but ourselves.
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray writes of failures here, in its words and ours too
+    if "ray" not in sys.modules:  # which reads these when it is imported, and not again
+        # What is left of a job whose cluster was lost would else look for another on this machine, and join that.
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+        if address == "local":
+            # Ray listens on every interface, and whoever reaches it may run code: let nobody but ourselves.
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     with needs("--engine ray", extra="ray"):
         import ray
     if ray.is_initialized():
@@ -49,11 +62,12 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
     if address == "local":
         options |= {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     else:
-        _answers(address)
+        _check_joins(address)
     try:
-        ray.init(**options)
+        with _silence():
+            ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise _unreachable(address, error) from error
+        raise _unreachable(address, str(error)) from error
     try:
         yield
     finally:
@@ -83,9 +97,65 @@ def in_any_order(
         remote = ray.remote(num_cpus=1, num_gpus=num_gpus, max_retries=ATTEMPTS)(function)
         common = ray.put(shared)
         waiting = [remote.remote(common, task) for task in tasks]
+        head = _Head()
         while waiting:
-            done, waiting = ray.wait(waiting)
+            done, waiting = ray.wait(waiting, timeout=_LOOK)
             yield from ray.get(done)
+            head.look()
+
+
+def attended(results: Iterable[Result]) -> Iterator[Result]:
+    """Results that Ray computes, as they come; or an error soon after the cluster was lost, or Ctrl-C was pressed:
+    Ray itself would wait for long, and end this process unasked."""
+    came: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
+    left = threading.Event()
+
+    def fetch() -> None:
+        try:
+            for result in results:
+                came.put((True, result))
+                if left.is_set():
+                    return
+        except BaseException as error:
+            came.put((False, error))
+        else:
+            came.put((False, None))
+
+    threading.Thread(target=fetch, daemon=True).start()
+    head = _Head()
+    try:
+        while True:
+            try:
+                good, result = came.get(timeout=_LOOK)
+            except queue.Empty:
+                head.look()
+                continue
+            if good:
+                yield result
+            elif result is not None:
+                raise result
+            else:
+                return
+    finally:
+        left.set()
+
+
+class _Head:
+    """The machine that keeps a cluster together."""
+
+    def __init__(self) -> None:
+        import ray
+
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+        self._address, self._seen = (host, int(port)), time.monotonic()
+
+    def look(self) -> None:
+        """A ConnectionError if it has not answered for long."""
+        with contextlib.suppress(OSError):
+            socket.create_connection(self._address, timeout=_ANSWERS).close()
+            self._seen = time.monotonic()
+        if time.monotonic() - self._seen > _GONE:
+            raise ConnectionError("the head does not answer")
 
 
 @contextlib.contextmanager
@@ -124,20 +194,49 @@ def _cause(error: BaseException) -> BaseException:
         error = inner
 
 
-def _answers(address: str) -> None:
-    """A ClusterError unless somebody listens at host:port: Ray itself would try for a minute."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return  # "auto", or a name that Ray knows
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keeps off the terminal what Ray's compiled code says there of itself."""
+    sys.stderr.flush()
+    shown, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
-    except OSError as error:
-        raise _unreachable(address, error) from error
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+        os.close(nothing)
 
 
-def _unreachable(address: str, error: Exception) -> ClusterError:
-    reason = (getattr(error, "strerror", None) or str(error).partition("\n")[0]).rstrip(".")
+def _check_joins(address: str) -> None:
+    """A ClusterError unless a cluster at this address takes us in. Tried by another process, because Ray's own code
+    tries for minutes, writes to the terminal as it does so, and ends the process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():  # else "auto", or a name that Ray knows
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWERS).close()
+        except OSError as error:
+            raise _unreachable(address, error.strerror or str(error)) from error
+    try:
+        tried = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", _JOIN, address], timeout=_JOINED, capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _unreachable(address, _said((error.stderr or b"").decode(errors="replace"))) from None
+    if tried.returncode:
+        raise _unreachable(address, _said(tried.stderr))
+
+
+def _said(output: str) -> str:
+    """Why a cluster did not take us in, by what Ray wrote."""
+    if "InvalidAuthToken" in output:
+        return "it asks for a token: RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN"
+    raised = [line for line in output.splitlines() if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return raised[-1].partition(": ")[2] if raised else "what listens there is none"
+
+
+def _unreachable(address: str, reason: str) -> ClusterError:
     return ClusterError(
-        f"no Ray cluster answers at {address} ({reason}). Start one with `ray start --head`, or leave out the address "
-        "to work on this machine alone."
+        f"no Ray cluster answers at {address} ({reason.partition(chr(10))[0].rstrip('. ')}). Start one with `ray start "
+        "--head`, or leave out the address to work on this machine alone."
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
-from taskveil.cluster import connected, failures
+from taskveil.cluster import attended, connected, failures
 from taskveil.engines.plans import Part
 from taskveil.errors import ClusterError, DataError, needs
 
@@ -84,7 +84,7 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
         compute=ray.data.TaskPoolStrategy(size=workers),
     )  # Ray Data runs a part again for as long as its worker is lost
     row: Any
-    for row in results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0):
+    for row in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
         part = parts[row.column("part").to_pylist()[0]]
         yield part, work.unpacked(row)
 
