@@ -107,7 +107,7 @@ def in_any_order(
 def attended(results: Iterable[Result]) -> Iterator[Result]:
     """Results that Ray computes, as they come; or an error soon after the cluster was lost, or Ctrl-C was pressed:
     Ray itself would wait for long, and end this process unasked."""
-    came: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
+    came: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
     left = threading.Event()
 
     def fetch() -> None:

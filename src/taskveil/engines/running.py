@@ -9,6 +9,7 @@ machines and spills to their disks.
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
@@ -22,6 +23,7 @@ with needs("a folder of records"):
 
 EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
+_RAISED = "raised"  # the column of an error, in place of a result
 PartProgress = Callable[[int, int], None]
 """Called with the number of rows done since the last call, and with that of all rows."""
 
@@ -73,7 +75,7 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
 
     if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
         raise ClusterError("the cluster has no core to work on: add a machine to it.")
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
     ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
     asked = [pa.Table.from_pylist([asdict(part)]) for part in parts]
     results = ray.data.from_arrow(asked).map_batches(
@@ -85,15 +87,31 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
     )  # Ray Data runs a part again for as long as its worker is lost
     row: Any
     for row in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
+        if _RAISED in row.column_names:
+            raise pickle.loads(row.column(_RAISED)[0].as_py())  # noqa: S301 (from a worker, which Ray trusts too)
         part = parts[row.column("part").to_pylist()[0]]
         yield part, work.unpacked(row)
 
 
 def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
-    """What a worker calls with a part as one row of a table."""
+    """What a worker calls with a part as one row of a table. What it raises travels as a result: of an error that Ray
+    sees, only its traceback arrives."""
 
     def one(asked: pa.Table) -> pa.Table:
         (part,) = (Part(**row) for row in asked.to_pylist())
-        return work.packed(work(part)).append_column("part", pa.array([part.number]))
+        try:
+            return work.packed(work(part)).append_column("part", pa.array([part.number]))
+        except Exception as error:
+            return pa.table({_RAISED: [_portable(error)]})
 
     return one
+
+
+def _portable(error: Exception) -> bytes:
+    """An error as bytes; one that cannot be sent, as a ClusterError that names it."""
+    try:
+        content = pickle.dumps(error)
+        pickle.loads(content)  # noqa: S301 (just written)
+    except Exception:  # whose words may hold a record's
+        content = pickle.dumps(ClusterError(f"a worker failed ({type(error).__name__})."))
+    return content
