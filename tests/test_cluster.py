@@ -107,6 +107,12 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         (said.WorkerCrashedError(), "a task's worker was lost 21 times. Kept."),
         (said.NodeDiedError("gone"), "a machine of the cluster was lost, and no other could take over. Kept."),
         (ConnectionError("many\nlines"), "the connection to the cluster was lost. Kept."),
+        (said.RaySystemError("lost"), "the connection to the cluster was lost. Kept."),
+        (
+            said.RaySystemError("No module named 'taskveil'", "in deserialize_objects"),
+            "a machine of the cluster cannot read what it was sent: install the same taskveil, the same packages and "
+            "the same Python on all of them. Kept.",
+        ),
         (said.RuntimeEnvSetupError("many\nlines"), "the cluster failed (RuntimeEnvSetupError). Kept."),
     ],
 )

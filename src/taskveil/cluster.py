@@ -180,6 +180,11 @@ def failures(kept: str) -> Iterator[None]:
             ConnectionError: "the connection to the cluster was lost",
         }
         reason = next((text for kind, text in reasons.items() if isinstance(cause, kind)), None)
+        if isinstance(cause, said.RaySystemError) and "deserialize" in str(cause):
+            reason = (
+                "a machine of the cluster cannot read what it was sent: install the same taskveil, the same packages "
+                "and the same Python on all of them"
+            )
         if reason is None and not isinstance(cause, said.RayError):
             raise cause from None
         raise ClusterError(f"{reason or f'the cluster failed ({type(cause).__name__})'}. {kept}".strip()) from error

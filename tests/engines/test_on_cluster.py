@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import releases
-import taskveil as tv
 from cli.running import one_line
 from taskveil import cluster
 from taskveil.client.mechanisms import Codebook

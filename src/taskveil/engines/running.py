@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
+import taskveil
 from taskveil.cluster import attended, connected, failures
 from taskveil.engines.plans import Part
 from taskveil.errors import ClusterError, DataError, needs
@@ -97,9 +98,16 @@ def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
     """What a worker calls with a part as one row of a table. What it raises travels as a result: of an error that Ray
     sees, only its traceback arrives."""
 
+    sent_by = taskveil.__version__
+
     def one(asked: pa.Table) -> pa.Table:
         (part,) = (Part(**row) for row in asked.to_pylist())
         try:
+            if taskveil.__version__ != sent_by:
+                raise ClusterError(
+                    f"a machine of the cluster has taskveil {taskveil.__version__}, and this one {sent_by}: install "
+                    "the same on all."
+                )
             return work.packed(work(part)).append_column("part", pa.array([part.number]))
         except Exception as error:
             return pa.table({_RAISED: [_portable(error)]})

@@ -1,0 +1,92 @@
+"""Where parts are worked on, and how what a worker says travels. Real clusters: test_on_cluster.py."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import taskveil
+from taskveil.engines import running
+from taskveil.engines.plans import Part
+from taskveil.engines.running import Engine
+from taskveil.errors import ClusterError, DataError
+
+PARTS = [Part(number=number, source=0, first=number, last=number + 1, row=9 * number, rows=9) for number in range(3)]
+
+
+class Doubling:
+    """The number of a part, twice; some parts fail."""
+
+    def __init__(self, failing: dict[int, Exception] | None = None) -> None:
+        self.failing = failing or {}
+
+    def __call__(self, part: Part) -> int:
+        if part.number in self.failing:
+            raise self.failing[part.number]
+        return 2 * part.number
+
+    def packed(self, result: int) -> pa.Table:
+        return pa.table({"twice": [result]})
+
+    def unpacked(self, row: pa.Table) -> int:
+        return int(row.column("twice")[0].as_py())
+
+
+def sent(part: Part) -> pa.Table:
+    return pa.Table.from_pylist([asdict(part)])
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"name": "spark"}, 'the engine is "plain" or "ray", got \'spark\'.'),
+        ({"address": "auto"}, 'an address, or a number of workers, is for the engine "ray".'),
+        ({"workers": 2}, 'an address, or a number of workers, is for the engine "ray".'),
+        ({"name": "ray", "workers": 0}, "there is at least one worker, got 0."),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(DataError) as error:
+        Engine(**options)
+    assert str(error.value) == line
+
+
+def test_plain_is_one_after_another_and_ends_with_the_first_error() -> None:
+    assert list(Engine().run(Doubling(), PARTS, kept="")) == list(zip(PARTS, (0, 2, 4), strict=True))
+    some = Engine().run(Doubling({1: DataError("no")}), PARTS, kept="")
+    assert next(some) == (PARTS[0], 0)
+    with pytest.raises(DataError, match="^no$"):
+        next(some)
+
+
+def test_a_result_comes_with_the_number_of_its_part() -> None:
+    row = running._worked(Doubling())(sent(PARTS[2]))
+    assert row.to_pylist() == [{"twice": 4, "part": 2}]
+
+
+def test_an_error_of_ours_travels_as_it_is() -> None:
+    row = running._worked(Doubling({1: DataError("the file has changed.")}))(sent(PARTS[1]))
+    (content,) = row.column("raised").to_pylist()
+    found = pickle.loads(content)
+    assert (type(found), str(found)) == (DataError, "the file has changed.")
+
+
+def test_an_error_that_cannot_travel_is_named_without_its_words() -> None:
+    class Strange(Exception):
+        pass
+
+    row = running._worked(Doubling({1: Strange("the value 4711")}))(sent(PARTS[1]))
+    found = pickle.loads(row.column("raised").to_pylist()[0])
+    assert (type(found), str(found)) == (ClusterError, "a worker failed (Strange).")
+
+
+def test_another_version_on_a_worker_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = running._worked(Doubling())
+    here = taskveil.__version__
+    monkeypatch.setattr(taskveil, "__version__", "0.1.9")
+    found = pickle.loads(work(sent(PARTS[0])).column("raised").to_pylist()[0])
+    assert str(found) == (f"a machine of the cluster has taskveil 0.1.9, and this one {here}: install the same on all.")
