@@ -59,7 +59,7 @@ def test_plain_is_one_after_another_and_ends_with_the_first_error() -> None:
     assert list(Engine().run(Doubling(), PARTS, kept="")) == list(zip(PARTS, (0, 2, 4), strict=True))
     some = Engine().run(Doubling({1: DataError("no")}), PARTS, kept="")
     assert next(some) == (PARTS[0], 0)
-    with pytest.raises(DataError, match="^no$"):
+    with pytest.raises(DataError, match="no"):
         next(some)
 
 
