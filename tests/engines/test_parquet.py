@@ -197,6 +197,21 @@ def test_reports_that_are_there_are_not_drawn_again(release: Path, records: np.n
     run("privatize", source, dangling, "--release", release, code=2)
 
 
+def test_reports_that_appear_meanwhile_stay(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    """Two runs at once: the one that ends last must not replace what the other has published."""
+    device, manifest = read_device(release / "client")
+    source, target = parquet(tmp_path / "in.parquet", good(records)), tmp_path / "out.parquet"
+    with pytest.raises(DataError, match="once more"):
+        privatize_table(
+            device, manifest["digest"], source, target, progress=lambda _: target.write_bytes(b"the other's") and None
+        )
+    assert target.read_bytes() == b"the other's"
+    assert sorted(path.name for path in tmp_path.iterdir() if "release" not in path.name) == [
+        "in.parquet",
+        "out.parquet",
+    ]
+
+
 @pytest.mark.parametrize("path", ["\ud800.parquet", "a\0b.parquet", "loop.parquet", "\ud800.csv", "a\0b.csv"])
 def test_odd_paths_are_data_errors(path: str, release: Path, records: np.ndarray, tmp_path: Path) -> None:
     device, manifest = read_device(release / "client")

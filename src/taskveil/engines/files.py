@@ -6,14 +6,13 @@ Errors name places in a file and never quote what is there.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from taskveil.engines.storage import Folder
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.records import number_in
 
@@ -103,27 +102,22 @@ class TableFile:
 
 
 @contextlib.contextmanager
-def parquet_writer(target: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """Writes beside `target` and moves it there when everything is written."""
-    draft = ""
+def parquet_writer(target: Path, schema: pa.Schema, *, overwrite: bool = False) -> Iterator[pq.ParquetWriter]:
+    """Writes a draft that becomes `target` when everything is written; a FileExistsError if there is one by then,
+    unless it is to be overwritten."""
     try:
-        try:
-            handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        except ValueError as error:
-            raise OSError(None, "this is no path") from error
-        os.close(handle)
-        with pq.ParquetWriter(draft, schema) as writer:
-            yield writer
-        os.replace(draft, target)
-        target.chmod(0o644)
-    except TaskveilError:
+        with Folder.of(target.parent).draft() as draft:
+            with pq.ParquetWriter(draft.file, schema) as writer:
+                yield writer
+            if overwrite:
+                draft.replace(target.name)
+            else:
+                draft.publish(target.name)
+    except (TaskveilError, FileExistsError):
         raise
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "this is no path"
         raise DataError(f"cannot write {str(target)!r}: {reason}. Nothing was written.") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
 
 
 @contextlib.contextmanager

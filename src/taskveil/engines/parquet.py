@@ -8,8 +8,9 @@ there already, and carries the release's id, so that reports are never decoded w
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from taskveil.client.device import Device
@@ -55,7 +56,7 @@ def privatize_table(
     names = match_columns(device, table, dict(columns or {}))
     check_units(device, table, names, dict(units or {}))
     schema = report_schema(device.mechanism.report_width, release)
-    with parquet_writer(target, schema) as writer:
+    with _refusing(target, device.mechanism.epsilon), parquet_writer(target, schema, overwrite=overwrite) as writer:
         total = 0
         for batch in table.batches(names, words=words_of(device)):
             reports = device.privatize(encoder_input(device, batch, names, table, total))
@@ -91,7 +92,7 @@ def decode_table(
     answers: Answers
     answers = outputs_of(veil) if predict else estimates_of(veil, dict(columns or {}), probabilities=probabilities)
     schema = answers.schema.with_metadata({RELEASE: veil.release_id.encode()})
-    with parquet_writer(target, schema) as writer:
+    with parquet_writer(target, schema, overwrite=True) as writer:
         total = 0
         for reports in report_batches(table, names):
             writer.write_batch(pa.record_batch(answers.arrays(reports), schema=schema))
@@ -104,6 +105,15 @@ def refuse_second_reports(target: Path, epsilon: float, *, overwrite: bool) -> N
     """A DataError that says what drawing again would cost, if `target` is there and is not to be overwritten."""
     if os.path.lexists(target) and not overwrite:
         raise DataError(second_reports(target, epsilon))
+
+
+@contextlib.contextmanager
+def _refusing(target: Path, epsilon: float) -> Iterator[None]:
+    """The same if somebody else has put reports there meanwhile."""
+    try:
+        yield
+    except FileExistsError:
+        raise DataError(second_reports(target, epsilon)) from None
 
 
 def second_reports(target: str | Path, epsilon: float) -> str:

@@ -112,7 +112,7 @@ class Folder:
     def draft(self) -> Iterator[Draft]:
         """A file to write to that nobody sees; gone at the end, unless it was published."""
         with contextlib.ExitStack() as stack:
-            with _naming(self.path):
+            with _naming(self.path, "write to"):
                 file, path = stack.enter_context(_nameless(Path(self.path) if self.is_local else None))
             yield Draft(folder=self, file=file, path=path)
 
@@ -155,6 +155,15 @@ class Draft:
             folder.filesystem.move(folder.at(place), target)
         finally:
             folder.delete(place)
+
+    def replace(self, name: str) -> None:
+        """The same, but what was there before is gone."""
+        place = f"{DRAFT}{secrets.token_hex(8)}"
+        self.publish(place)
+        try:
+            self.folder.filesystem.move(self.folder.at(place), self.folder.at(name))
+        finally:
+            self.folder.delete(place)
 
     def _upload(self, place: str) -> None:
         """All of it in one call: a stream that is given up half way closes, and an object store then keeps the half."""
@@ -220,11 +229,11 @@ def _shown(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _naming(place: str) -> Iterator[None]:
+def _naming(place: str, doing: str = "use") -> Iterator[None]:
     """Turns what is wrong with a place into a DataError that names it."""
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         place = re.sub("//[^/@]*@", "//…@", place)  # an address may hold a key
-        raise DataError(f"{place!r} cannot be used: {reason}.") from error
+        raise DataError(f"cannot {doing} {place!r}: {reason}.") from error
