@@ -348,7 +348,7 @@ def test_drafts_left_in_a_store_are_deleted() -> None:
 
 def test_places_that_cannot_be_used_are_named_without_keys(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(DataError, match="cannot write to .*file'"), Folder.of(tmp_path / "file").draft():
+    with pytest.raises(DataError, match=r"cannot write to .*file'"), Folder.of(tmp_path / "file").draft():
         pass
     with pytest.raises(DataError, match="nosuch://…@bucket") as refused:
         Folder.of("nosuch://key:word@bucket/reports")
