@@ -17,8 +17,9 @@ from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs import sweeps
+from taskveil.designs import sweep_tasks, sweeps
 from taskveil.designs.learned.gradient import Settings
+from taskveil.designs.trials import split
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(8)
@@ -64,7 +65,7 @@ def test_designs_are_judged_without_a_word_about_few_records() -> None:
 
 def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
     copies = np.tile(np.random.default_rng(0).normal(size=(40, 6)), (10, 1))
-    train, test = sweeps._split(copies, in_time=False)
+    train, test = split(copies, in_time=False)
     assert len(train) + len(test) == len(copies)
     assert 100 <= len(test) <= 140
     assert not {row.tobytes() for row in copies[train]} & {row.tobytes() for row in copies[test]}
@@ -72,7 +73,7 @@ def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
 
 def test_a_wild_cell_among_the_records_held_out_is_named() -> None:
     """No design sees it, but it decides all losses."""
-    _, test = sweeps._split(X, in_time=False)
+    _, test = split(X, in_time=False)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     table.iloc[test[3], 1] = 1e6
     with pytest.warns(WildRecordWarning, match=f"test records' .*row {test[3]}, column 'b'.*units") as said:
@@ -154,7 +155,7 @@ def test_tables_are_matched_by_name() -> None:
 
 
 def test_methods_that_do_not_fit_are_refused_before_anything_is_designed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "design_many", lambda *_, **__: pytest.fail("a design was started"))
+    monkeypatch.setattr(sweep_tasks, "design_many", lambda *_, **__: pytest.fail("a design was started"))
     with pytest.raises(TaskError, match="no matrix to factorise"):
         tv.sweep(X, tv.ModelTask(nn.Linear(3, 1)), epsilons=[1.0], methods=["codebook", "matrix_factorization"])
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from taskveil.designs.domain import Domain
+from taskveil.designs.finishing import finished
 from taskveil.designs.methods import Method, design_many, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
 from taskveil.errors import BudgetError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.records import column_names
-from taskveil.reference import Reference
 from taskveil.schema import Schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil
@@ -96,11 +95,5 @@ def design(
             raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
         problem = problem.like(like, seed)
     ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
-    if veil.reference is None:  # learned encoders know the volunteers by heart, and bring their own
-        # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
-        latents = veil.encoder(volunteers.X)
-        veil = replace(veil, reference=Reference.of(problem.task, volunteers.X, volunteers.y, latents))
-    schema = problem.schema
-    if schema is None:
-        return replace(veil, columns=column_names(X))
-    return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)
+    # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
+    return finished(veil, volunteers, column_names(X))

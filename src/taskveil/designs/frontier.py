@@ -233,16 +233,16 @@ class Frontier:
         beside, and bands for other records and over seeds. It says what is off the chart."""
         rows, clear, constant = self.rows(), self.clear, self.constant
         note = off_chart(rows, clear=clear, constant=constant)
-        return _written(path, picture(rows, clear=clear, constant=constant, note=note))
+        return written(path, picture(rows, clear=clear, constant=constant, note=note))
 
     def to_html(self, path: str | Path, *, title: str = "What is kept, against the privacy budget") -> Path:
         """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
         single records are left out."""
-        content = {**self._content(), "points": [point.content(losses=False) for point in self.points]}
+        content = self.content(losses=False)
         text = page(
             content["rows"], clear=self.clear, constant=self.constant, title=title, advice=self.advice(), data=content
         )
-        return _written(path, text.encode())
+        return written(path, text.encode())
 
     def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
         """All points, the two lines and the rows of the table, in a file at `path`.
@@ -250,31 +250,42 @@ class Frontier:
         With `losses`, those of single records are kept, and `epsilon_for` of what is read again
         answers as here. Values can be computed from them: treat such a file as you treat the test records.
         """
-        content = {**self._content(), "points": [point.content(losses=losses) for point in self.points]}
+        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
+
+    def content(self, *, losses: bool) -> dict[str, Any]:
+        """What `to_json` writes, with the `losses` of single records if wanted."""
+        found: dict[str, Any] = {
+            "clear": self.clear,
+            "constant": self.constant,
+            "block": self.block,
+            "rows": self.rows(),
+            "points": [point.content(losses=losses) for point in self.points],
+        }
         lines = {"clear": self.clear_per_record, "constant": self.constant_per_record}
         if losses:
-            content["per_record"] = {name: _packed(line) for name, line in lines.items() if line is not None}
-        return _written(path, (json.dumps(content, indent=1) + "\n").encode())
-
-    def _content(self) -> dict[str, Any]:
-        return {"clear": self.clear, "constant": self.constant, "block": self.block, "rows": self.rows()}
+            found["per_record"] = {name: _packed(line) for name, line in lines.items() if line is not None}
+        return found
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
         """What `to_json` wrote, also of older versions; DataError if it is none."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-            lines = content.get("per_record", {})
-            return cls(
-                points=tuple(map(Point.read, content["points"])),
-                clear=float(content["clear"]),
-                constant=float(content["constant"]),
-                block=check_block(content.get("block", 1)),
-                clear_per_record=_unpacked(lines.get("clear")),
-                constant_per_record=_unpacked(lines.get("constant")),
-            )
+            return cls.read(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> Frontier:
+        """The frontier of which `content` is kept."""
+        lines = content.get("per_record", {})
+        return cls(
+            points=tuple(map(Point.read, content["points"])),
+            clear=float(content["clear"]),
+            constant=float(content["constant"]),
+            block=check_block(content.get("block", 1)),
+            clear_per_record=_unpacked(lines.get("clear")),
+            constant_per_record=_unpacked(lines.get("constant")),
+        )
 
     def _at(self, method: str, epsilon: float) -> list[Point]:
         return [p for p in self.points if p.method == method and p.epsilon == epsilon]
@@ -291,7 +302,8 @@ def _unpacked(text: str | None) -> Floats | None:
     return None if text is None else np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
 
 
-def _written(path: str | Path, content: bytes) -> Path:
+def written(path: str | Path, content: bytes) -> Path:
+    """The `path` of a file, which now holds this `content`; folders on the way are made."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)

@@ -60,6 +60,10 @@ class LaplaceDesigner:
         """Learned designs depend on the seed, formulas do not."""
         return not isinstance(task, LinearTask)
 
+    def at_once(self, task: Task) -> bool:
+        """Learned designs are replicas in one training."""
+        return not isinstance(task, LinearTask)
+
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterator[tuple[float, int, Veil]]:

@@ -19,7 +19,7 @@ from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_
 from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
-from taskveil.errors import DataError, DomainError, TaskError
+from taskveil.errors import DataError, DomainError, TaskError, callers_line
 from taskveil.records import as_volunteers, column_names
 from taskveil.reference import truths
 from taskveil.schema import Schema
@@ -110,7 +110,7 @@ class Problem:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
         bounded, wild = resistant(records, task) if domain is None and schema is None else (records, [])
-        warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=4)
+        warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=callers_line() + 1)
         warn(wild, wild_labels, bounded=True)
         if domain is None and schema is None and not wild:
             warn(heaviest(records), bounded=False)
@@ -204,4 +204,13 @@ class Formula(Protocol):
 
     def expected_losses(self, problem: Problem, epsilon: float, X: Floats) -> Floats:
         """The expected loss (N,) of every record of X (N, n)."""
+        ...
+
+
+@runtime_checkable
+class AtOnce(Protocol):
+    """What a designer is besides that learns several designs together: each would be another one if it were alone."""
+
+    def at_once(self, task: Task) -> bool:
+        """Whether all budgets and seeds of a `task` are to be asked for in one call of `designs`."""
         ...

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 import taskveil
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
 from taskveil.designs.frontier import Point
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.sweep_tasks import Place, Segment
 from taskveil.errors import ResumeError, TaskError
 from taskveil.tasks import as_linear, take_labels
 
@@ -25,16 +26,27 @@ _TRIED = 64  # records on which two tasks must agree to be taken for the same
 
 
 class FinishedPoints:
-    """Points by (method, ε, seed). With a path, each is written before the next is designed.
+    """Points by their `Place`. With a path, all that a task finished are written before the next ones arrive.
 
-    A file of another problem, or of another designer of the same name, is refused.
+    A file of another problem is refused, and one of another designer or of other people under the same name.
     """
 
-    def __init__(self, path: str | Path | None, problem: str, designers: Sequence[Designer]) -> None:
+    def __init__(
+        self,
+        path: str | Path | None,
+        problem: str,
+        designers: Sequence[Designer],
+        segments: Mapping[str, str] | None = None,
+    ) -> None:
+        """What the file at `path` keeps, if it is there, of the `problem` with this fingerprint; `designers` and
+        `segments`, with what tells their people from others, are those asked for now."""
         self.path = None if path is None else Path(path)
         self.problem = problem
-        self.points: dict[tuple[str, float, int], Point] = {}
+        self.points: dict[Place, Point] = {}
+        self.releases: dict[str, str] = {}
+        """The ids of the releases that were made of them, by their folders."""
         self.designers = {} if path is None else {designer.name: identity(designer) for designer in designers}
+        self.segments = dict(segments or {})
         if self.path is not None and self.path.exists():
             self._read(self.path)
 
@@ -42,8 +54,11 @@ class FinishedPoints:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             same = content["fingerprint"] == self.problem
-            designers = dict(content["designers"])
-            points = [Point.read(point) for point in content["points"]]
+            designers, segments = dict(content["designers"]), dict(content.get("segments", {}))
+            found = {None: content["points"], **{name: dict(part)["points"] for name, part in segments.items()}}
+            points = [(name, Point.read(point)) for name, points in found.items() for point in points]
+            people = {name: str(part["people"]) for name, part in segments.items()}
+            releases = dict(content.get("releases", {}))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ResumeError(f"{path} keeps no sweep ({type(error).__name__}).") from error
         if not same:
@@ -51,25 +66,43 @@ class FinishedPoints:
         for name, known in designers.items():
             if self.designers.get(name, known) != known:
                 raise ResumeError(f"{path} keeps points of another designer named {name!r}.")
+        for name, known in people.items():
+            if self.segments.get(name, known) != known:
+                raise ResumeError(f"{path} keeps points of other people under the name of a segment.")
         self.designers = {**designers, **self.designers}
-        self.points = {(point.method, point.epsilon, point.seed): point for point in points}
+        self.segments = {**people, **self.segments}
+        self.points = {Place(name, p.method, p.epsilon, p.seed): p for name, p in points}
+        self.releases = releases
 
-    def add(self, point: Point) -> None:
-        """Keep one more point; a reader finds the old file or the new one, never half of it."""
-        self.points[point.method, point.epsilon, point.seed] = point
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            content = {
-                "fingerprint": self.problem,
-                "designers": self.designers,
-                "points": [point.content() for point in self.points.values()],
-            }
-            draft = self.path.with_name(self.path.name + ".part")
-            draft.unlink(missing_ok=True)
-            # For their owner only: losses of single records tell about them.
-            with open(draft, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                json.dump(content, file, indent=1)
-            os.replace(draft, self.path)
+    def add(self, found: Iterable[tuple[Segment, Point]], releases: Mapping[str, str] | None = None) -> None:
+        """Keep some more points and the ids of their `releases`; a reader finds the old file or the new one, never
+        half of it."""
+        self.points |= {Place(segment, p.method, p.epsilon, p.seed): p for segment, p in found}
+        self.releases |= releases or {}
+        if self.path is None:
+            return
+        kept: dict[Segment, list[dict[str, Any]]] = {None: [], **{name: [] for name in self.segments}}
+        for place, point in self.points.items():
+            kept[place.segment].append(point.content())
+        content: dict[str, Any] = {
+            "fingerprint": self.problem,
+            "designers": self.designers,
+            "points": kept[None],
+            "segments": {name: {"people": self.segments[name], "points": kept[name]} for name in self.segments},
+            "releases": self.releases,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(self.path.name + ".part")
+        draft.unlink(missing_ok=True)
+        # For their owner only: losses of single records tell about them.
+        with open(draft, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            json.dump(content, file, indent=1)
+        os.replace(draft, self.path)
+
+
+def same_people(trained: Integers, tested: Integers) -> str:
+    """Changes with whoever is `trained` on (N,) or `tested` (M,), by their rows."""
+    return _digest([trained, tested])
 
 
 def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -> str:

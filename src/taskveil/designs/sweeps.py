@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from taskveil.arrays import Floats
-from taskveil.designs.bounds import heaviest, warn_of
 from taskveil.designs.domain import Domain
-from taskveil.designs.folds import people
 from taskveil.designs.frontier import Frontier, Point
-from taskveil.designs.methods import Method, design_many, designer_of
+from taskveil.designs.methods import DESIGNERS, Method, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
-from taskveil.designs.problem import Designer, Formula, Problem
-from taskveil.designs.resuming import FinishedPoints, fingerprint
+from taskveil.designs.problem import Designer, Formula
+from taskveil.designs.resuming import FinishedPoints, fingerprint, same_people
+from taskveil.designs.segment_gains import SegmentedFrontier
+from taskveil.designs.segments import Group, groups_of, labels_of
+from taskveil.designs.sweep_releases import ReleaseFolders
+from taskveil.designs.sweep_tasks import Engine, Made, Place, Segment, Shared, Work, make_here, make_on_ray
+from taskveil.designs.trials import Trial
 from taskveil.errors import DataError, TaskError
 from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
-from taskveil.records import as_records, as_volunteers, column_names
 from taskveil.schema import Schema
-from taskveil.tables import take_rows
-from taskveil.tasks import MeanTask, ModelTask, Task, as_linear, check_task, take_labels
-
-TEST_SHARE = 0.3
+from taskveil.tasks import Task, as_linear
 
 USUAL: tuple[Method, ...] = (
     "codebook", "task_aware", "task_agnostic", "means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split",
 )  # fmt: skip
 """What is compared if nobody says which methods: those of them that can serve the task."""
+
+
+@overload
+def sweep(
+    X: Any, task: Task, *, epsilons: Iterable[float], methods: Sequence[Method] | None = None, y: Any = None,
+    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 3, encoder: Any = "auto",
+    answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
+    client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
+    device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
+    segment: None = None, segment_test: None = None, releases: str | Path | None = None, engine: Engine = "plain",
+    address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
+) -> Frontier: ...  # fmt: skip
+
+
+@overload
+def sweep(
+    X: Any, task: Task, *, epsilons: Iterable[float], methods: Sequence[Method] | None = None, y: Any = None,
+    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 3, encoder: Any = "auto",
+    answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
+    client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
+    device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
+    segment: Any, segment_test: Any = None, releases: str | Path | None = None, engine: Engine = "plain",
+    address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
+) -> SegmentedFrontier: ...  # fmt: skip
 
 
 def sweep(
@@ -57,8 +75,15 @@ def sweep(
     progress: bool = False,
     block: int = 1,
     resume: str | Path | None = None,
-) -> Frontier:
-    """The expected test loss of every method at every budget.
+    segment: Any = None,
+    segment_test: Any = None,
+    releases: str | Path | None = None,
+    engine: Engine = "plain",
+    address: str | None = None,
+    workers: int | None = None,
+    num_gpus: float = 0.0,
+) -> Frontier | SegmentedFrontier:
+    """The expected test loss of every method at every budget, for everybody and, if wanted, for segments of people.
 
     Args:
         X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test,
@@ -74,27 +99,37 @@ def sweep(
         seeds: how many, or which; designs that hardly depend on one have the first.
         block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
             then held out instead of random ones.
-        resume: a file that keeps every finished design; a sweep that was interrupted goes on from there. It also keeps
-            the losses of single test records.
+        resume: a file that keeps every finished design; a sweep that was interrupted goes on from there, with either
+            engine. It also keeps the losses of single test records.
+        segment: a column of the table X, which stays part of the records, or a label for each of them (N,). Every
+            segment then has designs of its own from its own volunteers, judged on the same people as the common ones;
+            those with too few (`designs.segments`), and people without a label, keep the common design. Which release a
+            report is of tells its segment: let it be something that the server knows anyway.
+        segment_test: labels (M,) of `X_test`, where `segment` is no column of it.
+        releases: a folder for the designs of the first seed, in common/<method>-<ε> and <segment>/<method>-<ε>; none of
+            them may exist. They are the designs that were judged: made without the test records.
+        engine: "plain", one design after the other here; "ray", by the workers of a Ray cluster, with the same result.
+        address: of the cluster (host:port, ray://host:port, "auto"); by default one of this machine alone.
+        workers: cores of a cluster of this machine; by default all.
+        num_gpus: graphics processors, or shares of one, that every task takes for itself on Ray, for device="cuda".
         encoder, answers, share_model, volunteers_unseen, client_bytes: as in `design`; the simple ways ship the model.
         latent_dim, domain, device, progress: as in `design`. Test records, too, are brought inside a given domain.
 
     Returns:
         One point for every method, budget and seed, and the losses without privacy and with a constant answer; all
-        with the losses of single test records behind them, so that a budget can be chosen with confidence.
+        with the losses of single test records behind them, so that a budget can be chosen with confidence. With
+        segments, such a frontier for all and one for each, and what each gained.
     """
     designers, budgets, chosen = _asked_for(USUAL if methods is None else methods, epsilons, seeds)
     check_block(block)
-    names, rows, test = column_names(X), None, None
-    if X_test is None:
-        train, test = _split(_checked(X, task, y, domain), in_time=block > 1)
-        X = X if names is not None else as_volunteers(X)
-        X_test, y_test = take_rows(X, test), take_labels(task, y, test)
-        X, y, rows = take_rows(X, train), take_labels(task, y, train), train
-    problem = Problem.of(
+    _check_engine(engine, device, address, workers, num_gpus)
+    labels = _labels(segment, segment_test, X, X_test)
+    trial = Trial.of(
         X,
         task,
         y=y,
+        X_test=X_test,
+        y_test=y_test,
         domain=domain,
         latent_dim=latent_dim,
         device=device,
@@ -103,66 +138,80 @@ def sweep(
             encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
         ),
         answers=answers,
-        rows=rows,
+        block=block,
     )
-    if test is not None and isinstance(problem.task, ModelTask) and not volunteers_unseen:
-        # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
-        problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
-    task, schema = problem.task, problem.schema
-    held = as_records(X_test, width=problem.X.shape[1], columns=names) if schema is None else schema.expand(X_test)
-    task.labels(y_test, len(held))
-    if domain is not None and not np.isnan(held).any():  # devices bring inside whatever lies outside a given domain
-        held = problem.domain.project(held)
-    if schema is None and np.isfinite(held).all():  # one that decides all losses hides what the designs are worth
-        warn_of(heaviest(held), bounded=False, columns=names, rows=test, whose="test records'", stacklevel=3)
-    served = as_linear(task) or task
+    served = as_linear(trial.problem.task) or trial.problem.task
     if methods is None:
         designers = [designer for designer in designers if designer.why_not(served) is None]
-    wanted = [(d, e, s) for d in designers for e in budgets for s in (chosen if d.seeded(served) else chosen[:1])]
     reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
     if reasons:  # now, and not after hours with the methods before
         raise TaskError(" ".join(reasons))
-    done = FinishedPoints(resume, fingerprint(problem, held, y_test, block), designers)
-    for designer in designers:
-        missing = [(e, s) for d, e, s in wanted if d is designer and (d.name, e, s) not in done.points]
-        if isinstance(designer, Formula):
-            for epsilon, seed in missing:
-                losses = designer.expected_losses(problem, epsilon, held)
-                done.add(Point.of(designer.name, epsilon, seed, losses, block=block))
-        elif missing:
-            veils = design_many(
-                designer, problem, epsilons=sorted({e for e, _ in missing}), seeds=sorted({s for _, s in missing})
-            )
-            for epsilon, seed, veil in veils:
-                losses = veil.losses(held, y_test)
-                done.add(Point.of(designer.name, epsilon, seed, losses, block=block, size=veil.size))
-    clear = task.losses(held, held, y_test)
-    # One answer for everybody is no estimate of a mean: what it loses does not shrink with the number of people.
-    constant = clear if isinstance(task, MeanTask) else task.constant_losses(problem.X, problem.y, held, y_test)
+    groups = {} if labels is None else groups_of(trial, *_apart(labels, trial))
+    trials: dict[Segment, Trial] = {None: trial}
+    trials |= {name: trial.some(g.volunteers, g.tested) for name, g in groups.items() if g.why_not is None}
+    done = FinishedPoints(
+        resume,
+        fingerprint(trial.problem, trial.X_test, trial.y_test, block),
+        designers,
+        {name: same_people(part.trained, part.tested) for name, part in trials.items() if name is not None},
+    )
+    wanted = [
+        Place(name, designer.name, epsilon, seed)
+        for name in trials
+        for designer in designers
+        for epsilon in budgets
+        for seed in (chosen if designer.seeded(served) else chosen[:1])
+    ]
+    folders = ReleaseFolders(
+        releases,
+        seed=chosen[0],
+        segments=[name for name in trials if name is not None],
+        methods=[designer.name for designer in designers if not isinstance(designer, Formula)],
+    )
+    unreleased = folders.missing(wanted, done.releases)
+    shared = Shared(
+        trials=trials,
+        own={designer.name: designer for designer in designers if DESIGNERS.get(designer.name) is not designer},
+        released=None if releases is None else chosen[0],
+    )
+    works = Work.missing(place for place in wanted if place not in done.points or place in unreleased)
+    made: Iterator[list[Made]]
+    if engine == "ray":
+        kept = "" if resume is None else f"What was finished is kept in {resume}."
+        made = make_on_ray(shared, works, address=address, workers=workers, num_gpus=num_gpus, kept=kept)
+    else:
+        made = make_here(shared, works)
+    with closing(made):  # type: ignore[type-var]  # a generator, which leaves the cluster when it ends
+        for designs in made:
+            done.add([(one.segment, one.point) for one in designs], folders.ids(designs))
+            folders.save(designs)
+    points: dict[Segment, list[Point]] = {name: [] for name in trials}
+    for place in wanted:
+        points[place.segment].append(done.points[place])
+    frontiers = {name: _frontier(part, points[name]) for name, part in trials.items()}
+    return frontiers[None] if labels is None else _segmented(frontiers, groups)
+
+
+def _frontier(trial: Trial, points: Sequence[Point]) -> Frontier:
+    clear, constant = trial.lines()
     return Frontier(
-        points=tuple(done.points[d.name, e, s] for d, e, s in wanted),
+        points=tuple(points),
         clear=float(clear.mean()),
         constant=float(constant.mean()),
-        block=block,
+        block=trial.block,
         clear_per_record=clear,
         constant_per_record=constant,
     )
 
 
-def _checked(X: Any, task: Task, y: Any, domain: Domain | Schema | None) -> Floats:
-    """All volunteers' records as numbers (N, n), to tell copies of a record by; whatever is wrong is said here."""
-    check_task(task)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to warn of is said of the records to design with
-        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
-    records = as_volunteers(X if schema is None else schema.expand(X))
-    if schema is None:
-        task.check_width(records.shape[1])
-        task.check_columns(column_names(X))
-    else:
-        task = task.on(schema)
-    task.labels(y, len(records))
-    return records
+def _segmented(frontiers: Mapping[Segment, Frontier], groups: Mapping[str, Group]) -> SegmentedFrontier:
+    return SegmentedFrontier(
+        common=frontiers[None],
+        segments={name: frontiers[name] for name in groups if name in frontiers},
+        people={name: (len(group.volunteers), len(group.tested)) for name, group in groups.items()},
+        why_not={name: group.why_not for name, group in groups.items() if group.why_not is not None},
+        tested={name: group.tested for name, group in groups.items() if group.why_not is None},
+    )
 
 
 def _asked_for(
@@ -186,15 +235,45 @@ def _asked_for(
     return designers, budgets, chosen
 
 
-def _split(records: Floats, *, in_time: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The numbers of the records to design with, and of those to test on: drawn at random, but no copy of a record is
-    on the other side; or the last ones in time."""
-    count = len(records)
-    person = np.arange(count) if in_time else people(records)
-    everybody = int(person.max()) + 1
-    order = np.arange(count) if in_time else np.random.default_rng(0).permutation(everybody)
-    kept = max(2, round(everybody * (1 - TEST_SHARE)))
-    if everybody - kept < 1:
-        raise DataError("too few records to hold some out: pass X_test.")
-    held_out = np.isin(person, order[kept:])
-    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+def _check_engine(engine: str, device: str, address: str | None, workers: int | None, num_gpus: float) -> None:
+    if engine not in get_args(Engine):
+        raise TaskError(f'engine must be "plain" or "ray", got {engine!r}.')
+    if engine == "plain" and (address is not None or workers is not None or num_gpus):
+        raise TaskError('address, workers and num_gpus are about a Ray cluster: pass engine="ray" too.')
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise TaskError(f"workers is a whole number from 1 up, got {workers!r}.")
+    if not 0 <= num_gpus < float("inf"):
+        raise TaskError(f"num_gpus is what every task takes, such as 1 or 0.5; got {num_gpus!r}.")
+    if engine == "ray" and device != "cpu" and not num_gpus:
+        raise TaskError(f"workers on Ray see a GPU only if they ask for one: device={device!r} needs num_gpus=1, say.")
+
+
+Labels = Sequence[str | None]
+
+
+def _labels(segment: Any, segment_test: Any, X: Any, X_test: Any) -> tuple[Labels, Labels | None] | None:
+    """The labels of all records, and of those that came to test on; None without segments."""
+    if segment is None:
+        if segment_test is not None:
+            raise DataError("segment_test goes with segment: labels of the volunteers.")
+        return None
+    labels = labels_of(segment, X, _count(X))
+    if X_test is None:
+        if segment_test is not None:
+            raise DataError("segment_test are labels of X_test, which was not passed.")
+        return labels, None
+    if segment_test is None and not isinstance(segment, str):
+        raise DataError("X_test has no labels: pass them as segment_test, or name a column of both tables.")
+    return labels, labels_of(segment if segment_test is None else segment_test, X_test, _count(X_test))
+
+
+def _count(X: Any) -> int:
+    return len(X) if hasattr(X, "__len__") else 0  # what is wrong with such records is said where they are read
+
+
+def _apart(labels: tuple[Labels, Labels | None], trial: Trial) -> tuple[Labels, Labels]:
+    """The labels of a trial's volunteers, and of its test records."""
+    ours, of_test = labels
+    if of_test is not None:
+        return ours, of_test
+    return [ours[row] for row in trial.trained], [ours[row] for row in trial.tested]
