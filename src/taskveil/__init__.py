@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Points as Points
     from taskveil.designs.frontier import Frontier as Frontier
     from taskveil.designs.private_reports import PrivateReports as PrivateReports
+    from taskveil.designs.segment_gains import SegmentedFrontier as SegmentedFrontier
     from taskveil.designs.sweeps import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.schema import Schema as Schema
@@ -54,6 +55,7 @@ _HOME = {
     "Points": "taskveil.designs.domain",
     "PrivateReports": "taskveil.designs.private_reports",
     "Schema": "taskveil.schema",
+    "SegmentedFrontier": "taskveil.designs.segment_gains",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
@@ -78,6 +80,7 @@ __all__ = [
     "Points",
     "PrivateReports",
     "Schema",
+    "SegmentedFrontier",
     "TaskveilError",
     "Veil",
     "__version__",

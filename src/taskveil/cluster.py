@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from taskveil.errors import ClusterError, TaskveilError, needs
@@ -79,6 +80,7 @@ def in_any_order(
     tasks: Sequence[Any],
     *,
     shared: Any,
+    workers: int | None = None,
     num_gpus: float = 0.0,
     kept: str = "",
 ) -> Iterator[Result]:
@@ -88,6 +90,7 @@ def in_any_order(
         function: runs on any machine of the cluster, a core each, and again if that is lost.
         tasks: small, one for every call.
         shared: what all of them need, sent to every machine once.
+        workers: so many tasks at a time at most; by default as many as there are cores.
         num_gpus: graphics processors, or shares of one, that every task takes for itself.
         kept: what a failure leaves, as the last words of its message.
     """
@@ -96,12 +99,19 @@ def in_any_order(
     with failures(kept):
         remote = ray.remote(num_cpus=1, num_gpus=num_gpus, max_retries=ATTEMPTS)(function)
         common = ray.put(shared)
-        waiting = [remote.remote(common, task) for task in tasks]
+        left = iter(tasks)
+        waiting = [remote.remote(common, task) for task in islice(left, workers)]
         head = _Head()
-        while waiting:
-            done, waiting = ray.wait(waiting, timeout=_LOOK)
-            yield from ray.get(done)
-            head.look()
+        try:
+            while waiting:
+                done, waiting = ray.wait(waiting, timeout=_LOOK)
+                waiting += [remote.remote(common, task) for task in islice(left, len(done))]
+                yield from ray.get(done)
+                head.look()
+        finally:  # who failed, or wants no more, leaves nothing running on machines that others use
+            for task in waiting:
+                with contextlib.suppress(Exception):
+                    ray.cancel(task, force=True)
 
 
 def attended(results: Iterable[Result]) -> Iterator[Result]:

@@ -39,6 +39,7 @@ class Asked:
     weights: list[str] | None = None
     units: list[str] | None = None
     means: bool = False
+    segment: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,8 @@ class Job:
     names: tuple[str, ...]
     schema: tv.Schema | None
     units: dict[str, str] = field(default_factory=dict)
+    labels: Any = None
+    """The segment of every record (N,), where a column says it, be that a part of the record or not."""
 
     @classmethod
     def of(cls, asked: Asked) -> Job:
@@ -84,6 +87,10 @@ class Job:
         names = names if schema is None else list(schema.names)
         X = X[names] if hasattr(X, "iloc") else X.select(names)
         about = {"X": X, "y": y, "names": tuple(names), "schema": schema}
+        if asked.segment is not None:
+            if asked.segment not in found:
+                raise DataError(f"--segment: {asked.data} has no column {asked.segment!r}, only {', '.join(found)}.")
+            about["labels"] = table.column(asked.segment)
         if schema is None:  # a schema has them already
             about["units"] = pairs("--unit", asked.units, tuple(names))
         if task is not None:

@@ -65,6 +65,9 @@ Address = Annotated[
     typer.Option(help="With --engine ray, the cluster's: host:port, or auto. By default this machine's cores."),
 ]
 Workers = Annotated[int | None, typer.Option(help="With --engine ray, how many work at a time.", min=1)]
+Gpus = Annotated[
+    float, typer.Option(help="With --engine ray, GPUs or shares of one that every task takes for itself.", min=0.0)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -42,7 +42,18 @@ def sweep(
     block: Annotated[
         int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
     ] = 1,
+    segment: Annotated[
+        str | None,
+        typer.Option(help="A column whose every value is a group of people that gets designs of its own."),
+    ] = None,
+    releases: Annotated[
+        Path | None, typer.Option(help="Where the designs of the first seed go, a release each; must not exist.")
+    ] = None,
     device: options.TorchDevice = "cpu",
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    gpus: options.Gpus = 0.0,
     as_json: options.Json = False,
 ) -> None:
     """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
@@ -60,36 +71,50 @@ def sweep(
                 bounds=domain,
                 weights=weight,
                 means=means,
+                segment=segment,
             )
         )
     try:
         with busy("designing for every budget…", quiet=as_json):
-            frontier = tv.sweep(
+            found = tv.sweep(
                 job.X,
                 job.task,
                 y=job.y,
                 epsilons=budgets,
-                methods=None if methods is None else methods.split(","),  # type: ignore[arg-type]
+                methods=None if methods is None else cast("Any", methods.split(",")),
                 seeds=seeds,
                 encoder=encoder,
                 share_model=share_model,
                 client_bytes=client_bytes,
-                answers=answers,  # type: ignore[arg-type]
+                answers=cast("Any", answers),
                 domain=job.schema,
                 block=block,
                 device=device,
                 resume=folder / "finished.json",
+                segment=job.labels,
+                releases=releases,
+                engine=cast("Any", engine),
+                address=address,
+                workers=workers,
+                num_gpus=gpus,
             )
     except ResumeError as error:
         raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
-    (folder / "table.txt").write_text(frontier.table() + "\n", encoding="utf-8")
-    frontier.to_json(folder / "frontier.json", losses=False)  # nothing of single records, in what is made to be shown
+    frontier, texts = (found, []) if isinstance(found, tv.Frontier) else (found.common, [found.table()])
+    shown = [frontier.table(), *texts]
+    (folder / "table.txt").write_text("\n\n".join(shown) + "\n", encoding="utf-8")
+    # Nothing of single records is in what is made to be shown.
+    files = [frontier.to_json(folder / "frontier.json", losses=False)]
+    if not isinstance(found, tv.Frontier):
+        files.append(found.to_json(folder / "segments.json", losses=False))
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:
-        typer.echo((folder / "frontier.json").read_text(encoding="utf-8"))
+        typer.echo(files[-1].read_text(encoding="utf-8"))
         return
     if job.about is not None:
         console.print(job.about, soft_wrap=True)
-    typer.echo("\n".join([frontier.table(), *frontier.advice()]))
+    typer.echo("\n".join([shown[0], *frontier.advice(), *(f"\n{text}" for text in texts)]))
     console.print(f"table, JSON, picture and page: {folder}")
+    if releases is not None:
+        console.print(f"releases: {releases}")

@@ -13,8 +13,9 @@ _OPTIONS = (
     (r"\bshare_model=True\b", "--share-model"),
     (r"(?<!['-])\bclient_bytes=", "--client-bytes "),
     (r"(?<!['-])\bclient_bytes\b(?!')", "--client-bytes"),
+    (r"\bnum_gpus=", "--gpus "),
     (r"\bwith like=estimate\b", "with tv.design(..., like=estimate) in Python"),
-    (r"(?<!['-])\b(encoder|answers|loss|method)=\"(\w+)\"", r"--\1 \2"),
+    (r"(?<!['-])\b(encoder|answers|loss|method|engine)=\"(\w+)\"", r"--\1 \2"),
 )
 
 

@@ -1,8 +1,8 @@
 """What workers on other machines are sent: models and designers of the caller's own, whose modules only exist here.
 
 Ray would send a class by the name of its module. What lies in a file of the caller's, and in no installed package, is
-sent as it is instead, so that workers need no copy of that file; arrays stay apart, so that all workers of a machine
-share one copy of them.
+sent as it is instead, so that workers need no copy of that file. What cannot be sent, or not be read there, is said in
+one line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def unpacked(parcel: Parcel) -> Any:
     from ray import cloudpickle
 
     try:
-        return cloudpickle.loads(parcel.content, buffers=parcel.arrays)
+        # Copies, since what lies in the cluster's memory cannot be written to, which torch warns of.
+        return cloudpickle.loads(parcel.content, buffers=[array.copy() for array in parcel.arrays])
     except ImportError as error:
         raise TaskError(
             f"a machine of the cluster lacks what the task or a designer is made with ({error}): install the same "

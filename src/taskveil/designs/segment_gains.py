@@ -59,11 +59,10 @@ class SegmentedFrontier:
             ours = common[self.tested[name]]
             paired, block = ours - theirs, self.common.block
             gain = float(paired.mean())
-            low, high = (_number(end) for end in interval(paired, confidence=CONFIDENCE, block=block))
-            # Bonferroni: the chance of one wrong among all of them is no more than that of each, added up. What is
-            # the same for all tested says nothing about how others differ.
-            least = interval(paired, confidence=1 - (1 - CONFIDENCE) / asked, block=block)[0]
-            sure = bool(least > 0) and float(np.ptp(paired)) > 0
+            if np.ptp(paired) > 1e-9 * np.abs(paired).max():  # what is the same for all says nothing about others
+                low, high = (_number(end) for end in interval(paired, confidence=CONFIDENCE, block=block))
+                # Bonferroni: the chance that any of them is wrong is at most that of each, added up.
+                sure = bool(interval(paired, confidence=1 - (1 - CONFIDENCE) / asked, block=block)[0] > 0)
         volunteers, tested = self.people[name]
         return {
             "segment": name,

@@ -110,7 +110,8 @@ def labels_of(segment: Any, X: Any, count: int) -> list[str | None]:
             f"segment is the name of a column, or one label for each of the {count} records; got "
             f"{type(segment).__name__} of shape {np.shape(segment)}."
         )
-    values = read_column(segment)[1] if hasattr(segment, "dtype") or hasattr(segment, "type") else list(segment)
+    plain = isinstance(segment, list | tuple | np.ndarray)
+    values = list(segment) if plain else read_column(segment)[1]
     if isinstance(values, Coded):
         texts = [*map(_text, values.values), None]
         return [texts[code] for code in values.codes.tolist()]
@@ -154,5 +155,5 @@ def _is_safe(name: str) -> bool:
 
 
 def _made_safe(name: str) -> str:
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:48].strip("._-") or "segment"
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:48].strip("_-") or "segment"
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"

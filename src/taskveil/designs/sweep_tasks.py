@@ -152,7 +152,7 @@ def make_on_ray(
         shared: sent to every machine once.
         works: what is to do; parted as far as nothing is done twice.
         address: of the cluster, as in `cluster.connected`.
-        workers: of a cluster of our own.
+        workers: that work at a time.
         num_gpus: that every task takes for itself.
         kept: what a failure leaves, as the last words of its message.
     """
@@ -162,7 +162,7 @@ def make_on_ray(
     parts.sort(key=lambda part: _size(shared, part), reverse=True)
     with connected(address, workers=workers):
         _check_gpus(num_gpus)
-        results = in_any_order(_on_worker, parts, shared=packed(shared), num_gpus=num_gpus, kept=kept)
+        results = in_any_order(_on_worker, parts, shared=packed(shared), workers=workers, num_gpus=num_gpus, kept=kept)
         with closing(results):  # type: ignore[type-var]  # a generator
             for designs, said in results:
                 for category, text in said:
