@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import taskveil as tv
 from taskveil.designs import sweep_tasks, sweeps
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.trials import split
-from taskveil.errors import BudgetError, DataError, FewRecordsWarning, TaskError, WildRecordWarning
+from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -61,14 +62,6 @@ def test_designs_are_judged_without_a_word_about_few_records() -> None:
     assert not [w for w in said if issubclass(w.category, FewRecordsWarning)]
     with pytest.warns(FewRecordsWarning):
         veil.loss(wild)
-
-
-def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
-    copies = np.tile(np.random.default_rng(0).normal(size=(40, 6)), (10, 1))
-    train, test = split(copies, in_time=False)
-    assert len(train) + len(test) == len(copies)
-    assert 100 <= len(test) <= 140
-    assert not {row.tobytes() for row in copies[train]} & {row.tobytes() for row in copies[test]}
 
 
 def test_a_wild_cell_among_the_records_held_out_is_named() -> None:
@@ -131,6 +124,13 @@ def test_models_are_swept_at_once(tmp_path: Path) -> None:
         ({"epsilons": [-1.0]}, BudgetError, "above zero"),
         ({"epsilons": [1.0], "X_test": X[:, :2]}, DataError, "made for 3"),
         ({"epsilons": [1.0], "block": 0}, DataError, "block is a whole number"),
+        ({"epsilons": [1.0], "engine": "spark"}, TaskError, 'engine must be "plain" or "ray", got \'spark\''),
+        ({"epsilons": [1.0], "workers": 2}, TaskError, 'pass engine="ray" too'),
+        ({"epsilons": [1.0], "address": "auto"}, TaskError, 'pass engine="ray" too'),
+        ({"epsilons": [1.0], "num_gpus": 1}, TaskError, 'pass engine="ray" too'),
+        ({"epsilons": [1.0], "engine": "ray", "workers": 0}, TaskError, "workers is a whole number from 1 up"),
+        ({"epsilons": [1.0], "engine": "ray", "num_gpus": -1}, TaskError, "num_gpus is what every task takes"),
+        ({"epsilons": [1.0], "engine": "ray", "device": "cuda"}, TaskError, "needs num_gpus=1"),
     ],
 )
 def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> None:
@@ -197,3 +197,9 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_fitted_again(mixed: bool)
     assert frontier.clear > 1.5 * frontier.constant
     by_heart = tv.sweep(X, tv.ModelTask(model), volunteers_unseen=True, **options)  # says who takes it at its word
     assert by_heart.clear < 0.01 * by_heart.constant
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"needs ray: pip install 'taskveil\[ray\]'"):
+        tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine="ray")
