@@ -95,6 +95,15 @@ def mixed_table(printed: str) -> None:
     assert re.search(r"origin\s+(Europe|Japan|USA|NaN)\n", printed)
 
 
+def segments(printed: str) -> None:
+    """Who is alike in age is easier to serve: both practices gain."""
+    rows = re.findall(r"^(under-50|50-plus) +\d+ +\d+ +codebook +\d +(\S+) +(\S+) +(\S+)", printed, flags=re.MULTILINE)
+    assert len(rows) == 4
+    for _, common, own, gain in rows:
+        assert 0 < float(gain) == pytest.approx(float(common) - float(own), abs=0.01)
+    assert len(re.findall(r"^(common|under-50|50-plus)/codebook-[26]: ε = ", printed, flags=re.MULTILINE)) == 6
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     check.__name__: check
     for check in (
@@ -106,6 +115,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
         mixed_table,
         device_and_server,
         audit_a_release,
+        segments,
     )
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.cli.running import one_line, run
 from typer.testing import CliRunner
 
 from taskveil.cli.app import app
@@ -76,3 +77,48 @@ def test_weights_make_another_sweep(files: tuple[Path, Path], tmp_path: Path) ->
     again = CliRunner().invoke(app, [*arguments, "--weight", "a=9"])
     assert again.exit_code == 2
     assert "Pass another --folder" in again.output
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """People of two countries and of one that is hardly there; a row has no target, one no country."""
+    rows = [f"{a},{b},{'NZ' if a > 0 else 'AU'},{a > b}" for a, b in X[:, :2].round(3)]
+    rows[3] = rows[3].rpartition(",")[0] + ","
+    rows[4] = "1.5,2.5,,True"
+    rows[5] = "1.5,2.5,Tuvalu,True"
+    (tmp_path / "people.csv").write_text("a,b,country,y\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return tmp_path / "people.csv"
+
+
+def test_segments_have_a_table_and_releases(people: Path, tmp_path: Path) -> None:
+    """The column that says the segment need not be part of the record."""
+    arguments = ["sweep", people, "--columns", "a,b", "--target", "y", "--epsilons", "2", "--methods", "task_aware",
+                 "--segment", "country", "--folder", tmp_path / "out", "--releases", tmp_path / "releases"]  # fmt: skip
+    printed = run(*arguments)
+    table = (tmp_path / "out" / "table.txt").read_text(encoding="utf-8")
+    assert all(line in printed for line in table.splitlines())
+    assert "Tuvalu" in table
+    assert "no privacy" in table
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"table.txt", "frontier.json", "segments.json", "frontier.png", "frontier.html", "finished.json"}
+    shown = (tmp_path / "out" / "segments.json").read_text(encoding="utf-8")
+    assert "per_record" not in shown
+    assert json.loads(shown)["people"]["Tuvalu"] in ([1, 0], [0, 1])
+    found = {str(path.relative_to(tmp_path / "releases")) for path in (tmp_path / "releases").glob("*/*")}
+    assert found <= {"common/task_aware-2", "NZ/task_aware-2", "AU/task_aware-2"}
+    assert "common/task_aware-2" in found
+    assert run(*arguments, "--json").endswith(f"{shown}\n")  # once more: it goes on from there
+    fresh = [*arguments[:-4], "--folder", tmp_path / "other", *arguments[-2:]]
+    assert "task_aware-2 exists already" in run(*fresh, code=2)
+
+
+def test_mistakes_about_segments_and_engines_are_explained(people: Path, tmp_path: Path) -> None:
+    arguments = ("sweep", people, "--columns", "a,b", "--methods", "task_aware", "--folder", tmp_path / "out")
+    assert "--segment: " in one_line(*arguments, "--segment", "planet")
+    assert "has no column 'planet', only a, b, country, y" in one_line(*arguments, "--segment", "planet")
+    assert 'engine must be "plain" or "ray"' in one_line(*arguments, "--engine", "spark")
+    assert "pass --engine ray too" in one_line(*arguments, "--workers", "2")
+    assert "needs --gpus 1" in one_line(*arguments, "--engine", "ray", "--device", "cuda")
+    assert "no Ray cluster answers at 127.0.0.1:1" in one_line(
+        *arguments, "--engine", "ray", "--address", "127.0.0.1:1"
+    )

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
+from tests.cli.running import run
 
 import taskveil as tv
 from designers import Noisy, Plain
@@ -46,7 +47,7 @@ def test_points_and_releases_are_those_of_the_plain_engine(tmp_path: Path) -> No
     task = tv.LinearTask(np.diag([2.0, 1.0, 0.5, 0.0]))
     options: dict[str, Any] = {
         "epsilons": [1.0, 4.0],
-        "methods": ["codebook", Plain()],
+        "methods": ["task_aware", Plain()],
         "segment": "where",
     }
     here = tv.sweep(table, task, releases=tmp_path / "plain", **options)
@@ -110,3 +111,10 @@ def test_what_cannot_be_sent_is_said_in_one_line() -> None:
 def test_nobody_waits_for_a_processor_that_no_machine_has() -> None:
     with pytest.raises(ClusterError, match="takes 1000 GPUs, and the cluster has"):
         tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine="ray", num_gpus=1000)
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    pd.DataFrame(X, columns=["a", "b", "c"]).to_csv(tmp_path / "people.csv", index=False)
+    asked = ("sweep", tmp_path / "people.csv", "--epsilons", "2", "--methods", "task_aware", "--json", "--folder")
+    here = run(*asked, tmp_path / "here")
+    assert run(*asked, tmp_path / "there", "--engine", "ray", "--workers", 2) == here
