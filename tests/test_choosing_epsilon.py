@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from taskveil.client.promise import WEAK
+from taskveil.designs.segments import FEWEST_TESTED, FEWEST_VOLUNTEERS, MOST_SEGMENTS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "choosing-epsilon.md").read_text(encoding="utf-8")
@@ -29,13 +30,19 @@ def test_the_code_prints_what_stands_beside_it(tmp_path: Path, monkeypatch: pyte
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(block, "choosing-epsilon.md", "exec"), names)
         printed.append(out.getvalue())
-    gains, repeated, frontier = printed
+    gains, repeated, frontier, segments = printed
     assert gains in TEXT
     assert gains.count("\n") == 7
     assert blocks("text") == [repeated]
     assert (tmp_path / "frontier.html").exists()
     assert re.search(r"ε = \d with codebook keeps at least 50%", frontier)
     assert math.isfinite(names["budget"])
+    assert re.search(r"^NZ +\d+ +\d+ +codebook +4 .* \*$", segments, flags=re.MULTILINE)
+    assert re.search(r"^Tuvalu .*keeps the common design$", segments, flags=re.MULTILINE)
+    assert (tmp_path / "releases" / "NZ" / "codebook-4").is_dir()
+    assert f"below {FEWEST_VOLUNTEERS} volunteers" in TEXT
+    assert f"or {FEWEST_TESTED} people to judge it" in TEXT
+    assert f"{MOST_SEGMENTS:,} segments are refused" in TEXT
 
 
 def test_numbers_in_words_are_those_of_the_table() -> None:

@@ -76,7 +76,7 @@ def offered(door: str) -> Iterator[tuple[str, Function | ast.ClassDef]]:
 def definition(module: str, name: str) -> Function | ast.ClassDef | None:
     """The function or class that a module defines or imports under this name; None for anything else."""
     for node in ast.walk(parsed(module)):
-        if isinstance(node, Function | ast.ClassDef) and node.name == name:
+        if isinstance(node, Function | ast.ClassDef) and node.name == name and not _is_repetition(node):
             return node
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("taskveil"):
             for alias in node.names:
