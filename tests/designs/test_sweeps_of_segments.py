@@ -15,7 +15,7 @@ import pytest
 import taskveil as tv
 from designers import Noisy, Plain
 from taskveil.designs import Problem
-from taskveil.errors import DataError, ReleaseError
+from taskveil.errors import DataError, ReleaseError, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(4)
 N = 300
@@ -102,7 +102,7 @@ def test_constant_columns_and_one_class_are_no_obstacle() -> None:
     numbers = table[["a", "b"]]
     task = tv.ModelTask(DecisionTreeClassifier(max_depth=3, random_state=0).fit(numbers, labels), loss="cross_entropy")
     options: dict[str, Any] = {"y": labels, "epsilons": [2.0], "methods": ["codebook"], "encoder": "linear", "seeds": 1}
-    found = tv.sweep(numbers, task, segment=WHERE, **options)
+    found = tv.sweep(numbers, task, segment=np.where(one, "near", None), **options)
     assert found.segments["near"].loss("codebook", 2.0) < found.common.loss("codebook", 2.0)
     assert "near" in found.table()
 
@@ -157,3 +157,34 @@ def test_a_sweep_goes_on_with_its_segments_and_releases(tmp_path: Path) -> None:
     (out / "common" / "task_aware-2" / "client" / "manifest.json").write_text('{"digest": "another"}')
     with pytest.raises(ReleaseError, match="task_aware-2 exists already"):
         tv.sweep(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
+
+
+def test_a_design_that_fails_names_its_segment() -> None:
+    @dataclass(frozen=True)
+    class Picky(Plain):
+        name: str = "picky"
+
+        def designs(
+            self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+        ) -> Iterator[tuple[float, int, tv.Veil]]:
+            if len(problem.X) < 150:
+                raise TaskError("too few for me.")
+            return Noisy().designs(problem, epsilons, seeds)
+
+    with pytest.raises(TaskError, match=r"^segment 'near': too few for me\. Take the label away"):
+        tv.sweep(TABLE, TASK, epsilons=[1.0], methods=[Picky()], segment="where")
+
+
+def test_many_segments_with_wild_cells_say_it_three_times() -> None:
+    """Not for each of many segments: the table would scroll away."""
+    rng = np.random.default_rng(0)
+    numbers, labels = rng.normal(size=(600, 2)), np.arange(600) % 6
+    numbers[labels == 0] *= 100.0
+    numbers[1:6] = 150.0  # nothing special, but for the five segments it happens in
+    with pytest.warns(WildRecordWarning) as said:
+        tv.sweep(
+            numbers, tv.LinearTask(np.eye(2)), epsilons=[1.0], methods=["task_aware"], X_test=rng.normal(size=(300, 2)),
+            segment=labels, segment_test=np.arange(300) % 6,
+        )  # fmt: skip
+    assert len(said) == 3
+    assert {warning.filename for warning in said} == {__file__}

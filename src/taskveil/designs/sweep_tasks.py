@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rich.progress import track
+
 from taskveil.cluster import connected, in_any_order
 from taskveil.designs.finishing import finished
 from taskveil.designs.frontier import Point
@@ -22,7 +24,7 @@ from taskveil.designs.parcels import Parcel, packed, unpacked
 from taskveil.designs.problem import AtOnce, Designer, Formula
 from taskveil.designs.threads import one_thread
 from taskveil.designs.trials import Trial
-from taskveil.errors import ClusterError, callers_line
+from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.release.carrying import carried
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
 
@@ -111,7 +113,18 @@ class Made(NamedTuple):
 
 
 def make(shared: Shared, work: Work) -> Iterator[Made]:
-    """All designs of one task, each as soon as it is there."""
+    """All designs of one task, each as soon as it is there; what goes wrong is said of the segment."""
+    try:
+        yield from _made(shared, work)
+    except TaskveilError as error:
+        if work.segment is None:
+            raise
+        raise TaskError(
+            f"segment {work.segment!r}: {error} Take the label away from its people to give them the common design."
+        ) from error
+
+
+def _made(shared: Shared, work: Work) -> Iterator[Made]:
     trial, designer = shared.trials[work.segment], shared.designer(work.method)
     problem, block = trial.problem, trial.block
     if isinstance(designer, Formula):
@@ -164,7 +177,8 @@ def make_on_ray(
         _check_gpus(num_gpus)
         results = in_any_order(_on_worker, parts, shared=packed(shared), workers=workers, num_gpus=num_gpus, kept=kept)
         with closing(results):  # type: ignore[type-var]  # a generator
-            for designs, said in results:
+            progress = shared.trials[None].problem.progress
+            for designs, said in track(results, "designing", len(parts), disable=not progress):
                 for category, text in said:
                     warnings.warn(text, category, stacklevel=callers_line())
                 yield designs

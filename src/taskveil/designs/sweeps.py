@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ from taskveil.designs.segments import Group, groups_of, labels_of
 from taskveil.designs.sweep_releases import ReleaseFolders
 from taskveil.designs.sweep_tasks import Engine, Made, Place, Segment, Shared, Work, make_here, make_on_ray
 from taskveil.designs.trials import Trial
-from taskveil.errors import DataError, TaskError
+from taskveil.errors import DataError, TaskError, callers_line
 from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
 from taskveil.schema import Schema
@@ -147,8 +148,7 @@ def sweep(
     if reasons:  # now, and not after hours with the methods before
         raise TaskError(" ".join(reasons))
     groups = {} if labels is None else groups_of(trial, *_apart(labels, trial))
-    trials: dict[Segment, Trial] = {None: trial}
-    trials |= {name: trial.some(g.volunteers, g.tested) for name, g in groups.items() if g.why_not is None}
+    trials = {None: trial, **_parts(trial, groups)}
     done = FinishedPoints(
         resume,
         fingerprint(trial.problem, trial.X_test, trial.y_test, block),
@@ -190,6 +190,18 @@ def sweep(
         points[place.segment].append(done.points[place])
     frontiers = {name: _frontier(part, points[name]) for name, part in trials.items()}
     return frontiers[None] if labels is None else _segmented(frontiers, groups)
+
+
+def _parts(trial: Trial, groups: Mapping[str, Group]) -> dict[Segment, Trial]:
+    """The trials of all segments that get designs of their own. What there is to warn of is said of three of them."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found: dict[Segment, Trial] = {
+            name: trial.some(group.volunteers, group.tested) for name, group in groups.items() if group.why_not is None
+        }
+    for warning in said[:3]:
+        warnings.warn(warning.message, warning.category, stacklevel=callers_line())
+    return found
 
 
 def _frontier(trial: Trial, points: Sequence[Point]) -> Frontier:
