@@ -37,6 +37,8 @@ class Kills:
     parts: int
     drivers: int = 0
     """How many of the kills are of the driver, which takes its cluster along."""
+    longest: float = 0.5
+    """Seconds that a writer may go on at most before it is killed: about what a part takes."""
     seed: int | None = None
     watch: Watch = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
@@ -82,7 +84,7 @@ class Kills:
     def _strike(self, job: subprocess.Popen[bytes]) -> None:
         """Kill after kill until the driver is gone, by itself or by us."""
         while self.killed < self.wanted and job.poll() is None and not self.complaints:
-            # So many kills for every part still to come, that none is left over for the last fifth.
+            # So many kills for every part still to come, that none is left over for the last fifth; or all at once.
             ahead = max(0.0, 0.8 * self.parts - len(self.watch.parts))
             enough = len(self.watch.parts) + int(self.random.random() * 2 * ahead / (self.wanted - self.killed))
             self._wait(job, lambda enough=enough: len(self.watch.parts) >= enough)
@@ -91,10 +93,10 @@ class Kills:
                 self._pause(1.0)
                 self._kill_driver(job)
                 return
-            moment = self.random.choice(("drafting", "drafting", "appearing", "any", "all"))
+            moment = self.random.choice(("drafting", "drafting", "appearing", "any", "all")) if ahead else "all"
             if self._wait(job, lambda moment=moment: self._is(moment)):
                 if moment == "drafting":
-                    self._pause(0.5)
+                    self._pause(self.longest)
                 self._kill_workers(job, moment)
         self._wait(job, lambda: False)
 

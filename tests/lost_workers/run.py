@@ -30,7 +30,8 @@ def killed_job(home: Path, *, rows: int, files: int, kills: int, drivers: int, u
     temporary.mkdir()
     target = home / "reports"
     command = privatize(home / "people", target, home / "release")
-    job = Kills(command, target, temporary, wanted=kills, parts=files, drivers=drivers, seed=seed)
+    longest = min(1.0, rows / files * units * 1.5e-8)
+    job = Kills(command, target, temporary, wanted=kills, parts=files, drivers=drivers, longest=longest, seed=seed)
     job.run()
     if not job.complaints:
         job.complaints += wrong_with(target, rows, veil.release_id)
