@@ -131,26 +131,34 @@ def test_our_own_errors_come_out_as_they_were_raised() -> None:
         raise said.RayTaskError("function", "a traceback", ZeroDivisionError())
 
 
-def with_head_at(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def with_head_at(monkeypatch: pytest.MonkeyPatch, address: str, cores: float = 1.0) -> None:
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": cores})
     monkeypatch.setattr(cluster, "_LOOK", 0.05)
     monkeypatch.setattr(cluster, "_GONE", 0.4)
 
 
-def test_a_head_that_is_gone_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_head_at(monkeypatch, refused())
-    for_ever = threading.Event()
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("gone", "the connection to the cluster was lost. Kept."),
+        ("alone", "a machine of the cluster was lost, and no other could take over. Kept."),
+    ],
+)
+def test_who_is_lost_is_not_waited_for(head: str, line: str, web_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_head_at(monkeypatch, refused() if head == "gone" else web_page, cores=0.0)
+    ended = threading.Event()
 
     def results() -> Iterator[int]:
         yield 1
-        for_ever.wait(20)
+        ended.wait(20)
 
     some = cluster.attended(results())
     assert next(some) == 1
     with pytest.raises(ClusterError) as error, cluster.failures("Kept."):
         next(some)
-    assert str(error.value) == "the connection to the cluster was lost. Kept."
-    for_ever.set()
+    assert str(error.value) == line
+    ended.set()
 
 
 def test_a_head_that_answers_is_waited_for(monkeypatch: pytest.MonkeyPatch, web_page: str) -> None:

@@ -151,21 +151,28 @@ def attended(results: Iterable[Result]) -> Iterator[Result]:
 
 
 class _Head:
-    """The machine that keeps a cluster together."""
+    """The machine that keeps a cluster together, and whether there is any to work on."""
 
     def __init__(self) -> None:
         import ray
 
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._address, self._seen = (host, int(port)), time.monotonic()
+        self._address, self._answered = (host, int(port)), time.monotonic()
+        self._worked = self._answered
 
     def look(self) -> None:
-        """A ConnectionError if it has not answered for long."""
+        """An error of Ray's if the head has not answered for long, or no machine had a core: Ray waits for another."""
+        import ray
+
         with contextlib.suppress(OSError):
             socket.create_connection(self._address, timeout=_ANSWERS).close()
-            self._seen = time.monotonic()
-        if time.monotonic() - self._seen > _GONE:
-            raise ConnectionError("the head does not answer")
+            self._answered = time.monotonic()
+            if ray.cluster_resources().get("CPU", 0) >= 1:  # type: ignore[no-untyped-call]
+                self._worked = self._answered
+        if time.monotonic() - self._answered > _GONE:
+            raise ray.exceptions.RaySystemError("the head does not answer")  # type: ignore[no-untyped-call]
+        if time.monotonic() - self._worked > _GONE:
+            raise ray.exceptions.NodeDiedError("no machine is left")  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
