@@ -36,8 +36,8 @@ class Doubling:
         return int(row.column("twice")[0].as_py())
 
 
-def sent(part: Part) -> pa.Table:
-    return pa.Table.from_pylist([asdict(part)])
+def sent(*parts: Part) -> pa.Table:
+    return pa.Table.from_pylist([asdict(part) for part in parts])
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,27 @@ def test_plain_is_one_after_another_and_ends_with_the_first_error() -> None:
 
 
 def test_a_result_comes_with_the_number_of_its_part() -> None:
-    row = running._worked(Doubling())(sent(PARTS[2]))
-    assert row.to_pylist() == [{"twice": 4, "part": 2}]
+    rows = running._worked(Doubling())(sent(PARTS[2], PARTS[0]))
+    assert rows.to_pylist() == [{"twice": 4, "part": 2}, {"twice": 0, "part": 0}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "sizes"),
+    [
+        ([9] * 3000, 2, [64] * 46 + [56]),  # thousands of small files
+        ([9] * 30, 2, [3] * 10),  # every core gets several loads
+        ([9] * 6, 2, [1] * 6),
+        ([1 << 20] * 100, 2, [1] * 100),
+        ([30_000] * 100, 2, [2] * 50),
+        ([9, 9, 1 << 20, 9] * 9, 1, [2, 1, *[3, 1] * 8, 1]),
+        ([], 2, []),
+    ],
+)
+def test_small_parts_travel_together(rows: list[int], cores: int, sizes: list[int]) -> None:
+    parts = [Part(number=place, source=place, first=0, last=1, row=0, rows=count) for place, count in enumerate(rows)]
+    loads = list(running._together(parts, cores))
+    assert [part for load in loads for part in load] == parts
+    assert [len(load) for load in loads] == sizes
 
 
 def test_an_error_of_ours_travels_as_it_is() -> None:

@@ -24,6 +24,7 @@ with needs("a folder of records"):
 
 EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
+_FEW_ROWS, _MOST = 1 << 16, 64  # in all, of parts that travel together; and so many of them
 _RAISED = "raised"  # the column of an error, in place of a result
 PartProgress = Callable[[int, int], None]
 """Called with the number of rows done since the last call, and with that of all rows."""
@@ -74,45 +75,61 @@ class Engine:
 def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> Iterator[tuple[Part, Result]]:
     import ray.data
 
-    if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
+    cores = ray.cluster_resources().get("CPU", 0)  # type: ignore[no-untyped-call]
+    if cores < 1:
         raise ClusterError("the cluster has no core to work on: add a machine to it.")
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
     ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
-    asked = [pa.Table.from_pylist([asdict(part)]) for part in parts]
+    asked = [pa.Table.from_pylist([asdict(part) for part in some]) for some in _together(parts, int(cores))]
     results = ray.data.from_arrow(asked).map_batches(
         _worked(work),
         batch_format="pyarrow",
-        batch_size=None,  # a block is one part
+        batch_size=None,  # of all that travel together
         num_cpus=1,
         compute=ray.data.TaskPoolStrategy(size=workers),
     )  # Ray Data runs a part again for as long as its worker is lost
-    row: Any
-    for row in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
-        if _RAISED in row.column_names:
-            raise pickle.loads(row.column(_RAISED)[0].as_py())  # noqa: S301 (from a worker, which Ray trusts too)
-        part = parts[row.column("part").to_pylist()[0]]
-        yield part, work.unpacked(row)
+    rows: Any
+    for rows in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
+        if _RAISED in rows.column_names:
+            raise pickle.loads(rows.column(_RAISED)[0].as_py())  # noqa: S301 (from a worker, which Ray trusts too)
+        for place, number in enumerate(rows.column("part").to_pylist()):
+            yield parts[number], work.unpacked(rows.slice(place, 1))
+
+
+def _together(parts: Sequence[Part], cores: int) -> Iterator[list[Part]]:
+    """Parts that travel together: small ones, because handing one over costs as much as making thousands of reports;
+    never so many that a core has nothing to do."""
+    most = max(1, min(_MOST, len(parts) // (4 * cores)))
+    some: list[Part] = []
+    for part in parts:
+        if some and (len(some) == most or sum(one.rows for one in some) + part.rows > _FEW_ROWS):
+            yield some
+            some = []
+        some.append(part)
+    if some:
+        yield some
 
 
 def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
-    """What a worker calls with a part as one row of a table. What it raises travels as a result: of an error that Ray
-    sees, only its traceback arrives."""
+    """What a worker calls with a table of parts, and then answers with a table of results. What it raises travels as a
+    result, too: of an error that Ray sees, only its traceback arrives."""
 
     sent_by = taskveil.__version__
 
-    def one(asked: pa.Table) -> pa.Table:
-        (part,) = (Part(**row) for row in asked.to_pylist())
+    def all_of(asked: pa.Table) -> pa.Table:
+        parts = [Part(**row) for row in asked.to_pylist()]
         try:
             if taskveil.__version__ != sent_by:
                 raise ClusterError(
                     f"a machine of the cluster has taskveil {taskveil.__version__}, and this one {sent_by}: install "
                     "the same on all."
                 )
-            return work.packed(work(part)).append_column("part", pa.array([part.number]))
+            results = pa.concat_tables([work.packed(work(part)) for part in parts])
+            return results.append_column("part", pa.array([part.number for part in parts]))
         except Exception as error:
             return pa.table({_RAISED: [_portable(error)]})
 
-    return one
+    return all_of
 
 
 def _portable(error: Exception) -> bytes:
