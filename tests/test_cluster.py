@@ -76,6 +76,11 @@ def test_an_address_that_is_none() -> None:
     assert "at nonsense (Invalid address format: nonsense)" in why_not("nonsense")
 
 
+def test_rays_client_is_not_gone_through() -> None:
+    with pytest.raises(ClusterError, match="is for Ray's client"), cluster.connected("ray://127.0.0.1:10001"):
+        pass
+
+
 def test_the_environments_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     address = refused()
     monkeypatch.setenv("RAY_ADDRESS", address)

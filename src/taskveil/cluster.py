@@ -39,9 +39,9 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
     """A Ray cluster to work on, inside. Whoever is connected already stays so, and keeps the connection afterwards.
 
     Args:
-        address: of a cluster's head, host:port; ray://host:port from outside the cluster; "auto" for one that runs on
-            this machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, reached
-            from here alone, and ended afterwards.
+        address: of a cluster's head, host:port, of which this machine is a part; "auto" for one that runs on this
+            machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, reached from
+            here alone, and ended afterwards.
         workers: cores that a cluster of our own has; by default all.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
@@ -233,7 +233,12 @@ def _silence() -> Iterator[None]:
 def _check_joins(address: str) -> None:
     """A ClusterError unless a cluster at this address takes us in. Tried by another process, because Ray's own code
     tries for minutes, writes to the terminal as it does so, and ends the process."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):
+        raise ClusterError(
+            f"{address} is for Ray's client, which folders and sweeps do not go through: run this on a machine of the "
+            "cluster, with host:port or auto as its address."
+        )
+    host, _, port = address.rpartition(":")
     if host and port.isdigit():  # else "auto", or a name that Ray knows
         try:
             socket.create_connection((host, int(port)), timeout=_ANSWERS).close()

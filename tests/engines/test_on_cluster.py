@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ import releases
 from cli.running import one_line
 from taskveil import cluster
 from taskveil.client.mechanisms import Codebook
-from taskveil.engines import plans
 from taskveil.engines.folders import decode_folder, privatize_folder
 from taskveil.engines.plans import Part, Plan, opened
 from taskveil.engines.running import Engine
@@ -48,6 +46,7 @@ def machines() -> Iterator[Any]:
             found.add_node(num_cpus=1, object_store_memory=STORE)
             with cluster.connected(found.address):
                 yield found
+                assert ray.is_initialized()  # whatever was done meanwhile
             assert not ray.is_initialized()
         finally:
             found.shutdown()
@@ -78,8 +77,8 @@ def parts(folder: Path) -> list[pa.Table]:
     return [pq.read_table(path) for path in sorted(folder.glob("part-*"))]
 
 
-def held(value: bytes) -> bool:
-    """Whether the bytes lie in the object store of any machine, in use or left over, or in what was spilled."""
+def held(*values: bytes) -> bool:
+    """Whether any of these lies in the object store of any machine, in use or left over, or in what was spilled."""
     import ray
 
     session = Path(ray.nodes()[0]["ObjectStoreSocketName"]).parents[1]
@@ -90,11 +89,7 @@ def held(value: bytes) -> bool:
             if str(session) in (process / "cmdline").read_text() and (process / "comm").read_text() == "raylet\n":
                 stores += [link for link in (process / "fd").iterdir() if "/plasma" in os.readlink(link)]
     assert len(stores) >= 2  # or we look at nothing
-    for path in [*stores, *spilled]:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            if content.find(value) >= 0:
-                return True
-    return False
+    return any(value in content for content in map(Path.read_bytes, [*stores, *spilled]) for value in values)
 
 
 def whereabouts() -> Any:
@@ -146,7 +141,7 @@ def check_same_as_here(work: Path, name: str, out: Path) -> None:
         for target, engine in zip(sets, (RAY, Engine()), strict=True):
             decode_folder(work / name, out / "r", target, engine=engine, **options)
         for made, here in zip(*map(parts, sets), strict=True):
-            assert made.drop_columns([]).equals(here)
+            assert made.equals(here)
     (_,), (there,) = tally_folders([work / name], [out / "r"], engine=RAY)
     (_,), (here,) = tally_folders([work / name], [out / "r"])
     assert there.count == here.count == FILES * ROWS
@@ -158,8 +153,7 @@ def check_same_as_here(work: Path, name: str, out: Path) -> None:
 
 def test_two_machines_share_the_work_and_make_what_one_does(machines: Any, work: Path, tmp_path: Path) -> None:
     assert machines_used(work) == 2
-    for name in ("codes", "noise"):
-        check_same_as_here(work, name, tmp_path / name)
+    check_same_as_here(work, "codes", tmp_path)
 
 
 def test_nothing_of_records_and_reports_lies_in_the_object_store(machines: Any, work: Path, tmp_path: Path) -> None:
@@ -169,10 +163,8 @@ def test_nothing_of_records_and_reports_lies_in_the_object_store(machines: Any, 
     privatize_folder(work / "noise", work / "people", tmp_path / "r", engine=RAY)
     decode_folder(work / "noise", tmp_path / "r", tmp_path / "d", engine=RAY)
     tally_folders([work / "noise"], [tmp_path / "r"], engine=RAY)
-    assert not held(marker)
-    for folder in ("r", "d"):
-        for table in parts(tmp_path / folder):
-            assert not held(table.column(0).to_numpy()[1000:1004].tobytes())
+    tables = [*parts(tmp_path / "r"), *parts(tmp_path / "d")]
+    assert not held(marker, *(table.column(0).to_numpy()[1000:1004].tobytes() for table in tables))
     # An engine that hands rows around, as Ray Data does when it reads itself, is found out.
     ray.data.read_parquet(str(work / "people")).materialize()
     assert held(marker)
@@ -211,28 +203,23 @@ def test_a_job_that_nobody_waits_for_ends(machines: Any, work: Path, tmp_path: P
     some: Any = RAY.run(Marking(), many, kept="")
     next(some)
     some.close()
-    time.sleep(2.0)
-    seen = len(list(target.iterdir()))
-    time.sleep(1.0)
-    assert len(list(target.iterdir())) == seen < 40
+    seen = -1
+    while seen != (seen := len(list(target.iterdir()))):
+        time.sleep(1.0)  # in which each machine would do three
+    assert seen < 40
 
 
 def test_a_third_machine_joins_and_is_lost_in_the_middle(machines: Any, work: Path, tmp_path: Path) -> None:
     third = machines.add_node(num_cpus=1, object_store_memory=STORE)
-    assert machines_used(work) == 3
-    check_same_as_here(work, "codes", tmp_path / "three")
+    check_same_as_here(work, "noise", tmp_path)
     plan = of_people(work)
     many = [dataclasses.replace(plan.parts[0], number=number) for number in range(15)]
-    places = []
+    numbers, places, lost = [], set(), False
     for part, place in RAY.run(whereabouts(), many, kept=""):
-        if not places:
+        numbers.append(part.number)
+        places.add(place)
+        if len(places) == 3 and not lost:
             machines.remove_node(third, allow_graceful=False)
-        places.append((part.number, place))
-    assert sorted(number for number, _ in places) == list(range(15))
-
-
-def test_we_stay_connected_and_parts_are_small(machines: Any) -> None:
-    import ray
-
-    assert ray.is_initialized()
-    assert plans.PART_ROWS >= ROWS
+            lost = True
+    assert lost
+    assert sorted(numbers) == list(range(15))

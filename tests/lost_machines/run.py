@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -222,9 +223,10 @@ def models(home: Path) -> str:
     X = np.random.default_rng(0).normal(size=(300, 5))
     network = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
     onnx = home / "network.onnx"
-    torch.onnx.export(
-        network, (torch.zeros(4, 5),), onnx, dynamo=False, dynamic_axes={"x": {0: "N"}}, input_names=["x"]
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather write it another way
+        names: dict[str, Any] = {"input_names": ["x"], "dynamic_axes": {"x": {0: "N"}}}
+        torch.onnx.export(network, (torch.zeros(4, 5),), onnx, dynamo=False, **names)
     kinds = {"scikit-learn": LinearRegression().fit(X, X[:, 0] - X[:, 1]), "torch": network, "ONNX": onnx}
     pq.write_table(pa.table(dict(zip("abcde", X.T, strict=True))), home / "few.parquet", row_group_size=99)
     with machines(1, 1) as cluster, connected(cluster.address):
