@@ -22,6 +22,7 @@ with needs("a file of records"):
     import pyarrow.parquet as pq
 
 ROWS = 1 << 16
+_CELLS = 1 << 23  # numbers of a batch, at most: 64 MB, of which there are some copies
 _BLOCK = 1 << 22  # bytes of a CSV file at a time, and the most that a row may take
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 
@@ -76,11 +77,11 @@ class TableFile:
         return self.path.suffix.lower() == ".csv"
 
     def batches(
-        self, names: list[str], *, words: Collection[str] = (), groups: Sequence[int] | None = None
+        self, names: list[str], *, words: Collection[str] = (), groups: Sequence[int] | None = None, made: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """The named columns of the file, some rows at a time; those of a CSV file are text, missing where a cell is
         empty or holds a word for nothing (NA, null, …) that is none of `words`. Of a Parquet file perhaps only some of
-        its row `groups`."""
+        its row `groups`, and fewer at a time where many columns are read, or `made` of them."""
         with _naming(self.path) as broken:
             if self.is_text:
                 texts = pa.csv.ConvertOptions(
@@ -95,10 +96,12 @@ class TableFile:
                 with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
                     yield from reader
             else:
-                # A small read buffer instead of whole row groups: a file may be one row group of any size.
-                opened = pq.ParquetFile(self.path, buffer_size=1 << 18, pre_buffer=False, filesystem=self.filesystem)
+                # A small read buffer instead of whole row groups: a file may be one row group of any size. Every column
+                # has one.
+                buffer, rows = min(1 << 18, (1 << 24) // len(names) + 1), min(ROWS, _CELLS // max(len(names), made) + 1)
+                opened = pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False, filesystem=self.filesystem)
                 with opened as file:
-                    yield from file.iter_batches(batch_size=ROWS, row_groups=groups, columns=names, use_threads=False)
+                    yield from file.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
 
 
 @contextlib.contextmanager

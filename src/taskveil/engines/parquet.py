@@ -94,7 +94,7 @@ def decode_table(
     schema = answers.schema.with_metadata({RELEASE: veil.release_id.encode()})
     with parquet_writer(target, schema, overwrite=True) as writer:
         total = 0
-        for reports in report_batches(table, names):
+        for reports in report_batches(table, names, made=len(schema)):
             writer.write_batch(pa.record_batch(answers.arrays(reports), schema=schema))
             total += len(reports)
             progress(len(reports))

@@ -127,7 +127,7 @@ class Decoding:
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
         """What the server makes of every report."""
         answers, schema = self._answers(), self.schema
-        for reports in report_batches(table, report_columns(self.veil, table), groups=groups):
+        for reports in report_batches(table, report_columns(self.veil, table), groups=groups, made=len(schema)):
             yield pa.record_batch(answers.arrays(reports), schema=schema)
 
     def _answers(self) -> Answers:

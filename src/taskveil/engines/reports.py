@@ -42,10 +42,12 @@ def report_columns(veil: Veil, table: TableFile) -> list[str]:
     return names
 
 
-def report_batches(table: TableFile, names: list[str], *, groups: Sequence[int] | None = None) -> Iterator[Integers]:
+def report_batches(
+    table: TableFile, names: list[str], *, groups: Sequence[int] | None = None, made: int = 0
+) -> Iterator[Integers]:
     """The reports (N, width) of a file, or of some of its row `groups`, some at a time, as whole numbers that nobody
-    has checked yet."""
-    for batch in table.batches(names, groups=groups):
+    has checked yet; fewer at a time where many columns are `made` of them."""
+    for batch in table.batches(names, groups=groups, made=made):
         if any(column.null_count for column in batch.columns):
             raise DataError(f"{table.path} has missing reports.")
         # Column by column, as Arrow has them: twice as fast to check and to add up as row by row.
