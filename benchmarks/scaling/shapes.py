@@ -29,12 +29,14 @@ def jobs(folder: Path) -> Mapping[str, Job]:
         "usual": _written(home / "usual.parquet", lambda: people.table_of(usual), people.GROUP_ROWS),
         "one row group": _written(home / "group.parquet", lambda: people.table_of(usual), ROWS),
         "wide": _written(home / "wide.parquet", lambda: people.table_of(_wide(1 << 17)), 1 << 17),
+        "wide, cut": _written(home / "cut.parquet", lambda: people.table_of(_wide(1 << 17)), 1 << 14),
         "words": _written(home / "words.parquet", _words, people.GROUP_ROWS),
     }
     privatized = {
         "30 attributes in row groups of 131,072": ("usual", codebook),
         "30 attributes in one row group of a million": ("one row group", codebook),
         "1,000 attributes in one row group of 131,072": ("wide", wide),
+        "1,000 attributes in row groups of 16,384": ("wide, cut", wide),
         "20 numbers, 10 columns of a million different words": ("words", mixed),
     }
     made: dict[str, Job] = {
