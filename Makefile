@@ -61,6 +61,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py
+	$(BIN)/python benchmarks/ray.py
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished

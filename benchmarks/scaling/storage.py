@@ -1,4 +1,4 @@
-"""What reports take in a real PostgreSQL, how fast they go in, and how long it takes to end a round and to read it."""
+"""A collector with a real PostgreSQL: what it can take, what reports take there, how long a round takes to end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import psycopg
+from benchmarks import collector
 
 import databases
 from faults.stored import PostgresDatabase
 from taskveil.server.collector.store.opening import open_store
 
 BATCH = 20_000
-SIZE = "SELECT sum(pg_relation_size(at)), sum(pg_indexes_size(at)) FROM (VALUES {}) AS some (at)".format(
+SENDERS = {"batches": {"reports": 500, "connections": 8}, "singles": {"reports": 1, "connections": 64}}
+SIZE = "SELECT sum(pg_relation_size(oid)), sum(pg_indexes_size(oid)) FROM (VALUES {}) AS tables (oid)".format(
     ", ".join(f"('taskveil.{table}'::regclass)" for table in ("arrivals", "settling", "reports"))
 )
 
@@ -41,6 +43,7 @@ def measured(folder: Path, reports: int) -> dict[str, float]:
         store.close()
         with psycopg.connect(url) as connection:
             rows, index = connection.execute(SIZE).fetchone() or (0, 0)
+        taken = {kind: _taken(folder / f"collector-{kind}", PostgresDatabase(server), kind) for kind in SENDERS}
     finally:
         server.stop()
         shutil.rmtree(home, ignore_errors=True)
@@ -52,4 +55,13 @@ def measured(folder: Path, reports: int) -> dict[str, float]:
         "read_a_second": round(count / (read - ended)),
         "row_bytes": round(float(rows) / count, 1),
         "index_bytes": round(float(index) / count, 1),
+        **{f"{kind}_a_second_of_processor": rate for kind, rate in taken.items()},
     }
+
+
+def _taken(folder: Path, database: PostgresDatabase, kind: str, seconds: float = 15.0) -> int:
+    """Reports for every second of processor time of collector and database, over HTTP; senders not counted."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with collector.collecting(folder, database) as (running, token):
+        found = collector.measured(running, token, kind="closed", seconds=seconds, **SENDERS[kind])
+    return round(sum(found["accepted"]) / found["processor"])
