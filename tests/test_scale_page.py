@@ -56,7 +56,7 @@ def test_arithmetic_is_about_the_code_as_it_is() -> None:
     assert len(report.to_bytes()) == paper.SINGLE
     assert len(wire.pack_batch([report] * 3)) - len(wire.pack_batch([report] * 2)) == paper.BATCHED
     assert pytest.approx(1 / (1 - 1 / (1 + postgres_settling.SHARE))) == paper.COPIES
-    assert PART_ROWS == pytest.approx(1e6, rel=0.05)
+    assert pytest.approx(1e6, rel=0.05) == PART_ROWS
     assert "a million rows each" in TEXT
 
 

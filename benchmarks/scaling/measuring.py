@@ -208,6 +208,7 @@ def sweep(asked: Asked) -> Found:
     times: dict[str, list[float]] = {"plain": [], "ray": []}
     losses: dict[str, list[float]] = {}
     with cluster(asked):
+        watch, start = Watch(), time.monotonic()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # so few records are all out of line
             tv.sweep(X[:200], task, engine="ray", **SWEEP | {"epsilons": [1.0, 2.0]})  # type: ignore[call-overload]
@@ -217,13 +218,16 @@ def sweep(asked: Asked) -> Found:
                 points = tv.sweep(X, task, engine=engine, **SWEEP).points  # type: ignore[call-overload]
                 times[engine].append(time.monotonic() - began)
                 losses[engine] = [point.loss for point in points]
+        others = watch.others / (time.monotonic() - start)
     designs, same = len(losses["plain"]), losses["plain"] == losses["ray"]
     say("designs, with the same losses", f"{designs}", same and designs == DESIGNS, f"{DESIGNS}, bit for bit")
     here, there = (median(some) for some in times.values())
     say("one after the other, and by two workers, s", f"{here:.1f} and {there:.1f}")
     ratio = median(one / two for one, two in zip(*times.values(), strict=True))
     say("  two workers against one after the other", f"{ratio:.2f} ×", ratio >= SWEEP_BAR, f"{SWEEP_BAR} ×")
-    return {"designs": designs, "plain": round(here, 1), "two workers": round(there, 1), "scaling": round(ratio, 3)}
+    say("  meanwhile", f"others used {others:.1f} cores")
+    found = {"plain": round(here, 1), "two workers": round(there, 1), "scaling": round(ratio, 3)}
+    return found | {"designs": designs, "others": round(others, 1)}
 
 
 def database(asked: Asked) -> Found:

@@ -52,7 +52,12 @@ def bars(measured: Measured) -> list[Row]:
         (f"two workers against one core, {sweep['designs']} designs", sweep["scaling"], 1.6),
     ]
     rows = [(what, f"{value:.2f} ×", f"≥ {bar} ×", _verdict(value >= bar)) for what, value, bar in found]
-    return [*rows, ("peak memory of a worker", f"{made['memory']} MB", "≤ 500 MB", _verdict(made["memory"] <= 500))]
+    others = max(part["others"] for part in (made, sweep))
+    return [
+        *rows,
+        ("peak memory of a worker", f"{made['memory']} MB", "≤ 500 MB", _verdict(made["memory"] <= 500)),
+        ("cores that others used meanwhile", f"{others:.1f} of 2", "none", ""),
+    ]
 
 
 def shapes(measured: Measured) -> list[Row]:
@@ -63,7 +68,7 @@ def shapes(measured: Measured) -> list[Row]:
 def moments(measured: Measured) -> list[Row]:
     """When and where each part was measured."""
     return [
-        (name, said["date"], said["commit"], f"{said['load']:g}", said["machine"])
+        (f"{name}: {said['machine']}", said["date"], said["commit"], f"{said['load']:g}")
         for name, said in ((name, part["measured"]) for name, part in measured.items())
     ]
 
@@ -107,15 +112,12 @@ def collecting(measured: Measured) -> list[Row]:
 def computing(measured: Measured) -> list[Row]:
     """Estimates, estimates of everybody, designs."""
     rows = []
-    for what, part in (
-        ("sums of a week's reports, for `estimate`", "estimate"),
-        ("an estimate of every person, `decode`", "decode"),
-        ("10⁹ records to reports, `privatize`", "privatize"),
+    for what, rate, source in (
+        ("sums of a week's reports, for `estimate`", measured["estimate"]["plain"], "one core, without Ray"),
+        ("an estimate of every person, `decode`", measured["decode"]["two workers"] / 2, "one of two workers"),
+        ("10⁹ records to reports, `privatize`", measured["privatize"]["two workers"] / 2, "one of two workers"),
     ):
-        rate = measured[part]["two workers"] / 2
-        rows.append(
-            (what, _time(DEVICES / rate), f"10⁹ / {rate:,.0f} rows a second", "measured rate, Ray, each of two")
-        )
+        rows.append((what, _time(DEVICES / rate), f"10⁹ / {rate:,.0f} rows a second", f"measured: {source}"))
     sweep = measured["sweep"]
     each = sweep["plain"] / sweep["designs"]
     share = sweep["scaling"] / 2
@@ -132,7 +134,7 @@ def money(measured: Measured) -> list[Row]:
     size = (stored["row_bytes"] + stored["index_bytes"]) * DEVICES / 1e9
     parquet = measured["privatize"]["report bytes"] * DEVICES / 1e9
     month = GIGABYTE_MONTH
-    sums = DEVICES / (measured["estimate"]["two workers"] / 2) / 3600
+    sums = DEVICES / measured["estimate"]["plain"] / 3600
     return [
         ("collector and PostgreSQL, one report a request", f"{cores:.1f} cores × 168 h", f"{hours * CORE_HOUR:,.0f}"),
         ("PostgreSQL: 4 weeks, and as much disk free", f"8 × {size:,.0f} GB / 4.3", f"{8 * size / 4.3 * month:,.0f}"),
@@ -149,14 +151,14 @@ TABLES = {
             "",
             "rows",
             "one core, rows/s",
-            "Ray, two workers, rows/s",
+            "two workers, rows/s",
             "each against one core",
             "memory",
             "others' cores",
         ),
     ),
     "shapes": (shapes, ("a worker reads, or writes", "peak memory")),
-    "moments": (moments, ("part", "date", "commit", "load before", "machine")),
+    "moments": (moments, ("part", "date", "commit", "load before")),
     "collecting": (collecting, ("10⁹ devices, a report a week", "", "arithmetic", "from")),
     "computing": (computing, ("on one core", "", "arithmetic", "from")),
     "money": (money, ("a week", "", f"at {CORE_HOUR} a core-hour, {GIGABYTE_MONTH} a GB-month")),
