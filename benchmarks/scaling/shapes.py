@@ -41,18 +41,19 @@ def jobs(folder: Path) -> Mapping[str, Job]:
     }
     made: dict[str, Job] = {
         name: lambda engine, source=source, release=release: privatize_folder(  # type: ignore[misc]
-            release, sources[source], home / f"reports of {source}", engine=engine
+            release, sources[source], home / f"reports of {source}", engine=engine, overwrite=True
         )
         for name, (source, release) in privatized.items()
     }
     made["estimates of 1,000 attributes"] = lambda engine: decode_folder(
-        wide, home / "reports of wide", home / "estimates", engine=engine
+        wide, home / "reports of wide", home / "estimates", engine=engine, overwrite=True
     )
     return made
 
 
 def _written(path: Path, table: Callable[[], pa.Table], group: int) -> Path:
-    pq.write_table(table(), path, row_group_size=group)
+    if not path.exists():
+        pq.write_table(table(), path, row_group_size=group)
     return path
 
 
