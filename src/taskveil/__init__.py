@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Points as Points
     from taskveil.designs.frontier import Frontier as Frontier
     from taskveil.designs.private_reports import PrivateReports as PrivateReports
-    from taskveil.designs.segment_gains import SegmentedFrontier as SegmentedFrontier
-    from taskveil.designs.sweeps import sweep as sweep
+    from taskveil.designs.sweeps.gains import SegmentedFrontier as SegmentedFrontier
+    from taskveil.designs.sweeps.sweep import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.schema import Schema as Schema
     from taskveil.server.estimates import estimate as estimate
@@ -55,13 +55,13 @@ _HOME = {
     "Points": "taskveil.designs.domain",
     "PrivateReports": "taskveil.designs.private_reports",
     "Schema": "taskveil.schema",
-    "SegmentedFrontier": "taskveil.designs.segment_gains",
+    "SegmentedFrontier": "taskveil.designs.sweeps.gains",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
     "design": "taskveil.designs",
     "estimate": "taskveil.server.estimates",
-    "sweep": "taskveil.designs.sweeps",
+    "sweep": "taskveil.designs.sweeps.sweep",
 }
 
 __all__ = [

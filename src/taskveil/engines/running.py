@@ -9,15 +9,15 @@ machines and spills to their disks.
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import taskveil
+from taskveil import errors
 from taskveil.cluster import attended, connected, failures
 from taskveil.engines.plans import Part
-from taskveil.errors import ClusterError, DataError, needs
+from taskveil.errors import ClusterError, DataError, TaskveilError, needs
 
 with needs("a folder of records"):
     import pyarrow as pa
@@ -25,7 +25,7 @@ with needs("a folder of records"):
 EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
 _FEW_ROWS, _MOST = 1 << 16, 64  # in all, of parts that travel together; and so many of them
-_RAISED = "raised"  # the column of an error, in place of a result
+_RAISED, _SAYING = "raised", "saying"  # the columns of an error, in place of a result
 PartProgress = Callable[[int, int], None]
 """Called with the number of rows done since the last call, and with that of all rows."""
 
@@ -91,7 +91,7 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
     rows: Any
     for rows in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
         if _RAISED in rows.column_names:
-            raise pickle.loads(rows.column(_RAISED)[0].as_py())  # noqa: S301 (from a worker, which Ray trusts too)
+            raise _raised(*(rows.column(name)[0].as_py() for name in (_RAISED, _SAYING)))
         for place, number in enumerate(rows.column("part").to_pylist()):
             yield parts[number], work.unpacked(rows.slice(place, 1))
 
@@ -127,16 +127,19 @@ def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
             results = pa.concat_tables([work.packed(work(part)) for part in parts])
             return results.append_column("part", pa.array([part.number for part in parts]))
         except Exception as error:
-            return pa.table({_RAISED: [_portable(error)]})
+            return pa.table({_RAISED: [type(error).__name__], _SAYING: [_saying(error)]})
 
     return all_of
 
 
-def _portable(error: Exception) -> bytes:
-    """An error as bytes; one that cannot be sent, as a ClusterError that names it."""
-    try:
-        content = pickle.dumps(error)
-        pickle.loads(content)  # noqa: S301 (just written)
-    except Exception:  # whose words may hold a record's
-        content = pickle.dumps(ClusterError(f"a worker failed ({type(error).__name__})."))
-    return content
+def _saying(error: Exception) -> str:
+    """What an error of ours says, or the system's words; those of others may hold a record's."""
+    return str(error) if isinstance(error, TaskveilError) else getattr(error, "strerror", None) or ""
+
+
+def _raised(kind: str, saying: str) -> TaskveilError:
+    """What a worker raised, if that is an error of ours, or a ClusterError that names it."""
+    known = getattr(errors, kind, None)
+    if isinstance(known, type) and issubclass(known, TaskveilError):
+        return known(saying)
+    return ClusterError(f"a worker failed ({kind}{f': {saying}' if saying else ''}).")

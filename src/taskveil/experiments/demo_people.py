@@ -17,7 +17,7 @@ from taskveil.arrays import Floats
 from taskveil.client.fields import Category, Count, Date, Flag, Number
 from taskveil.designs import design
 from taskveil.designs.methods import Method
-from taskveil.designs.sweeps import sweep
+from taskveil.designs.sweeps.sweep import sweep
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil

@@ -21,7 +21,7 @@ from taskveil.client.fields import Coded
 from taskveil.designs.auto import ENOUGH
 from taskveil.designs.predictors.predictor import FOLDS
 from taskveil.designs.problem import FEWEST
-from taskveil.designs.trials import Trial
+from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError
 from taskveil.records import column_names
 from taskveil.tables import read_column, select

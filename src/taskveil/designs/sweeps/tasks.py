@@ -20,10 +20,10 @@ from taskveil.cluster import connected, in_any_order
 from taskveil.designs.finishing import finished
 from taskveil.designs.frontier import Point
 from taskveil.designs.methods import DESIGNERS, design_many
-from taskveil.designs.parcels import Parcel, packed, unpacked
 from taskveil.designs.problem import AtOnce, Designer, Formula
+from taskveil.designs.sweeps.parcels import Parcel, packed, unpacked
+from taskveil.designs.sweeps.trials import Trial
 from taskveil.designs.threads import one_thread
-from taskveil.designs.trials import Trial
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.release.carrying import carried
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear

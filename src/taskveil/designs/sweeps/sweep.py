@@ -13,12 +13,12 @@ from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import DESIGNERS, Method, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Formula
-from taskveil.designs.resuming import FinishedPoints, fingerprint, same_people
-from taskveil.designs.segment_gains import SegmentedFrontier
-from taskveil.designs.segments import Group, groups_of, labels_of
-from taskveil.designs.sweep_releases import ReleaseFolders
-from taskveil.designs.sweep_tasks import Engine, Made, Place, Segment, Shared, Work, make_here, make_on_ray
-from taskveil.designs.trials import Trial
+from taskveil.designs.sweeps.gains import SegmentedFrontier
+from taskveil.designs.sweeps.releases import ReleaseFolders
+from taskveil.designs.sweeps.resuming import FinishedPoints, fingerprint, same_people
+from taskveil.designs.sweeps.segments import Group, groups_of, labels_of
+from taskveil.designs.sweeps.tasks import Engine, Made, Place, Segment, Shared, Work, make_here, make_on_ray
+from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError, TaskError, callers_line
 from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
@@ -104,8 +104,8 @@ def sweep(
             engine. It also keeps the losses of single test records.
         segment: a column of the table X, which stays part of the records, or a label for each of them (N,). Every
             segment then has designs of its own from its own volunteers, judged on the same people as the common ones;
-            those with too few (`designs.segments`), and people without a label, keep the common design. Which release a
-            report is of tells its segment: let it be something that the server knows anyway.
+            those with too few (`designs.sweeps.segments`), and people without a label, keep the common design. Which
+            release a report is of tells its segment: let it be something that the server knows anyway.
         segment_test: labels (M,) of `X_test`, where `segment` is no column of it.
         releases: a folder for the designs of the first seed, in common/<method>-<ε> and <segment>/<method>-<ε>; none of
             them may exist. They are the designs that were judged: made without the test records.

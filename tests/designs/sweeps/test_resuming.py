@@ -16,7 +16,7 @@ from torch import nn
 import taskveil as tv
 from designers import Noisy, Plain
 from taskveil.designs import Problem
-from taskveil.designs.resuming import fingerprint, identity
+from taskveil.designs.sweeps.resuming import fingerprint, identity
 from taskveil.errors import DataError, TaskError
 
 RNG = np.random.default_rng(8)

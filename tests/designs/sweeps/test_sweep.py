@@ -18,9 +18,10 @@ from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs import sweep_tasks, sweeps
 from taskveil.designs.learned.gradient import Settings
-from taskveil.designs.trials import split
+from taskveil.designs.sweeps import sweep as sweeping
+from taskveil.designs.sweeps import tasks
+from taskveil.designs.sweeps.trials import split
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(8)
@@ -139,7 +140,7 @@ def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> Non
 
 
 def test_the_name_is_always_the_function() -> None:
-    assert tv.sweep is sweeps.sweep
+    assert tv.sweep is sweeping.sweep
     assert callable(tv.sweep)
 
 
@@ -155,7 +156,7 @@ def test_tables_are_matched_by_name() -> None:
 
 
 def test_methods_that_do_not_fit_are_refused_before_anything_is_designed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_tasks, "design_many", lambda *_, **__: pytest.fail("a design was started"))
+    monkeypatch.setattr(tasks, "design_many", lambda *_, **__: pytest.fail("a design was started"))
     with pytest.raises(TaskError, match="no matrix to factorise"):
         tv.sweep(X, tv.ModelTask(nn.Linear(3, 1)), epsilons=[1.0], methods=["codebook", "matrix_factorization"])
 

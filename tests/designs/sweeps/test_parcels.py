@@ -13,7 +13,7 @@ import pytest
 
 import taskveil as tv
 from designers import Plain
-from taskveil.designs.parcels import packed, unpacked
+from taskveil.designs.sweeps.parcels import packed, unpacked
 from taskveil.errors import TaskError
 
 
@@ -25,7 +25,7 @@ def test_a_designer_in_a_file_of_ones_own_is_sent_itself(tmp_path: Path) -> None
         array.tofile(tmp_path / f"array{number}")
     script = (
         "import sys, numpy as np; from pathlib import Path\n"
-        "from taskveil.designs.parcels import Parcel, unpacked\n"
+        "from taskveil.designs.sweeps.parcels import Parcel, unpacked\n"
         f"arrays = [np.fromfile(f'array{{n}}', np.uint8) for n in range({len(parcel.arrays)})]\n"
         "designer, numbers, task = unpacked(Parcel(Path('content').read_bytes(), arrays))\n"
         "numbers[0] = 7.0\n"

@@ -18,7 +18,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.frontier import Point
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.problem import Designer, Problem
-from taskveil.designs.sweep_tasks import Place, Segment
+from taskveil.designs.sweeps.tasks import Place, Segment
 from taskveil.errors import ResumeError, TaskError
 from taskveil.tasks import as_linear, take_labels
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taskveil.designs.frontier import Frontier, Point
-from taskveil.designs.segment_gains import SegmentedFrontier
+from taskveil.designs.sweeps.gains import SegmentedFrontier
 from taskveil.errors import DataError
 from taskveil.intervals import interval
 

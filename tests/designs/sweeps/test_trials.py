@@ -11,7 +11,7 @@ import pytest
 import taskveil as tv
 from taskveil.designs.domain import Box
 from taskveil.designs.on_device import OnDevice
-from taskveil.designs.trials import Trial, split
+from taskveil.designs.sweeps.trials import Trial, split
 from taskveil.errors import WildRecordWarning
 
 RNG = np.random.default_rng(5)

@@ -124,7 +124,7 @@ def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:
 def test_what_is_in_the_way_is_said_before_anything_is_designed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskveil.designs.sweep_tasks.design_many", lambda *_, **__: pytest.fail("designing began"))
+    monkeypatch.setattr("taskveil.designs.sweeps.tasks.design_many", lambda *_, **__: pytest.fail("designing began"))
     (tmp_path / "r" / "near" / "task_agnostic-8").mkdir(parents=True)
     with pytest.raises(ReleaseError, match="task_agnostic-8 exists already"):
         tv.sweep(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)

@@ -13,7 +13,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.designs.on_device import OnDevice
-from taskveil.designs.segments import (
+from taskveil.designs.sweeps.segments import (
     FEWEST_TESTED,
     FEWEST_VOLUNTEERS,
     MOST_SEGMENTS,
@@ -21,7 +21,7 @@ from taskveil.designs.segments import (
     groups_of,
     labels_of,
 )
-from taskveil.designs.trials import Trial
+from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError
 
 NAT = np.datetime64("NaT")

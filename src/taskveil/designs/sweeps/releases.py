@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from taskveil.client.reading import CLIENT, MANIFEST
-from taskveil.designs.segments import COMMON, folder_names
-from taskveil.designs.sweep_tasks import Made, Place
+from taskveil.designs.sweeps.segments import COMMON, folder_names
+from taskveil.designs.sweeps.tasks import Made, Place
 from taskveil.errors import ReleaseError
 from taskveil.release.carrying import unpacked
 from taskveil.veil import Veil
