@@ -209,17 +209,8 @@ def test_a_job_that_nobody_waits_for_ends(machines: Any, work: Path, tmp_path: P
     assert seen < 40
 
 
-def test_a_third_machine_joins_and_is_lost_in_the_middle(machines: Any, work: Path, tmp_path: Path) -> None:
-    third = machines.add_node(num_cpus=1, object_store_memory=STORE)
+def test_a_third_machine_joins(machines: Any, work: Path, tmp_path: Path) -> None:
+    """And is lost in tests/lost_machines: Ray takes its time to notice."""
+    machines.add_node(num_cpus=1, object_store_memory=STORE)
+    assert machines_used(work) == 3
     check_same_as_here(work, "noise", tmp_path)
-    plan = of_people(work)
-    many = [dataclasses.replace(plan.parts[0], number=number) for number in range(15)]
-    numbers, places, lost = [], set(), False
-    for part, place in RAY.run(whereabouts(), many, kept=""):
-        numbers.append(part.number)
-        places.add(place)
-        if len(places) == 3 and not lost:
-            machines.remove_node(third, allow_graceful=False)
-            lost = True
-    assert lost
-    assert sorted(numbers) == list(range(15))
