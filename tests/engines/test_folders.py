@@ -209,7 +209,9 @@ def test_drafts_that_were_left_are_forgotten(home: Path, veil: tv.Veil, monkeypa
         job(home)
     left = home / "reports" / f"{DRAFT}left"
     left.write_bytes((home / "reports" / "part-00000.parquet").read_bytes())
-    job(home)
+    there: list[bool] = []
+    job(home, progress=lambda *_: there.append(left.exists()))
+    assert there == [False] * FILES  # gone before anything is drawn
     assert wrong_with(home / "reports", ROWS, veil.release_id) == []
     (home / "empty").mkdir()
     (home / "empty" / f"{DRAFT}of-a-plan").write_bytes(b"{")  # killed before the plan was there

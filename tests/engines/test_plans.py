@@ -19,7 +19,8 @@ from taskveil.errors import DataError
 
 def write(path: Path, rows: int, *, group: int = 10, value: float = 0.0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"x": np.arange(rows) + value}), path, row_group_size=group)
+    table = pa.table({"x": np.arange(rows) + value})
+    pq.write_table(table, path, row_group_size=group, compression="none", use_dictionary=False)
     return path
 
 
@@ -100,6 +101,7 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
     check_same(source, folder)
     content = path.read_bytes()
     write(path, 47, value=1.0)
+    assert len(content) == path.stat().st_size  # which alone would not tell
     with pytest.raises(DataError, match=r"a.parquet has changed"):
         check_same(source, folder)
     for broken in (content[:-30], content + b"x", b""):
