@@ -39,6 +39,8 @@ class Kills:
     """How many of the kills are of the driver, which takes its cluster along."""
     longest: float = 0.5
     """Seconds that a writer may go on at most before it is killed: about what a part takes."""
+    starting: bool = True
+    """Whether workers are killed while they start, too."""
     seed: int | None = None
     watch: Watch = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
@@ -115,7 +117,7 @@ class Kills:
         while job.poll() is None:
             now = time.monotonic()
             if now - looked > _LOOK:  # it takes a while
-                self.workers, looked = workers_of(job), now
+                self.workers, looked = workers_of(job, starting=self.starting), now
             self.watch.at_work(self.workers)
             if enough():
                 return True
@@ -133,7 +135,7 @@ class Kills:
         time.sleep(self.random.random() * longest)
 
     def _kill_workers(self, job: subprocess.Popen[bytes], moment: str) -> None:
-        workers = workers_of(job)
+        workers = workers_of(job, starting=self.starting)
         self._remember(job)
         busy = self.watch.at_work(workers)
         if moment != "all":

@@ -21,7 +21,9 @@ from lost_workers.checks import left_in, wrong_with
 from lost_workers.kills import Kills, privatize
 
 
-def killed_job(home: Path, *, rows: int, files: int, kills: int, drivers: int, units: int, seed: int | None) -> Kills:
+def killed_job(
+    home: Path, *, rows: int, files: int, kills: int, drivers: int, units: int, seed: int | None, starting: bool = True
+) -> Kills:
     """A job over so many rows that was killed so often; its `complaints` are what was wrong."""
     veil = people.veil(units=units)
     veil.save(home / "release")
@@ -31,7 +33,17 @@ def killed_job(home: Path, *, rows: int, files: int, kills: int, drivers: int, u
     target = home / "reports"
     command = privatize(home / "people", target, home / "release")
     longest = min(1.0, rows / files * units * 1.5e-8)
-    job = Kills(command, target, temporary, wanted=kills, parts=files, drivers=drivers, longest=longest, seed=seed)
+    job = Kills(
+        command,
+        target,
+        temporary,
+        wanted=kills,
+        parts=files,
+        drivers=drivers,
+        longest=longest,
+        starting=starting,
+        seed=seed,
+    )
     job.run()
     if not job.complaints:
         job.complaints += wrong_with(target, rows, veil.release_id)

@@ -37,13 +37,14 @@ def processes_of(job: subprocess.Popen[bytes]) -> list[Process]:
     return [Process(pid, born(pid)) for pid in below(job.pid)]
 
 
-def workers_of(job: subprocess.Popen[bytes]) -> list[Process]:
-    """Those that Ray runs tasks in, at work, idle or still starting."""
+def workers_of(job: subprocess.Popen[bytes], *, starting: bool = True) -> list[Process]:
+    """Those that Ray runs tasks in, at work, idle, or still `starting`: of one that is lost before it has said who it
+    is, Ray may not know for a minute."""
     found = []
     for process in processes_of(job):
         said = [*command(process.pid).split(), "", ""]
         works = said[0].startswith("ray::") and not said[0].endswith("Agent")  # a raylet ends with its agents
-        if works or said[1].endswith("/default_worker.py"):
+        if works or (starting and said[1].endswith("/default_worker.py")):
             found.append(process)
     return found
 
