@@ -24,6 +24,7 @@ faults: $(READY)
 # Folders on Ray at full size: 10⁷ rows while workers are killed. Minutes. Small versions are tests.
 ray: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/lost_workers/run.py --rows 10000000 --kills 60
+	OMP_NUM_THREADS=1 $(BIN)/python tests/lost_machines/run.py
 
 # The wheel with its extras in fresh environments. Minutes, most of them pip's, so not part of `make test`.
 install-test: $(READY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict
 from typing import Any
 
@@ -87,10 +86,13 @@ def test_small_parts_travel_together(rows: list[int], cores: int, sizes: list[in
     assert [len(load) for load in loads] == sizes
 
 
+def raised(row: pa.Table) -> Exception:
+    return running._raised(*(row.column(name).to_pylist()[0] for name in ("raised", "saying")))
+
+
 def test_an_error_of_ours_travels_as_it_is() -> None:
     row = running._worked(Doubling({1: DataError("the file has changed.")}))(sent(PARTS[1]))
-    (content,) = row.column("raised").to_pylist()
-    found = pickle.loads(content)
+    found = raised(row)
     assert (type(found), str(found)) == (DataError, "the file has changed.")
 
 
@@ -99,13 +101,15 @@ def test_an_error_that_cannot_travel_is_named_without_its_words() -> None:
         pass
 
     row = running._worked(Doubling({1: Strange("the value 4711")}))(sent(PARTS[1]))
-    found = pickle.loads(row.column("raised").to_pylist()[0])
+    found = raised(row)
     assert (type(found), str(found)) == (ClusterError, "a worker failed (Strange).")
+    full = running._worked(Doubling({1: OSError(28, "No space left on device")}))(sent(PARTS[1]))
+    assert str(raised(full)) == "a worker failed (OSError: No space left on device)."
 
 
 def test_another_version_on_a_worker_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     work = running._worked(Doubling())
     here = taskveil.__version__
     monkeypatch.setattr(taskveil, "__version__", "0.1.9")
-    found = pickle.loads(work(sent(PARTS[0])).column("raised").to_pylist()[0])
+    found = raised(work(sent(PARTS[0])))
     assert str(found) == (f"a machine of the cluster has taskveil 0.1.9, and this one {here}: install the same on all.")
