@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import releases
+import taskveil as tv
 from lost_workers import people
 from taskveil.engines import parts
 from taskveil.engines.files import TableFile
-from taskveil.engines.parts import JOB, Groups, Privatizing, Settled, Settling
+from taskveil.engines.parts import JOB, Decoding, Groups, Privatizing, Settled, Settling
 from taskveil.engines.plans import Part, Plan, opened
 from taskveil.engines.storage import Folder
 from taskveil.errors import DataError
@@ -168,6 +170,7 @@ def test_what_lies_in_a_part_s_place_is_refused_and_kept(release: Path, tmp_path
 
 DYING = """
 import os, signal, sys
+from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from engines.test_parts import settling
@@ -200,3 +203,20 @@ def test_a_release_is_opened_once_in_a_process(release: Path, tmp_path: Path) ->
     for part in all_parts:
         work(part)
     assert parts._device.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("kind", ["laplace_box", "codebook", "lattice", "sums", "levels"])
+def test_models_are_told_apart_by_their_answers(kind: str, tmp_path: Path) -> None:
+    import torch
+
+    device = releases.devices()[kind]
+    veil = replace(releases.veil(device.encoder, device.mechanism), task=None)
+    veil.save(tmp_path / "release")
+    files = tuple(carried(tmp_path / "release").items())
+
+    def sample(seed: int) -> str:
+        torch.manual_seed(seed)
+        task = tv.ModelTask(torch.nn.Linear(veil.encoder.width, 2).double(), loss="mse")
+        return Decoding(files=files, predict=True, task=task).sample()
+
+    assert sample(1) == sample(1) != sample(2)

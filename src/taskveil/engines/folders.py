@@ -118,7 +118,7 @@ def decode_folder(
         "kind": "answers" if predict else "estimates",
         "columns": dict(making.columns),
         "probabilities": probabilities,
-        "model": task is not None,
+        "model": making.sample() if predict and task is not None else None,
     }
 
     def refusal() -> str:
