@@ -10,7 +10,7 @@ import pytest
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.sweeps.gains import SegmentedFrontier
 from taskveil.errors import DataError
-from taskveil.intervals import interval
+from taskveil.intervals import bounds, interval
 
 RNG = np.random.default_rng(3)
 LOSSES = RNG.gamma(2.0, size=(2, 300))
@@ -76,6 +76,22 @@ def test_many_gains_need_more_evidence_each() -> None:
     ).rows()
     assert 0 < sum(row["low"] > 0 for row in gains) < 25
     assert sum(row["sure"] for row in gains) == 0  # with this seed, and with 95 of a hundred others
+
+
+def test_a_star_needs_more_than_a_sample_that_leans_the_right_way() -> None:
+    """Few people of whom some gain much: their interval leans away from zero. Whoever loses much may just not be among
+    them, so the star goes by a bound, which is no tighter than Student's."""
+    paired = np.concatenate([np.full(15, 0.2), [1.0, 2.0, 4.0, 8.0, 16.0]])
+    assert interval(paired)[0] > 0
+    assert bounds(paired, confidence=0.975)[0] < 0
+    gains = SegmentedFrontier(
+        common=frontier(paired[None]),
+        segments={"here": frontier(np.zeros((1, 20)))},
+        people={"here": (60, 20)},
+        tested={"here": np.arange(20)},
+    )
+    (row,) = gains.rows()
+    assert (row["low"] > 0, row["sure"]) == (True, False)
 
 
 def test_of_very_few_people_nothing_is_told(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from taskveil.arrays import Integers
 from taskveil.designs.frontier import Frontier, written
 from taskveil.errors import DataError
-from taskveil.intervals import interval
+from taskveil.intervals import bounds, interval
 
 CONFIDENCE = 0.95
 
@@ -61,8 +61,9 @@ class SegmentedFrontier:
             gain = float(paired.mean())
             if np.ptp(paired) > 1e-9 * np.abs(paired).max():  # what is the same for all says nothing about others
                 low, high = (_number(end) for end in interval(paired, confidence=CONFIDENCE, block=block))
-                # Bonferroni: the chance that any of them is wrong is at most that of each, added up.
-                sure = bool(interval(paired, confidence=1 - (1 - CONFIDENCE) / asked, block=block)[0] > 0)
+                # Bonferroni: the chance that any of them is wrong is at most that of each, added up. And a bound, not
+                # an interval: few people whose losses are skewed look surer than they are.
+                sure = bool(bounds(paired, confidence=1 - (1 - CONFIDENCE) / (2 * asked), block=block)[0] > 0)
         volunteers, tested = self.people[name]
         return {
             "segment": name,
