@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -102,6 +103,20 @@ def test_people_who_are_all_alike_keep_the_common_design() -> None:
     groups = groups_of(both, ["same"] * 30 + ["other"] * 30, ["same", "other"] * 30)
     assert groups["other"].why_not is None
     assert "identical" in groups["same"].why_not
+
+
+def test_copies_of_a_record_are_one_person() -> None:
+    rng, enough = np.random.default_rng(0), max(FEWEST_VOLUNTEERS, FEWEST_TESTED)
+    labels = ["people"] * enough * 3 + ["copies"] * enough * 3
+    records = np.concatenate([np.repeat(rng.normal(size=(count, 2)), 3 * enough // count, 0) for count in (enough, 3)])
+    both = replace(trial(len(labels), len(labels)), X_test=records + 10.0)
+    both.problem.X[:] = records
+    groups = groups_of(both, labels, labels)
+    assert groups["people"].why_not is None
+    assert groups["people"].tested.tolist() == list(range(0, 3 * enough, 3))
+    assert "3 volunteers and 3 people to test on" in groups["copies"].why_not
+    in_time = groups_of(replace(both, block=2), labels, labels)
+    assert len(in_time["copies"].tested) == 3 * enough
 
 
 def test_too_many_segments_and_none() -> None:

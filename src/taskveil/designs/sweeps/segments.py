@@ -19,6 +19,7 @@ import numpy as np
 from taskveil.arrays import Integers
 from taskveil.client.fields import Coded
 from taskveil.designs.auto import ENOUGH
+from taskveil.designs.folds import people
 from taskveil.designs.predictors.predictor import FOLDS
 from taskveil.designs.problem import FEWEST
 from taskveil.designs.sweeps.trials import Trial
@@ -58,6 +59,9 @@ class Group:
 def groups_of(trial: Trial, labels: Sequence[str | None], test_labels: Sequence[str | None]) -> dict[str, Group]:
     """All segments by their names, the largest first; whoever has no label belongs to none.
 
+    Copies of a record count once, as one person: in deciding who is enough, and among those who judge. Ten copies would
+    else make a gain look three times as sure as it is.
+
     Args:
         trial: of everybody.
         labels: of its volunteers.
@@ -73,17 +77,23 @@ def groups_of(trial: Trial, labels: Sequence[str | None], test_labels: Sequence[
             f"{len(names):,} segments are more than {MOST_SEGMENTS:,}, each of which would have a release of its own: "
             "a segment is a group of people, such as a country. Put labels into fewer groups."
         )
+    everybody = np.concatenate([trial.problem.X, trial.X_test])
+    # In the order of time, records that are alike are times that were alike, and neighbours count as the block says.
+    person = people(everybody) if trial.block == 1 else np.arange(len(everybody))
+    of_volunteers, of_tested = np.split(person, [len(trial.problem.X)])
     found = {}
     for name in names:
         volunteers, judges = trained.get(name, nobody), tested.get(name, nobody)
+        judges = judges[np.sort(np.unique(of_tested[judges], return_index=True)[1])]
+        different = len(np.unique(of_volunteers[volunteers]))
         why_not = None
-        if len(volunteers) < FEWEST_VOLUNTEERS or len(judges) < FEWEST_TESTED:
+        if len(volunteers) >= FEWEST_VOLUNTEERS and np.ptp(trial.problem.X[volunteers], axis=0).max() == 0:
+            why_not = "all volunteers' records are identical: there is nothing to learn or to report."
+        elif different < FEWEST_VOLUNTEERS or len(judges) < FEWEST_TESTED:
             why_not = (
-                f"{len(volunteers)} volunteers and {len(judges)} people to test on: a design of their own needs "
+                f"{different} volunteers and {len(judges)} people to test on: a design of their own needs "
                 f"{FEWEST_VOLUNTEERS} and {FEWEST_TESTED}."
             )
-        elif np.ptp(trial.problem.X[volunteers], axis=0).max() == 0:
-            why_not = "all volunteers' records are identical: there is nothing to learn or to report."
         found[name] = Group(volunteers=volunteers, tested=judges, why_not=why_not)
     return found
 
