@@ -69,7 +69,9 @@ def _memory(pid: int) -> dict[str, int]:
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         told = dict(line.split(":", 1) for line in lines)
-        return {name: int(told[field].split()[0]) // 1000 for field, name in _FIELDS.items() if field in told}
+        return {
+            name: int(told[field].split()[0]) * 1024 // 1_000_000 for field, name in _FIELDS.items() if field in told
+        }
     return {}
 
 

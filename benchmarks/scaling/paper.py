@@ -13,8 +13,9 @@ from typing import Any
 
 MEASURED = Path(__file__).parent / "measured.json"
 DEVICES, WEEK, PEAK, BUSY = 1e9, 7 * 86400, 3, 0.5
-SINGLE, BATCHED, AROUND = 53, 17, 4500
-"""Bytes of a report of one byte alone, of one in a batch (`taskveil.wire`), and around a request."""
+SINGLE, BATCHED, AROUND, GATHERED = 53, 17, 4500, 500
+"""Bytes of a report of one byte alone, of one in a batch (`taskveil.wire`), and around a request; and reports in a
+batch."""
 COPIES = 3
 """How often a report is copied while its round is open: the table grows by half between two settlings, and
 1 + 2/3 + 4/9 + … = 3 (`SHARE` in server/collector/store/postgres_settling.py)."""
@@ -81,13 +82,13 @@ def collecting(measured: Measured) -> list[Row]:
         ("reports a second, mean", f"{mean:,.0f}", f"10⁹ / {WEEK:,} s", "computed"),
         ("at the peak", f"{PEAK * mean:,.0f}", f"{PEAK} × the mean", "assumed"),
     ]
-    for kind, what in (("singles", "one report a request"), ("batches", "gathered, 500 a request")):
+    for kind, what in (("singles", "one report a request"), ("batches", f"gathered, {GATHERED} a request")):
         rate = stored[f"{kind}_a_second_of_processor"]
         cores = PEAK * mean / rate / BUSY
         told = f"{PEAK * mean:,.0f} / {rate:,} a second of processor / {BUSY:.0%} busy"
         rows.append((f"cores for collector and PostgreSQL, {what}", f"{cores:.1f}", told, "measured rate"))
     traffic = (SINGLE + AROUND) * DEVICES
-    batched = BATCHED * DEVICES
+    batched = (BATCHED + AROUND / GATHERED) * DEVICES
     week, index, copied = size * DEVICES, stored["index_bytes"] * DEVICES, stored["ended_a_second"]
     report, read = measured["privatize"]["report bytes"], stored["read_a_second"]
     around = "headers and TLS assumed"
@@ -96,7 +97,12 @@ def collecting(measured: Measured) -> list[Row]:
     rows += [
         ("network a week, one report a request", _bytes(traffic), f"10⁹ × ({SINGLE} + {AROUND:,} bytes)", around),
         ("the same at the peak, each second", _bytes(PEAK * traffic / WEEK), f"{PEAK} × that / {WEEK:,} s", "computed"),
-        ("network a week from whoever gathers 500", _bytes(batched), f"10⁹ × {BATCHED} bytes", "computed"),
+        (
+            f"network a week from whoever gathers {GATHERED}",
+            _bytes(batched),
+            f"10⁹ × ({BATCHED} + {AROUND:,} / {GATHERED} bytes)",
+            around,
+        ),
         ("PostgreSQL, a week", _bytes(week), sizes, "measured size"),
         ("PostgreSQL, a year of rounds kept", _bytes(52 * week), f"52 × {_bytes(week)}", "computed"),
         ("its index alone, a week", _bytes(index), f"10⁹ × {stored['index_bytes']} bytes", "measured size"),
@@ -118,12 +124,16 @@ def computing(measured: Measured) -> list[Row]:
         ("10⁹ records to reports, `privatize`", measured["privatize"]["two workers"] / 2, "one of two workers"),
     ):
         rows.append((what, _time(DEVICES / rate), f"10⁹ / {rate:,.0f} rows a second", f"measured: {source}"))
-    sweep = measured["sweep"]
-    each = sweep["plain"] / sweep["designs"]
-    share = sweep["scaling"] / 2
+    each, share = _design(measured)
     told = f"1,000 × {each:.2f} s / {share:.2f}, which is what a worker of two reaches"
     rows.append(("1,000 designs like those of the benchmark", _time(1000 * each / share), told, "measured"))
     return rows
+
+
+def _design(measured: Measured) -> tuple[float, float]:
+    """Seconds that a design takes one core, and the share of that speed which a worker of two reaches."""
+    sweep = measured["sweep"]
+    return sweep["plain"] / sweep["designs"], sweep["scaling"] / 2
 
 
 def money(measured: Measured) -> list[Row]:
@@ -135,11 +145,14 @@ def money(measured: Measured) -> list[Row]:
     parquet = measured["privatize"]["report bytes"] * DEVICES / 1e9
     month = GIGABYTE_MONTH
     sums = DEVICES / measured["estimate"]["plain"] / 3600
+    each, share = _design(measured)
+    sweep = 1000 * each / share / 3600
     return [
         ("collector and PostgreSQL, one report a request", f"{cores:.1f} cores × 168 h", f"{hours * CORE_HOUR:,.0f}"),
         ("PostgreSQL: 4 weeks, and as much disk free", f"8 × {size:,.0f} GB / 4.3", f"{8 * size / 4.3 * month:,.0f}"),
         ("Parquet of a year", f"52 × {parquet:.1f} GB / 4.3", f"{52 * parquet / 4.3 * month:,.2f}"),
-        ("sums of the week's reports", f"{sums:.2f} core-hours", f"{sums * CORE_HOUR:,.4f}"),
+        ("sums of the week's reports", f"{sums:.2g} core-hours", f"{sums * CORE_HOUR:,.4f}"),
+        ("a sweep of 1,000 designs, each time", f"{sweep:.2g} core-hours", f"{sweep * CORE_HOUR:,.2f}"),
     ]
 
 
