@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import releases
 import taskveil as tv
 from taskveil.client.mechanisms import Codebook
 from taskveil.engines import plans
+from taskveil.engines.running import Engine
 from taskveil.engines.tallies import tally_folders
 from taskveil.errors import DataError
 from taskveil.server.estimates import tally
@@ -37,6 +40,14 @@ def write(path: Path, veil: tv.Veil, count: int) -> np.ndarray:
     return reports
 
 
+class Backwards(Engine):
+    """Parts that are done in another order than they were asked for, as on a cluster."""
+
+    def run(self, work: Any, parts: Any, *, kept: str) -> Iterator[Any]:
+        yield from super().run(work, parts[2::-1], kept=kept)
+        yield from super().run(work, parts[:2:-1], kept=kept)
+
+
 @pytest.mark.parametrize("veil", [codebook(), laplace()], ids=["codes", "numbers"])
 def test_a_folder_adds_up_to_what_its_reports_do(
     veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -57,6 +68,11 @@ def test_a_folder_adds_up_to_what_its_reports_do(
     else:
         assert found.codes is not None
         assert np.array_equal(found.codes, whole.codes)
+    (_,), (other,) = tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Backwards())
+    assert other.count == 999
+    assert np.array_equal(other.total, found.total)  # bit for bit, in whatever order parts are done
+    assert np.array_equal(other.square, found.square)
+    assert np.array_equal(other.codes, found.codes)
 
 
 def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
@@ -94,3 +110,17 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     write(tmp_path / "none.parquet", veil, 0)
     _, (found,) = tally_folders([tmp_path / "release"], [tmp_path / "none.parquet", tmp_path / "reports"])
     assert found.count == 100
+
+
+def test_reports_that_change_while_they_are_counted_are_refused(tmp_path: Path) -> None:
+    veil, path = codebook(), tmp_path / "reports" / "0.parquet"
+    veil.save(tmp_path / "release")
+    write(path, veil, 300)
+
+    class Late(Engine):
+        def run(self, work: Any, parts: Any, *, kept: str) -> Iterator[Any]:
+            write(path, veil, 400)  # whose first row groups are as large as before
+            yield from super().run(work, parts, kept=kept)
+
+    with pytest.raises(DataError, match="has changed since this job began"):
+        tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Late())

@@ -75,6 +75,16 @@ class MultiTask:
             raise TaskError(f"labels of a MultiTask come as a list of {len(self.parts)}, one entry per task (or None).")
         return tuple((task, weight, values) for (task, weight), values in zip(self.parts, entries, strict=True))
 
+    def fitted_again(self, X: Floats, y: Any) -> MultiTask | None:
+        """The same with every model that can be (`ModelTask.fitted_again`) fitted to nobody but X (N, n) with labels y;
+        None where none can."""
+        again = [
+            task.fitted_again(X, labels) if isinstance(task, ModelTask) else None for task, _, labels in self.parted(y)
+        ]
+        if all(task is None for task in again):
+            return None
+        return MultiTask([(new or task, weight) for new, (task, weight) in zip(again, self.parts, strict=True)])
+
     def stacked(self) -> LinearTask | None:
         """The one LinearTask with the same loss, K = (√weightᵢ Kᵢ) stacked; None when a model is among the tasks."""
         rows = [np.sqrt(weight) * task.K for task, weight in self.parts if isinstance(task, LinearTask)]

@@ -59,7 +59,9 @@ def test_neighbours_in_time_count_as_in_the_sweep() -> None:
 
 def test_designs_that_are_alike_gain_nothing() -> None:
     (row, _) = found(LOSSES[:, HERE]).rows()
-    assert (row["gain"], row["sure"]) == (0.0, False)
+    assert (row["gain"], row["low"], row["high"], row["sure"]) == (0.0, None, None, False)
+    (row, _) = found(LOSSES[:, HERE] - 0.5).rows()
+    assert (row["gain"], row["low"], row["sure"]) == (pytest.approx(0.5), None, False)
     by_luck = found(LOSSES[:, HERE] + RNG.normal(size=(2, 150)))
     assert not by_luck.rows()[0]["sure"]
 

@@ -198,6 +198,10 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_fitted_again(mixed: bool)
     assert frontier.clear > 1.5 * frontier.constant
     by_heart = tv.sweep(X, tv.ModelTask(model), volunteers_unseen=True, **options)  # says who takes it at its word
     assert by_heart.clear < 0.01 * by_heart.constant
+    several = tv.MultiTask([(tv.ModelTask(model), 1.0), (tv.ModelTask(model), 2.0)])
+    assert tv.sweep(X, several, **options | {"y": [y, y]}).clear == pytest.approx(3 * frontier.clear)
+    one = tv.sweep(X, several, **options | {"y": [y, None]})  # no answers, nothing to know by heart
+    assert one.clear == pytest.approx(frontier.clear)
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from taskveil.errors import DataError, callers_line
 from taskveil.records import as_records, as_volunteers, column_names
 from taskveil.schema import Schema
 from taskveil.tables import take_rows
-from taskveil.tasks import MeanTask, ModelTask, Task, check_task, take_labels
+from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
 
 TEST_SHARE = 0.3
 
@@ -82,7 +82,7 @@ class Trial:
             answers=answers,
             rows=trained if held_out else None,
         )
-        if held_out and isinstance(problem.task, ModelTask) and not on_device.volunteers_unseen:
+        if held_out and isinstance(problem.task, ModelTask | MultiTask) and not on_device.volunteers_unseen:
             # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
             problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
         schema = problem.schema
