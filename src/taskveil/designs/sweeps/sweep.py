@@ -110,7 +110,7 @@ def sweep(
         releases: a folder for the designs of the first seed, in common/<method>-<ε> and <segment>/<method>-<ε>; none of
             them may exist. They are the designs that were judged: made without the test records.
         engine: "plain", one design after the other here; "ray", by the workers of a Ray cluster, with the same result.
-        address: of the cluster (host:port, ray://host:port, "auto"); by default one of this machine alone.
+        address: of the cluster (host:port, "auto"); by default one of this machine alone.
         workers: how many work at a time on Ray; by default as many as there are cores.
         num_gpus: graphics processors, or shares of one, that every task takes for itself on Ray, for device="cuda".
         encoder, answers, share_model, volunteers_unseen, client_bytes: as in `design`; the simple ways ship the model.
