@@ -267,3 +267,104 @@ def test_two_at_once_make_every_part_once(home: Path, veil: tv.Veil) -> None:
     assert said[0][1:] == said[1][1:]  # the same parts, whoever made them
     assert int(said[0][0]) + int(said[1][0]) > FILES, "they never met"
     assert wrong_with(home / "reports", ROWS, veil.release_id) == []
+
+
+def test_a_job_that_is_overwritten_while_it_runs_stops(
+    home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, drawn = Privatizing.batches, []
+
+    def batches(self: Privatizing, *given: Any) -> Any:
+        drawn.append(given)
+        if len(drawn) == FILES:  # at the last part of the first job, somebody begins another, and is interrupted
+            people.write(home / "others", rows=ROWS + FILES, files=FILES)
+            with interrupted(monkeypatch, after=FILES - 1):
+                privatize_folder(home / "release", home / "others", home / "reports", overwrite=True)
+        yield from draw(self, *given)
+
+    monkeypatch.setattr(Privatizing, "batches", batches)
+    with pytest.raises(DataError, match="is another job's since this one began"):
+        job(home)
+    assert not (home / "reports" / MANIFEST).exists()
+    assert len(seen(home)) == FILES - 1  # and nothing of the first lies among those of the second
+    privatize_folder(home / "release", home / "others", home / "reports")
+    assert wrong_with(home / "reports", ROWS + FILES, veil.release_id) == []
+
+
+def test_a_manifest_of_another_job_completes_nothing(home: Path) -> None:
+    job(home)
+    old = (home / "reports" / MANIFEST).read_bytes()
+    job(home, overwrite=True)
+    (home / "reports" / MANIFEST).write_bytes(old)
+    with pytest.raises(DataError, match="is another job's"):
+        decode_folder(home / "release", home / "reports", home / "estimates")
+
+
+def test_a_folder_below_that_is_not_complete_is_refused(home: Path) -> None:
+    privatize_folder(home / "release", home / "people", home / "rounds" / "W46")
+    (home / "rounds" / "W46" / MANIFEST).unlink()
+    with pytest.raises(DataError, match="W46 is not complete"):
+        decode_folder(home / "release", home / "rounds", home / "estimates")
+
+
+def test_overwriting_deletes_parts_alone(home: Path) -> None:
+    job(home)
+    (home / "mine").mkdir()
+    (home / "mine" / "notes.txt").touch()
+    (home / "reports" / "part-links").symlink_to(home / "mine")
+    (home / "reports" / "part-notes.txt").touch()
+    job(home, overwrite=True)
+    assert (home / "mine" / "notes.txt").exists()
+    assert (home / "reports" / "part-notes.txt").exists()
+
+
+@pytest.mark.parametrize("link", ["symlink", "hard link", "loop"])
+def test_nobody_is_taken_twice_because_of_a_link(home: Path, link: str) -> None:
+    file = next((home / "people").rglob("*.parquet"))
+    if link == "symlink":
+        (home / "people" / "again.parquet").symlink_to(file)
+    elif link == "hard link":
+        (home / "people" / "again.parquet").hardlink_to(file)
+    else:
+        (home / "people" / "again").symlink_to(home / "people")
+    with pytest.raises(DataError, match="are the same file"):
+        job(home)
+    assert not (home / "reports").exists()
+
+
+def test_a_source_that_is_exchanged_while_it_is_read_is_not_published(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = Privatizing.batches
+    people.write(home / "others", rows=ROWS, files=FILES)  # as many rows, other values
+    for file in (home / "others").rglob("*.parquet"):
+        table = pq.read_table(file)
+        pq.write_table(table.slice(1).append_column("more", table.slice(1)[0]), file)
+
+    def batches(self: Privatizing, table: Any, groups: Any) -> Any:
+        rows = list(draw(self, table, groups))
+        os.replace(home / "others" / Path(table.path).relative_to(home / "people"), table.path)
+        yield from rows
+
+    monkeypatch.setattr(Privatizing, "batches", batches)
+    with pytest.raises(DataError, match="has changed since this job began"):
+        job(home)
+    assert seen(home) == {}
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", '{"job": 1}', "\x00"])
+def test_a_forged_plan_is_refused(home: Path, content: str) -> None:
+    (home / "reports").mkdir()
+    (home / "reports" / PLAN).write_text(content)
+    with pytest.raises(DataError, match="is no plan of taskveil's"):
+        job(home)
+
+
+def test_numbers_of_a_forged_plan_are_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupted(monkeypatch, after=2):
+        job(home)
+    plan = json.loads((home / "reports" / PLAN).read_text())
+    for part in plan["parts"]:
+        part["number"] = float(part["number"])  # equal to the true one, and of no use in a name
+    (home / "reports" / PLAN).write_text(json.dumps(plan))
+    assert job(home).rows == ROWS

@@ -22,7 +22,7 @@ from lost_workers import people
 from taskveil.engines import parts
 from taskveil.engines.files import TableFile
 from taskveil.engines.parts import JOB, Decoding, Groups, Privatizing, Settled, Settling
-from taskveil.engines.plans import Part, Plan, opened
+from taskveil.engines.plans import PLAN, Part, Plan, opened
 from taskveil.engines.storage import Folder
 from taskveil.errors import DataError
 from taskveil.release.carrying import carried
@@ -43,7 +43,8 @@ def settling(release: Path, home: Path) -> tuple[Settling, tuple[Part, ...]]:
         people.write(home / "people", rows=ROWS, files=2)
     (home / "reports").mkdir(exist_ok=True)
     source, tables = opened(home / "people")
-    plan = Plan.of(tables, source, {})
+    plan = replace(Plan.of(tables, source, {}), job="job")
+    (home / "reports" / PLAN).write_bytes(plan.content())
     making = Privatizing(files=tuple(carried(release).items()))
     work = Settling(job="job", making=making, sources=plan.sources, source=source, target=Folder.of(home / "reports"))
     return work, plan.parts
@@ -67,7 +68,7 @@ def test_a_part_holds_a_report_of_each_of_its_rows(release: Path, tmp_path: Path
         )
         assert pq.read_schema(path).metadata[JOB] == f"job/{part.number}".encode()
         assert work.unpacked(work.packed(settled)) == settled
-    assert sorted(os.listdir(tmp_path / "reports")) == [first.name, second.name]
+    assert sorted(os.listdir(tmp_path / "reports")) == [PLAN, first.name, second.name]
 
 
 def test_a_part_that_is_there_is_only_looked_at(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def test_whoever_is_second_takes_what_is_there(release: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(Privatizing, "batches", slow)
     assert work(part) == ours[0]
-    assert os.listdir(tmp_path / "reports") == [part.name]
+    assert sorted(os.listdir(tmp_path / "reports")) == [PLAN, part.name]
 
 
 def test_the_half_of_a_part_is_never_published(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def test_the_half_of_a_part_is_never_published(release: Path, tmp_path: Path, mo
         monkeypatch.setattr(Privatizing, "batches", broken)
         with pytest.raises(error):
             work(part)
-        assert os.listdir(tmp_path / "reports") == []
+        assert os.listdir(tmp_path / "reports") == [PLAN]
     monkeypatch.undo()
     assert work(part).rows == 500
 
@@ -128,8 +129,34 @@ def test_a_source_that_changed_is_not_drawn_from(release: Path, tmp_path: Path) 
     pq.write_table(table.slice(0, 499), path)
     with pytest.raises(DataError, match="has changed since this job began"):
         work(part)
-    assert os.listdir(tmp_path / "reports") == []
+    assert os.listdir(tmp_path / "reports") == [PLAN]
     assert work(other).rows == 500
+
+
+def test_nothing_is_drawn_for_a_folder_that_is_another_job_s(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, (part, _) = settling(release, tmp_path)
+    plan = tmp_path / "reports" / PLAN
+    ours, others = plan.read_bytes(), plan.read_bytes().replace(b': "job"', b': "another"', 1)
+    drawn: list[object] = []
+    draw = Privatizing.batches
+
+    def counted(self: Privatizing, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
+        drawn.append(table)
+        plan.write_bytes(others)  # or while it is drawn
+        yield from draw(self, table, groups)
+
+    monkeypatch.setattr(Privatizing, "batches", counted)
+    for content, draws in ((others, 0), (ours, 1)):
+        plan.write_bytes(content)
+        with pytest.raises(DataError, match="is another job's"):
+            work(part)
+        assert len(drawn) == draws
+    plan.unlink()  # a machine with another folder under the same path
+    with pytest.raises(DataError, match="cannot use"):
+        work(part)
+    assert os.listdir(tmp_path / "reports") == []
 
 
 def broken_parts(work: Settling, part: Part, other: Part, path: Path) -> Iterator[None]:
@@ -148,7 +175,9 @@ def broken_parts(work: Settling, part: Part, other: Part, path: Path) -> Iterato
     pq.write_table(table, path)  # of another place
     yield
     path.unlink()
-    replace(work, job="another")(part)
+    work(part)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), JOB: b"another/0"}), path)
     yield
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), JOB: b"job/0"}).slice(1), path)
@@ -193,7 +222,7 @@ def test_killed_while_it_draws(release: Path, tmp_path: Path) -> None:
     here = Path(__file__).parents[1]
     ended = subprocess.run([sys.executable, "-c", DYING, str(here), str(release), str(tmp_path)], capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-    assert os.listdir(tmp_path / "reports") == []
+    assert os.listdir(tmp_path / "reports") == [PLAN]
     assert work(part).rows == 500
 
 

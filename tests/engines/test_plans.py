@@ -123,10 +123,10 @@ def test_what_is_no_plan(content: bytes) -> None:
 
 def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None:
     write(tmp_path / "part-00000.parquet", 10)
-    (tmp_path / PLAN).write_text("{}")
+    (tmp_path / PLAN).write_text('{"job": "it"}')
     with pytest.raises(DataError, match="is not complete: run the job"):
         opened(tmp_path)
-    (tmp_path / MANIFEST).write_text(json.dumps({"parts": [{"file": "part-00000.parquet"}]}))
+    (tmp_path / MANIFEST).write_text(json.dumps({"job": "it", "parts": [{"file": "part-00000.parquet"}]}))
     assert list(opened(tmp_path)[1]) == ["part-00000.parquet"]
     write(tmp_path / "copy of part-00000.parquet", 10)
     with pytest.raises(DataError, match="does not hold the parts"):
@@ -138,6 +138,13 @@ def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None
     (tmp_path / MANIFEST).write_text("[")
     with pytest.raises(DataError, match="is no manifest"):
         opened(tmp_path)
+
+
+def test_parts_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ["part-00002.parquet", "part-10001.parquet", "part-99999.parquet", "part-100000.parquet"]
+    for name in reversed(names):
+        write(tmp_path / name, 1)
+    assert list(opened(tmp_path)[1]) == names
 
 
 def test_targets_inside_their_source(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.verifying import read_key
 from taskveil.engines.parquet import second_reports
 from taskveil.engines.parts import Decoding, Making, Privatizing, Settled, Settling
-from taskveil.engines.plans import MANIFEST, PLAN, Plan, opened
+from taskveil.engines.plans import MANIFEST, PART_NAME, PLAN, Plan, check_complete, check_job, opened
 from taskveil.engines.running import Engine, PartProgress
 from taskveil.engines.storage import Folder, Place
 from taskveil.errors import DataError
@@ -159,7 +159,9 @@ class _Job:
             progress(part.rows, plan.rows)
         parts = tuple(settled[part.number] for part in plan.parts)
         content = {"job": plan.job, **plan.what, "rows": plan.rows, "parts": [asdict(part) for part in parts]}
+        check_job(plan.job, target)
         _publish(target, MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
+        check_complete(target)  # the manifest that is there may be of a job that somebody has ended meanwhile
         target.forget_drafts()
         return Done(rows=plan.rows, parts=parts, found=sum(part.name in there for part in plan.parts))
 
@@ -172,7 +174,7 @@ class _Job:
         if PLAN not in names and any(not name.startswith(".") for name in names):
             raise DataError(f"{self.target} exists already, and holds something else. Choose another folder.")
         if PLAN in names and overwrite:
-            for name in (MANIFEST, *(name for name in names if name.startswith("part-")), PLAN):
+            for name in (MANIFEST, *filter(PART_NAME.fullmatch, names), PLAN):
                 target.delete(name)  # the plan last: whoever is interrupted here can still go on, or begin anew
         elif MANIFEST in names:
             raise DataError(self.refusal())
@@ -184,7 +186,7 @@ class _Job:
                 "another folder; or give the same as before, and it goes on."
             )
         target.forget_drafts()
-        return plan
+        return replace(wanted, job=plan.job)
 
 
 def _publish(target: Folder, name: str, content: bytes) -> None:

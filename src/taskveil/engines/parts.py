@@ -21,7 +21,7 @@ from taskveil.client.reading import CLIENT, read_device
 from taskveil.engines.answers import Answers, estimates_of, outputs_of
 from taskveil.engines.columns import check_units, encoder_input, match_columns, words_of
 from taskveil.engines.files import TableFile
-from taskveil.engines.plans import Part, Source, check_same
+from taskveil.engines.plans import Part, Source, check_job, check_same
 from taskveil.engines.reports import report_batches, report_columns, tally_rows
 from taskveil.engines.storage import Folder
 from taskveil.errors import DataError, needs
@@ -184,6 +184,7 @@ class Settling:
 
     def _make(self, part: Part) -> None:
         source = self.sources[part.source]
+        check_job(self.job, self.target)  # before anything is drawn
         check_same(source, self.source)
         table = TableFile.open(PurePosixPath(self.source.at(source.name)), self.source.filesystem)
         schema = self.making.schema
@@ -196,6 +197,8 @@ class Settling:
                     done += batch.num_rows
             if done != part.rows:
                 raise DataError(f"{self.source.at(source.name)} has changed while it was read. Nothing was kept of it.")
+            check_same(source, self.source)  # as it was when it was read, too
+            check_job(self.job, self.target)
             with contextlib.suppress(FileExistsError):  # another attempt was first; ours disappears unread
                 draft.publish(part.name)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +28,10 @@ with needs("a folder of records"):
     import pyarrow.parquet as pq
 
 PLAN, MANIFEST = "_plan.json", "_manifest.json"
+PART_NAME = re.compile(r"part-\d{5,}\.parquet")
 PART_ROWS = 1 << 20
 """Rows of a part, unless a single row group has more: seconds of work, which is what a lost worker costs."""
+_OPENING = 32  # bytes of a plan before the name of its job, and after it, at most
 _READERS = 16  # footers read at a time: on other machines' disks most of it is waiting
 
 
@@ -97,7 +101,8 @@ class Plan:
 
     @classmethod
     def read(cls, content: bytes, place: str) -> Plan:
-        """What `content` is of, or a DataError that names the `place`."""
+        """What `content` is of, or a DataError that names the `place`. Nobody has checked its numbers: it is there to
+        be compared with one's own."""
         try:
             found = json.loads(content)
             return cls(
@@ -106,15 +111,27 @@ class Plan:
                 sources=tuple(Source(**source) for source in found["sources"]),
                 parts=tuple(Part(**part) for part in found["parts"]),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{place} is no plan of taskveil's ({type(error).__name__}).") from error
+
+
+def check_job(job: str, target: Folder) -> None:
+    """A DataError unless the plan in the target is that of the `job`: it is not where somebody has begun another there
+    meanwhile, nor on a machine that does not see this folder but one of its own under the same path."""
+    with target.open(PLAN) as file:
+        begins = file.read(_OPENING + len(job))  # `job` comes first; all of a plan may be large
+    if f'"job": "{job}"'.encode() not in begins:
+        raise DataError(
+            f"{target.path} is another job's since this one began, or is not the same folder on all machines. Nothing "
+            "more was made of this one."
+        )
 
 
 def check_same(source: Source, folder: Folder) -> None:
     """A DataError if a file is no longer the one of the plan."""
     try:
         found, _ = _look(folder, source.name)
-    except pa.ArrowException:  # it is no table any more
+    except (pa.ArrowException, OSError, ValueError):  # it is no table any more
         found = None
     if found != source:
         raise DataError(
@@ -139,27 +156,58 @@ def opened(source: Place, *, apart_from: Folder | None = None) -> tuple[Folder, 
         home, _, name = folder.path.rpartition("/")
         folder, names = replace(folder, path=home), [name]
     else:
-        names = folder.tables()
-        _check_complete(folder, names)
+        names = sorted(folder.tables(), key=_place)
+        for job in _jobs(folder):
+            check_complete(job)
     if not names:
         raise DataError(f"{folder.path} holds no Parquet files.")
+    if folder.is_local:
+        _check_once(folder, names)
     with ThreadPoolExecutor(_READERS) as readers:
         found = readers.map(lambda name: TableFile.open(PurePosixPath(folder.at(name)), folder.filesystem), names)
         tables = dict(zip(names, found, strict=True))
     return folder, tables
 
 
-def _check_complete(folder: Folder, names: list[str]) -> None:
-    if folder.kind(PLAN) == "nothing":
-        return
+def _place(name: str) -> str:
+    """By which tables are ordered: parts by their numbers, of which the hundred-thousandth has a digit more."""
+    home, _, last = name.rpartition("/")
+    return f"{home}/part-{last[5:-8]:0>20}.parquet" if PART_NAME.fullmatch(last) else name
+
+
+def _jobs(folder: Folder) -> list[Folder]:
+    """The folder and those below it into which a job of ours writes or wrote."""
+    homes = [
+        name.removesuffix(PLAN).rstrip("/") for name in folder.names(below=True) if PurePosixPath(name).name == PLAN
+    ]
+    return [replace(folder, path=folder.at(home)) for home in homes]
+
+
+def check_complete(folder: Folder) -> None:
+    """A DataError unless the job that writes into a folder has ended, and what it made is all that lies there."""
     if folder.kind(MANIFEST) == "nothing":
         raise DataError(f"{folder.path} is not complete: run the job that makes it again, and it goes on.")
     try:
-        listed = [str(part["file"]) for part in json.loads(folder.read(MANIFEST))["parts"]]
-    except (ValueError, TypeError, KeyError) as error:
+        manifest = json.loads(folder.read(MANIFEST))
+        job, listed = str(manifest["job"]), [str(part["file"]) for part in manifest["parts"]]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{folder.at(MANIFEST)} is no manifest of taskveil's ({type(error).__name__}).") from error
-    if sorted(listed) != names:
+    check_job(job, folder)
+    if sorted(listed) != folder.tables():
         raise DataError(f"{folder.path} does not hold the parts that its {MANIFEST} lists, and no others.")
+
+
+def _check_once(folder: Folder, names: list[str]) -> None:
+    """A DataError if a link makes a file appear twice: each of its people would get two reports, or count twice."""
+    seen: dict[tuple[int, int], str] = {}
+    for name in names:
+        found = os.stat(folder.at(name))
+        first = seen.setdefault((found.st_dev, found.st_ino), name)
+        if first != name:
+            raise DataError(
+                f"{folder.at(first)} and {folder.at(name)} are the same file: its people would be taken twice. Remove "
+                "the link."
+            )
 
 
 def _look(folder: Folder, name: str) -> tuple[Source, list[int]]:
