@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -235,3 +236,37 @@ def test_a_cluster_of_our_own_from_a_thread_of_a_script() -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == "1.0 [11, 12, 13]\nFalse\n"
+
+
+OWN = """
+import os, sys, signal
+from taskveil import cluster
+
+with cluster.connected(workers=1):
+    import ray
+    print(ray._private.worker._global_node.get_session_dir_path(), flush=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_cluster_of_our_own_is_closed_to_others_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spilled objects may be volunteers' records, and whoever may exchange a socket runs code as its user."""
+    homes = {}
+    for end in ("killed", "ended"):
+        ran = subprocess.run([sys.executable, "-c", OWN, end], capture_output=True, text=True, check=False)
+        session = Path(ran.stdout.strip())
+        homes[end] = next(home for home in session.parents if home.name.startswith(cluster._PREFIX))
+        assert session.is_relative_to(homes[end])
+    assert not homes["ended"].exists()
+    assert homes["killed"].stat().st_mode & 0o777 == 0o700
+    cluster._forget_clusters(homes["killed"].parent)  # it may just have begun
+    assert homes["killed"].exists()
+    monkeypatch.setattr(cluster, "_GONE", -1.0)
+    with cluster.alone(homes["killed"] / cluster._LOCK):  # somebody works there
+        cluster._forget_clusters(homes["killed"].parent)
+        assert homes["killed"].exists()
+    cluster._forget_clusters(homes["killed"].parent)
+    assert not homes["killed"].exists()

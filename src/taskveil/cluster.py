@@ -15,13 +15,17 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
+from shutil import rmtree
 from typing import Any, TypeVar
 
-from taskveil.errors import ClusterError, TaskveilError, needs
+from taskveil.client.locking import alone
+from taskveil.errors import ClusterError, LedgerError, TaskveilError, needs
 
 Result = TypeVar("Result")
 
@@ -30,6 +34,8 @@ ATTEMPTS = 20
 _ANSWERS = 5.0  # seconds in which somebody must answer at a cluster's address
 _JOINED = 15.0  # seconds in which a cluster must have taken us in
 _GONE = 45.0  # seconds after which a head that does not answer is lost; after 60, Ray would end this process unasked
+_SHORT = 21  # letters of the folder for temporary ones: sockets lie 82 below, and their names may have 103
+_PREFIX, _LOCK = "tv-ray-", "lock"
 _LOOK = 1.0  # seconds without any result after which we look whether the head is there
 _JOIN = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
@@ -40,8 +46,8 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
 
     Args:
         address: of a cluster's head, host:port, of which this machine is a part; "auto" for one that runs on this
-            machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, reached from
-            here alone, and ended afterwards.
+            machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, for nobody
+            without its token, and ended afterwards, with all that it left on the disk.
         workers: cores that a cluster of our own has; by default all.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
@@ -51,7 +57,8 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         # What is left of a job whose cluster was lost would else look for another on this machine, and join that.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         if address == "local":
-            # Ray listens on every interface, and whoever reaches it may run code: let nobody but ourselves.
+            # Ray listens on every interface, whatever it is told, and whoever reaches it may run code: let nobody but
+            # ourselves.
             os.environ.setdefault("RAY_AUTH_MODE", "token")
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     with needs("--engine ray", extra="ray"):
@@ -60,19 +67,19 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         yield
         return
     options: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
-    if address == "local":
-        options |= {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    else:
-        _check_joins(address)
-    try:
-        with _silence():
-            ray.init(**options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise _unreachable(address, str(error)) from error
-    try:
+    with contextlib.ExitStack() as stack:
+        if address == "local":
+            home = stack.enter_context(_own_folder())
+            options |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": home}
+        else:
+            _check_joins(address)
+        try:
+            with _silence():
+                ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise _unreachable(address, str(error)) from error
+        stack.callback(ray.shutdown)
         yield
-    finally:
-        ray.shutdown()
 
 
 def in_any_order(
@@ -214,6 +221,28 @@ def _cause(error: BaseException) -> BaseException:
         if not isinstance(inner, BaseException):
             return error
         error = inner
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[str]:
+    """Where a cluster of our own keeps its logs, its sockets, and what does not fit into memory: volunteers' records,
+    in a sweep. Ray makes its folders such that everybody may write there, so they lie in one that is only ours."""
+    within = tempfile.gettempdir() if len(tempfile.gettempdir()) < _SHORT or os.name != "posix" else "/tmp"  # noqa: S108
+    _forget_clusters(Path(within))
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=within, ignore_cleanup_errors=True) as folder,
+        alone(Path(folder) / _LOCK),
+    ):
+        yield os.path.join(folder, "r")
+
+
+def _forget_clusters(within: Path) -> None:
+    """Delete what clusters of ours left whose driver was killed, which then holds its lock no more."""
+    for folder in within.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, LedgerError):
+            if time.time() - folder.lstat().st_mtime > _GONE and (folder / _LOCK).exists():
+                with alone(folder / _LOCK, patience=0.0):
+                    rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -80,6 +80,19 @@ def test_what_is_there_stays(disk: str, tmp_path: Path) -> None:
     assert after.st_mode & 0o777 == 0o644
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640)])
+def test_the_umask_is_kept(disk: str, tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        with Folder.of(tmp_path).draft() as draft:
+            draft.file.write(b"first")
+            draft.publish("part")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "part").stat().st_mode & 0o777 == mode
+    assert os.listdir(tmp_path) == ["part"]
+
+
 def test_drafts_that_are_given_up_are_gone(disk: str, tmp_path: Path) -> None:
     folder = Folder.of(tmp_path)
     with contextlib.suppress(KeyboardInterrupt), folder.draft() as draft:

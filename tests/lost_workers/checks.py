@@ -51,7 +51,7 @@ def left_in(temporary: Path) -> list[str]:
     found = []
     for path in temporary.rglob("*"):
         name = str(path.relative_to(temporary))
-        if not name.startswith("ray") or (path.is_file() and ("spill" in name or _is_table(path))):
+        if not name.startswith(("ray", "tv-ray-")) or (path.is_file() and ("spill" in name or _is_table(path))):
             found.append(f"{name} was left in the temporary folder")
     return found
 

@@ -22,6 +22,7 @@ import mmap
 import os
 import re
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,7 +141,7 @@ class Draft:
         self.file.flush()
         if folder.is_local:
             if Path(self.path).name.startswith(DRAFT):
-                os.fchmod(self.file.fileno(), _MODE)  # until now it was for nobody else
+                os.fchmod(self.file.fileno(), _mode_beside(self.path))  # until now it was for nobody else
             os.fsync(self.file.fileno())  # or the name may outlive a power cut that the bytes do not
             _link(self.path, Path(target))
             return
@@ -196,6 +197,18 @@ def _nameless(folder: Path | None) -> Iterator[tuple[IO[bytes], str]]:
         if path:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def _mode_beside(draft: str) -> int:
+    """The mode that a new file has there: the umask cannot be read without changing it for all threads."""
+    probe = f"{draft}-mode"
+    descriptor = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE)
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(probe)
 
 
 def _link(draft: str, target: Path) -> None:

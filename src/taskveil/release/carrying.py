@@ -47,13 +47,21 @@ def carried_half(folder: Path, half: str) -> dict[str, bytes]:
 @contextlib.contextmanager
 def unpacked(files: Mapping[str, bytes]) -> Iterator[Path]:
     """The release in a folder that nobody else may read, and that is gone afterwards."""
-    _tidy()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+    with passing_folder() as folder:
         for name, content in files.items():
             half, _, file = name.partition("/")
             if half in (CLIENT, SERVER) and file and Path(file).name == file:
-                (Path(folder) / half).mkdir(exist_ok=True)
-                (Path(folder) / half / file).write_bytes(content)
+                (folder / half).mkdir(exist_ok=True)
+                (folder / half / file).write_bytes(content)
+        yield folder
+
+
+@contextlib.contextmanager
+def passing_folder() -> Iterator[Path]:
+    """A folder for a release that nobody else may read, and that is gone afterwards; soon after, if whoever has it is
+    killed."""
+    _tidy()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         yield Path(folder)
 
 

@@ -6,12 +6,10 @@ once and never changed; what they find is the same wherever they run, so an inte
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rich.progress import track
@@ -25,7 +23,7 @@ from taskveil.designs.sweeps.parcels import Parcel, packed, unpacked
 from taskveil.designs.sweeps.trials import Trial
 from taskveil.designs.threads import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
-from taskveil.release.carrying import carried
+from taskveil.release.carrying import carried, passing_folder
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
 
 Engine = Literal["plain", "ray"]
@@ -138,9 +136,9 @@ def _made(shared: Shared, work: Work) -> Iterator[Made]:
         point = Point.of(work.method, epsilon, seed, losses, block=block, size=veil.size)
         release = None
         if seed == shared.released:
-            with tempfile.TemporaryDirectory() as folder:
-                finished(veil, problem, trial.columns).save(Path(folder) / "release")
-                release = carried(Path(folder) / "release")
+            with passing_folder() as folder:  # with volunteers' records in it, and workers may be killed
+                finished(veil, problem, trial.columns).save(folder / "release")
+                release = carried(folder / "release")
         yield Made(work.segment, point, release)
 
 
