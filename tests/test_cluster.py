@@ -77,6 +77,13 @@ def test_an_address_that_is_none() -> None:
     assert "at nonsense (Invalid address format: nonsense)" in why_not("nonsense")
 
 
+def test_a_file_that_lies_about_and_is_called_ray_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ray.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    why_not("nonsense")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_rays_client_is_not_gone_through() -> None:
     with pytest.raises(ClusterError, match="is for Ray's client"), cluster.connected("ray://127.0.0.1:10001"):
         pass
@@ -244,6 +251,7 @@ from taskveil import cluster
 
 with cluster.connected(workers=1):
     import ray
+    print(ray.get(ray.remote(lambda: os.environ["TMPDIR"]).remote()))
     print(ray._private.worker._global_node.get_session_dir_path(), flush=True)
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -257,8 +265,8 @@ def test_a_cluster_of_our_own_is_closed_to_others_and_leaves_nothing(
     homes = {}
     for end in ("killed", "ended"):
         ran = subprocess.run([sys.executable, "-c", OWN, end], capture_output=True, text=True, check=False)
-        session = Path(ran.stdout.strip())
-        homes[end] = next(home for home in session.parents if home.name.startswith(cluster._PREFIX))
+        homes[end], session = map(Path, ran.stdout.split())  # workers' temporary files, and Ray's own
+        assert homes[end].name.startswith(cluster._PREFIX)
         assert session.is_relative_to(homes[end])
     assert not homes["ended"].exists()
     assert homes["killed"].stat().st_mode & 0o777 == 0o700

@@ -68,13 +68,14 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         return
     options: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
     with contextlib.ExitStack() as stack:
+        home = None
         if address == "local":
             home = stack.enter_context(_own_folder())
-            options |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": home}
+            options |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": os.path.join(home, "r")}
         else:
             _check_joins(address)
         try:
-            with _silence():
+            with _silence(), _temporary_in(home):
                 ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise _unreachable(address, str(error)) from error
@@ -226,14 +227,27 @@ def _cause(error: BaseException) -> BaseException:
 @contextlib.contextmanager
 def _own_folder() -> Iterator[str]:
     """Where a cluster of our own keeps its logs, its sockets, and what does not fit into memory: volunteers' records,
-    in a sweep. Ray makes its folders such that everybody may write there, so they lie in one that is only ours."""
+    for example. Ray makes its folders such that everybody may write there, so they lie in one that is only ours."""
     within = tempfile.gettempdir() if len(tempfile.gettempdir()) < _SHORT or os.name != "posix" else "/tmp"  # noqa: S108
     _forget_clusters(Path(within))
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX, dir=within, ignore_cleanup_errors=True) as folder,
         alone(Path(folder) / _LOCK),
     ):
-        yield os.path.join(folder, "r")
+        yield folder
+
+
+@contextlib.contextmanager
+def _temporary_in(folder: str | None) -> Iterator[None]:
+    """Processes that are started inside have their temporary files in a folder, if one is given: a worker that is
+    killed while it opens a release leaves that, too, where it is deleted with all else."""
+    before = os.environ.get("TMPDIR")
+    os.environ |= {} if folder is None else {"TMPDIR": folder}
+    try:
+        yield
+    finally:
+        os.environ.pop("TMPDIR", None)
+        os.environ |= {} if before is None else {"TMPDIR": before}
 
 
 def _forget_clusters(within: Path) -> None:
@@ -275,7 +289,7 @@ def _check_joins(address: str) -> None:
             raise _unreachable(address, error.strerror or str(error)) from error
     try:
         tried = subprocess.run(  # noqa: S603
-            [sys.executable, "-c", _JOIN, address], timeout=_JOINED, capture_output=True, text=True, check=False
+            [sys.executable, "-P", "-c", _JOIN, address], timeout=_JOINED, capture_output=True, text=True, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise _unreachable(address, _said((error.stderr or b"").decode(errors="replace"))) from None
