@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from taskveil.engines.storage import DRAFT, Folder
+from taskveil.engines.storage import DRAFT, Draft, Folder
 from taskveil.errors import DataError
 
 BEGIN = """
@@ -90,6 +90,24 @@ def test_the_umask_is_kept(disk: str, tmp_path: Path, umask: int, mode: int) -> 
     finally:
         os.umask(before)
     assert (tmp_path / "part").stat().st_mode & 0o777 == mode
+    assert os.listdir(tmp_path) == ["part"]
+
+
+def test_whoever_replaces_never_shows_two(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder.of(tmp_path)
+    (tmp_path / "part").write_bytes(b"first")
+    publish, seen = Draft.publish, []
+
+    def watched(self: Draft, name: str) -> None:
+        seen.append((name, [path.name for path in tmp_path.iterdir() if not path.name.startswith(DRAFT)]))
+        publish(self, name)
+
+    monkeypatch.setattr(Draft, "publish", watched)
+    with folder.draft() as draft:
+        draft.file.write(b"second")
+        draft.replace("part")
+    assert seen == [("part", [])]
+    assert folder.read("part") == b"second"
     assert os.listdir(tmp_path) == ["part"]
 
 

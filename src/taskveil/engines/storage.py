@@ -158,13 +158,12 @@ class Draft:
             folder.delete(place)
 
     def replace(self, name: str) -> None:
-        """The same, but what was there before is gone."""
-        place = f"{DRAFT}{secrets.token_hex(8)}"
-        self.publish(place)
-        try:
-            self.folder.filesystem.move(self.folder.at(place), self.folder.at(name))
-        finally:
-            self.folder.delete(place)
+        """The same, but what was there before is gone: first, so that no moment leaves two for somebody to compare."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        with _naming(self.folder.at(name), "replace"):
+            self.folder.delete(name)
+        self.publish(name)
 
     def _upload(self, place: str) -> None:
         """All of it in one call: a stream that is given up half way closes, and an object store then keeps the half."""
