@@ -56,11 +56,13 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
     if "ray" not in sys.modules:  # which reads these when it is imported, and not again
         # What is left of a job whose cluster was lost would else look for another on this machine, and join that.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-        if address == "local":
-            # Ray listens on every interface, whatever it is told, and whoever reaches it may run code: let nobody but
-            # ourselves.
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    if address == "local" and "RAY_AUTH_MODE" not in os.environ:
+        # Ray listens on every interface, whatever it is told, and whoever reaches it may run code: let nobody but
+        # ourselves. Left alone, it keeps a token in a file that others may read, or asks for none.
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        if getattr(sys.modules.get("ray"), "_raylet", None) is not None:
+            sys.modules["ray"]._raylet.Config.initialize("")  # imported before, so it reads them now
     with needs("--engine ray", extra="ray"):
         import ray
     if ray.is_initialized():

@@ -58,6 +58,8 @@ class Folder:
         with _naming(text):
             if "://" in text:
                 filesystem, path = arrow_fs.FileSystem.from_uri(text)
+                if filesystem.type_name == "local":
+                    path = str(Path(path).resolve())  # or a target inside its source could hide behind ..
                 return cls(filesystem=filesystem, path=path.rstrip("/"))
             return cls(filesystem=arrow_fs.LocalFileSystem(), path=str(Path(text).resolve()))
 
