@@ -25,6 +25,13 @@ def test_a_missing_file_is_explained(veil: tv.Veil, tmp_path: Path) -> None:
     )
 
 
+def test_a_slip_in_the_name_of_a_folder_is_no_word_about_the_target(veil: tv.Veil, tmp_path: Path) -> None:
+    veil.save(tmp_path / "r")
+    for command in ("privatize", "decode"):
+        said = one_line(command, tmp_path / "peopel", tmp_path / "reports", "--release", tmp_path / "r")
+        assert "peopel': there is no such file or folder" in said
+
+
 def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, tmp_path: Path) -> None:
     """A second run would randomise the same people again, and hide the first."""
     veil.save(tmp_path / "r")
@@ -40,6 +47,7 @@ def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, t
 
 def test_no_csv_with_the_bytes_of_parquet(veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "r")
+    (tmp_path / "p.csv").touch()
     for command in ("privatize", "decode"):
         said = one_line(command, tmp_path / "p.csv", tmp_path / "o.csv", "--release", tmp_path / "r")
         assert "o.parquet" in said

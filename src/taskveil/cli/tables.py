@@ -137,7 +137,10 @@ def decode(
 
 
 def _is_folder(source: str, engine: Engine) -> bool:
-    """Whether the job is one of parts: of a folder, of files of other machines, or on Ray."""
+    """Whether the job is one of parts: of a folder, of files of other machines, or on Ray. A TaskveilError if nothing
+    is there: what the target should be called depends on what the source is."""
+    if "://" not in source and not Path(source).exists():
+        raise tv.TaskveilError(f"cannot read {source!r}: there is no such file or folder.")
     return engine.name == "ray" or "://" in source or Path(source).is_dir()
 
 
