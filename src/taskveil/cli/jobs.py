@@ -67,6 +67,11 @@ class Job:
             raise DataError("--means is about the columns' means over all people: with --model, the model is the task.")
         if asked.model is None and asked.loss is not None:
             raise DataError("--loss judges a model: pass --model too.")
+        if asked.segment is not None and asked.segment == asked.target:
+            raise DataError(
+                f"--segment {asked.segment} is what the model predicts: which release a report is of would tell the "
+                "answer. Name a column of something that is known of people anyway."
+            )
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
         table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target))
