@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import taskveil as tv
+from cli.running import run
 from mixed_tables import FIELDS, reports, veil
 from taskveil.engines import files
 
@@ -115,3 +116,12 @@ def test_a_cell_may_hold_line_breaks_wherever_it_stands_in_a_file(
     rows = ['1,4,"U\n\nSA",true,2021-03-04\n', '1,4,USA,true,"20\n21"\n', '1,4,"\n",true,2021-03-04\n'] * 40
     (tmp_path / "p.csv").write_text(",".join(FIELDS) + "\n" + "".join(rows))
     assert len(reports(release, tmp_path / "p.csv")) == len(rows)
+
+
+def test_columns_that_only_folders_names_say_are_explained(release: Path, tmp_path: Path) -> None:
+    """As Spark and pandas write tables in partitions."""
+    people = pa.table({name: pa.array(values) for name, values in PEOPLE.items()})
+    pq.write_to_dataset(people, tmp_path / "people", partition_cols=["electric"])
+    said = run("privatize", tmp_path / "people", tmp_path / "reports", "--release", release, code=2)
+    assert "lacks the columns electric, which the names of its folders say" in said
+    assert not (tmp_path / "reports").exists()

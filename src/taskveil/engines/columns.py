@@ -56,6 +56,11 @@ def match_columns(device: Device, table: TableFile, columns: dict[str, str]) -> 
     wanted = [columns.get(name, name) for name in device.columns]
     lost = [name for name in wanted if name not in table.columns and name not in table.schema.names]
     if lost:
+        if all(any(part.startswith(f"{name}=") for part in table.path.parts) for name in lost):
+            raise DataError(
+                f"{table.path} lacks the columns {', '.join(lost)}, which the names of its folders say. Columns are "
+                "read from files alone: write them into the files, too."
+            )
         raise DataError(
             f"{table.path} lacks the columns {', '.join(lost)}; it has {', '.join(table.columns)}. "
             "Map names that differ: --column attribute=column."
