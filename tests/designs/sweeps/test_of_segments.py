@@ -15,6 +15,7 @@ import pytest
 import taskveil as tv
 from designers import Noisy, Plain
 from taskveil.designs import Problem
+from taskveil.designs.sweeps.segments import FOLDERS
 from taskveil.errors import DataError, ReleaseError, TaskError, WildRecordWarning
 
 RNG = np.random.default_rng(4)
@@ -112,6 +113,9 @@ def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:
     names = folders(tmp_path / "r")
     assert len(names) == 3 * 2 * 2
     assert {name.split("/")[0].split("-")[0] for name in names} == {"common", "near", "far_away"}
+    whose = json.loads((tmp_path / "r" / FOLDERS).read_text(encoding="utf-8"))  # of names that no folder can have, too
+    assert set(whose) == {"near", "far/away"}
+    assert {f"{folder}/task_aware-8" for folder in whose.values()} < set(names)
     veil = tv.Veil.load(tmp_path / "r" / "near" / "task_aware-8")
     assert veil.schema["where"].values == ("far/away", "few", "near")  # the column stays a part of the record
     assert veil.reference is not None  # as of `tv.design`

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from taskveil.client.reading import CLIENT, MANIFEST
-from taskveil.designs.sweeps.segments import COMMON, folder_names
+from taskveil.designs.frontier import written
+from taskveil.designs.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.designs.sweeps.tasks import Made, Place
 from taskveil.errors import ReleaseError
 from taskveil.release.carrying import unpacked
@@ -63,6 +64,8 @@ class ReleaseFolders:
         for _, target, files in self._new(designs):
             with unpacked(files) as folder:
                 Veil.load(folder).save(target)
+        if self.folder is not None and self._segments:
+            written(self.folder / FOLDERS, (json.dumps(self._segments, indent=1, ensure_ascii=False) + "\n").encode())
 
     def _new(self, designs: Sequence[Made]) -> list[tuple[str, Path, dict[str, bytes]]]:
         """Name, place and files of every release that is not there yet."""

@@ -40,6 +40,9 @@ MOST_SEGMENTS = 1000
 COMMON = "common"
 """The folder of what everybody gets."""
 
+FOLDERS = "folders.json"
+"""The file beside them that says which folder is whose: not every name can be a folder's."""
+
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?<![.])")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # of which Windows makes no folder
 
@@ -161,7 +164,7 @@ def folder_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _is_safe(name: str) -> bool:
-    return bool(_SAFE.fullmatch(name)) and not _RESERVED.fullmatch(name) and name.casefold() != COMMON
+    return bool(_SAFE.fullmatch(name)) and not _RESERVED.fullmatch(name) and name.casefold() not in (COMMON, FOLDERS)
 
 
 def _made_safe(name: str) -> str:
