@@ -132,7 +132,7 @@ def check_same_as_here(work: Path, name: str, out: Path) -> None:
         work / name, work / "people", out / "r", engine=RAY, progress=lambda *step: steps.append(step)
     )
     assert (done.rows, done.found, len(done.parts)) == (FILES * ROWS, 0, FILES)
-    assert steps == [(ROWS, FILES * ROWS)] * FILES
+    assert steps == [(0, FILES * ROWS), *[(ROWS, FILES * ROWS)] * FILES]
     privatize_folder(work / name, work / "people", out / "here")
     for made, here in zip(parts(out / "r"), parts(out / "here"), strict=True):
         assert (made.schema.names, made.num_rows) == (here.schema.names, here.num_rows)
@@ -214,3 +214,8 @@ def test_a_third_machine_joins(machines: Any, work: Path, tmp_path: Path) -> Non
     machines.add_node(num_cpus=1, object_store_memory=STORE)
     assert machines_used(work) == 3
     check_same_as_here(work, "noise", tmp_path)
+
+
+def test_more_workers_than_parts_are_no_cause_for_warnings(machines: Any, work: Path) -> None:
+    plan = of_people(work)
+    assert len(list(Engine(name="ray", workers=50).run(whereabouts(), plan.parts, kept=""))) == FILES

@@ -60,7 +60,7 @@ def test_a_folder_adds_up_to_what_its_reports_do(
         [tmp_path / "release"], [tmp_path / "reports"], progress=lambda *step: steps.append(step)
     )
     whole = tally(veil, reports)
-    assert steps == [(140, 999), (140, 999), (53, 999)] * 3
+    assert steps == [(0, 999), *[(140, 999), (140, 999), (53, 999)] * 3]
     assert (used.release_id, found.count) == (veil.release_id, 999)
     if whole.codes is None:
         assert np.allclose(found.total, whole.total, rtol=1e-12)
@@ -83,7 +83,9 @@ def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
     for source, veil, count in zip(sources, (other, one, other), (200, 300, 400), strict=True):
         write(source, veil, count)
     places = [tmp_path / name for name in ("one", "unused", "other")]
-    used, tallies = tally_folders(places, sources)
+    steps: list[tuple[int, int]] = []
+    used, tallies = tally_folders(places, sources, progress=lambda *step: steps.append(step))
+    assert steps == [(0, 900), (200, 900), (300, 900), (400, 900)]  # of all sources together
     assert [veil.release_id for veil in used] == [one.release_id, other.release_id]
     assert [found.count for found in tallies] == [300, 600]
     assert [len(found.codes) for found in tallies if found.codes is not None] == [16, 24]

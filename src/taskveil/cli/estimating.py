@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,8 +64,9 @@ def estimate(
             used, tallies = tally_folders(release, places, engine=where, verify_key=verify_key, progress=advance)
         return tv.estimate(used, tallies, simplex=simplex)
 
-    found = read(sources)
-    changes = {} if since is None else found.minus(read(since))
+    with nullcontext() if since is None else where.joined():  # one cluster for both rounds
+        found = read(sources)
+        changes = {} if since is None else found.minus(read(since))
     spread = {name: found.quantiles(name) for name in quantiles or []}
     bins = {name: found.histogram(name) for name in histogram or []}
 

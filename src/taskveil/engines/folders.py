@@ -154,6 +154,7 @@ class _Job:
         there = set(target.names())
         work = Settling(job=plan.job, making=self.making, sources=plan.sources, source=folder, target=target)
         settled: dict[int, Settled] = {}
+        progress(0, plan.rows)
         for part, result in engine.run(work, plan.parts, kept=_KEPT):
             settled[part.number] = result
             progress(part.rows, plan.rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -63,12 +64,16 @@ class Engine:
         if self.workers is not None and self.workers < 1:
             raise DataError(f"there is at least one worker, got {self.workers}.")
 
+    def joined(self) -> AbstractContextManager[None]:
+        """Connected to the cluster, inside: of several runs, each would else start one of its own."""
+        return nullcontext() if self.name == "plain" else connected(self.address, workers=self.workers)
+
     def run(self, work: Work[Result], parts: Sequence[Part], *, kept: str) -> Iterator[tuple[Part, Result]]:
         """Every part with what came of it, as soon as it is there; `kept` is what a failure leaves, in words."""
         if self.name == "plain":
             yield from ((part, work(part)) for part in parts)
             return
-        with connected(self.address, workers=self.workers), failures(kept):
+        with self.joined(), failures(kept):
             yield from _on_ray(work, parts, self.workers)
 
 
@@ -86,7 +91,7 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
         batch_format="pyarrow",
         batch_size=None,  # of all that travel together
         num_cpus=1,
-        compute=ray.data.TaskPoolStrategy(size=workers),
+        compute=ray.data.TaskPoolStrategy(size=workers and min(workers, len(asked))),  # or Ray warns of idle ones
     )  # Ray Data runs a part again for as long as its worker is lost
     rows: Any
     for rows in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):

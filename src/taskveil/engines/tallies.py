@@ -46,10 +46,17 @@ def tally_folders(
     paths = [os.path.realpath(folder.at(name)) for folder, tables in folders for name in tables]
     if len(set(paths)) < len(paths):
         raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
-    found: dict[str, Tally] = {}
-    for folder, tables in folders:
-        for release, some in _by_release(folder, tables, known).items():
-            counted = _tally(known[release], folder, some, engine or Engine(), progress)
+    jobs = [
+        (release, folder, Plan.of(some, folder, {}))
+        for folder, tables in folders
+        for release, some in _by_release(folder, tables, known).items()
+    ]
+    rows = sum(plan.rows for _, _, plan in jobs)
+    progress(0, rows)
+    engine, found = engine or Engine(), dict[str, Tally]()
+    with engine.joined():
+        for release, folder, plan in jobs:
+            counted = _tally(known[release], folder, plan, engine, lambda done, _: progress(done, rows))
             found[release] = found[release] + counted if release in found else counted
     used = [release for release in known if release in found]
     return [veil_of(known[release], key) for release in used], [found[release] for release in used]
@@ -72,9 +79,8 @@ def _by_release(
     return found
 
 
-def _tally(files: Files, folder: Folder, tables: dict[str, TableFile], engine: Engine, progress: PartProgress) -> Tally:
-    """What the reports of some tables of one release add up to."""
-    plan = Plan.of(tables, folder, {})
+def _tally(files: Files, folder: Folder, plan: Plan, engine: Engine, progress: PartProgress) -> Tally:
+    """What the reports of a folder's tables that are of one release add up to."""
     work = Counting(files=files, sources=plan.sources, source=folder)
     waiting: dict[int, Tally] = {}
     total, due = work.nothing, 0
