@@ -136,6 +136,8 @@ def _naming(path: PurePath) -> Iterator[list[pa.csv.InvalidRow]]:
         if isinstance(error, TaskveilError):
             raise
         reason = getattr(error, "strerror", None) or type(error).__name__
+        if isinstance(error, pa.ArrowInvalid) and path.suffix.lower() != ".csv":
+            reason = "it is no Parquet file, or damaged"
         if broken:
             row = "a line" if broken[0].number is None else f"line {broken[0].number}"
             reason = f"{row} has {broken[0].actual_columns} cells instead of {broken[0].expected_columns}"

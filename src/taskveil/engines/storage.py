@@ -248,6 +248,7 @@ def _naming(place: str, doing: str = "use") -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        place = re.sub("//[^/@]*@", "//…@", place)  # an address may hold a key
-        raise DataError(f"cannot {doing} {place!r}: {reason}.") from error
+        # What Arrow says of places (no network, no such bucket, no rights) is about no record: its first line goes on.
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
+        said = re.sub("//[^/@]*@", "//…@", f"cannot {doing} {place!r}: {reason}.")  # an address may hold a key
+        raise DataError(said) from error
