@@ -3,7 +3,8 @@
 A job over a folder of Parquet files is cut into parts of about a million rows, along the files' row groups. The plan is
 written into the target (`_plan.json`) before any part is made, and never changed: a job that was interrupted goes on
 with it, and one that differs in anything is refused. When all parts are there, `_manifest.json` says so, with the rows,
-the size and the SHA-256 of each. Readers of Parquet folders pass over both, since their names begin with an underscore.
+the size and the SHA-256 of each. Most readers of Parquet folders pass over both, since their names begin with an
+underscore; polars wants to be told which files it should read (`*.parquet`).
 """
 
 from __future__ import annotations
