@@ -4,6 +4,9 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
@@ -51,3 +54,22 @@ def test_no_csv_with_the_bytes_of_parquet(veil: tv.Veil, tmp_path: Path) -> None
     for command in ("privatize", "decode"):
         said = one_line(command, tmp_path / "p.csv", tmp_path / "o.csv", "--release", tmp_path / "r")
         assert "o.parquet" in said
+
+
+def test_who_interrupts_a_folder_is_told_how_to_go_on(
+    veil: tv.Veil, volunteers: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    veil.save(tmp_path / "r")
+    (tmp_path / "people").mkdir()
+    pq.write_table(
+        pa.table({str(place): column for place, column in enumerate(volunteers.T)}), tmp_path / "people/0.pq"
+    )
+    arguments = ("privatize", tmp_path / "people", tmp_path / "reports", "--release", tmp_path / "r")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("taskveil.engines.parts.Settling.__call__", interrupt)
+        assert "run the same command again to go on" in run(*arguments, code=130)
+    assert "reports in 1 part," in run(*arguments)

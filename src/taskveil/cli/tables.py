@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +56,7 @@ def privatize(
     named: dict[str, Any] = {"columns": mapping, "units": units, "overwrite": overwrite}
     each = f"ε = {rounded_up(device.mechanism.epsilon)} each: {target}"
     if _is_folder(source, where):
-        with row_bar() as advance:
+        with _going_on_later(), row_bar() as advance:
             done = privatize_folder(
                 release, source, target, engine=where, verify_key=verify_key, progress=advance, **named
             )
@@ -114,7 +116,7 @@ def decode(
     wanted: dict[str, Any] = {"columns": mapping, "predict": predict, "probabilities": probabilities}
     made = "answers" if predict else "estimates"
     if _is_folder(source, where):
-        with row_bar() as advance:
+        with _going_on_later(), row_bar() as advance:
             done = decode_folder(
                 release,
                 source,
@@ -144,10 +146,20 @@ def _is_folder(source: str, engine: Engine) -> bool:
     return engine.name == "ray" or "://" in source or Path(source).is_dir()
 
 
+@contextlib.contextmanager
+def _going_on_later() -> Iterator[None]:
+    """Says what Ctrl-C leaves."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("interrupted. Parts that are there stay: run the same command again to go on.")
+        raise
+
+
 def _in_parts(done: Done) -> str:
     """How many parts there are, and how many had not to be made."""
     earlier = f", {done.found:,} of them there already" if done.found else ""
-    return f"{len(done.parts):,} parts{earlier}"
+    return f"{len(done.parts):,} {'part' if len(done.parts) == 1 else 'parts'}{earlier}"
 
 
 def _check_target(target: Path) -> None:
