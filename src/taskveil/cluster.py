@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from taskveil.client.locking import alone
-from taskveil.errors import ClusterError, LedgerError, TaskveilError, needs
+from taskveil.errors import ClusterError, LedgerError, MissingExtraError, TaskError, TaskveilError, needs
 
+EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
 
 ATTEMPTS = 20
@@ -40,6 +41,16 @@ _LOOK = 1.0  # seconds without any result after which we look whether the head i
 _JOIN = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
 
+def check_engine(engine: str, address: str | None, workers: int | None) -> None:
+    """A TaskError unless this says where to work: "plain" in this process, "ray" on a cluster."""
+    if engine not in get_args(EngineName):
+        raise TaskError(f'engine must be "plain" or "ray", got {engine!r}.')
+    if engine == "plain" and (address is not None or workers is not None):
+        raise TaskError('an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.')
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise TaskError(f"workers is a whole number from 1 up, got {workers!r}.")
+
+
 @contextlib.contextmanager
 def connected(address: str | None = None, *, workers: int | None = None) -> Iterator[None]:
     """A Ray cluster to work on, inside. Whoever is connected already stays so, and keeps the connection afterwards.
@@ -48,7 +59,7 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         address: of a cluster's head, host:port, of which this machine is a part; "auto" for one that runs on this
             machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, for nobody
             without its token, and ended afterwards, with all that it left on the disk.
-        workers: cores that a cluster of our own has; by default all.
+        workers: cores that a cluster of our own has, as far as this machine has them; by default all.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # whoever wants to be counted by Ray's makers says so
@@ -63,8 +74,12 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         if getattr(sys.modules.get("ray"), "_raylet", None) is not None:
             sys.modules["ray"]._raylet.Config.initialize("")  # imported before, so it reads them now
-    with needs("--engine ray", extra="ray"):
-        import ray
+    try:
+        with needs("--engine ray", extra="ray"):
+            import ray
+    except MissingExtraError:
+        os.environ.pop("RAY_AUTH_MODE", None)  # or whoever has Ray after all would be out of step with it
+        raise
     if ray.is_initialized():
         yield
         return
@@ -73,7 +88,12 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         home = None
         if address == "local":
             home = stack.enter_context(_own_folder())
-            options |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": os.path.join(home, "r")}
+            cores = os.cpu_count() or 1
+            options |= {
+                "num_cpus": min(workers or cores, cores),
+                "include_dashboard": False,
+                "_temp_dir": os.path.join(home, "r"),
+            }
         else:
             _check_joins(address)
         try:

@@ -91,8 +91,8 @@ def test_what_is_wrong_with_the_target_is_said_first(home: Path) -> None:
 
 def test_options_for_ray_alone(home: Path) -> None:
     command = ("privatize", home / "people", home / "out", "--release", home / "release")
-    assert one_line(*command, "--engine", "spark") == 'error: the engine is "plain" or "ray", got \'spark\'.\n'
-    assert "is for the engine" in one_line(*command, "--workers", 2)
+    assert one_line(*command, "--engine", "spark") == 'error: engine must be "plain" or "ray", got \'spark\'.\n'
+    assert "pass --engine ray too" in one_line(*command, "--workers", 2)
 
 
 def test_without_ray_it_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,13 +34,16 @@ RAY = Engine(name="ray")
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Any]:
-    """A cluster of two machines with a core each; we are connected to it."""
+    """A cluster of two machines with a core each, for nobody else; we are connected to it."""
+    import ray
+    from ray.cluster_utils import Cluster
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("RAY_ADDRESS", raising=False)
-        import ray
-        from ray.cluster_utils import Cluster
-
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32))
+        ray._raylet.Config.initialize("")  # or whatever this process has imported Ray with would count
         head = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
         found = Cluster(initialize_head=True, head_node_args=head)
         try:
@@ -50,6 +54,7 @@ def machines() -> Iterator[Any]:
             assert not ray.is_initialized()
         finally:
             found.shutdown()
+    ray._raylet.Config.initialize("")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import taskveil
 from taskveil.engines import running
 from taskveil.engines.plans import Part
 from taskveil.engines.running import Engine
-from taskveil.errors import ClusterError, DataError
+from taskveil.errors import ClusterError, DataError, TaskError
 
 PARTS = [Part(number=number, source=0, first=number, last=number + 1, row=9 * number, rows=9) for number in range(3)]
 
@@ -42,14 +42,15 @@ def sent(*parts: Part) -> pa.Table:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"name": "spark"}, 'the engine is "plain" or "ray", got \'spark\'.'),
-        ({"address": "auto"}, 'an address, or a number of workers, is for the engine "ray".'),
-        ({"workers": 2}, 'an address, or a number of workers, is for the engine "ray".'),
-        ({"name": "ray", "workers": 0}, "there is at least one worker, got 0."),
+        ({"name": "spark"}, 'engine must be "plain" or "ray", got \'spark\'.'),
+        ({"address": "auto"}, 'an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.'),
+        ({"workers": 2}, 'an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.'),
+        ({"name": "ray", "workers": 0}, "workers is a whole number from 1 up, got 0."),
+        ({"name": "ray", "workers": True}, "workers is a whole number from 1 up, got True."),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], line: str) -> None:
-    with pytest.raises(DataError) as error:
+    with pytest.raises(TaskError) as error:
         Engine(**options)
     assert str(error.value) == line
 

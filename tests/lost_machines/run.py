@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # whatever token lies on this machine; one case has one of its own
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np

@@ -177,8 +177,6 @@ class _Job:
         if PLAN in names and overwrite:
             for name in (MANIFEST, *filter(PART_NAME.fullmatch, names), PLAN):
                 target.delete(name)  # the plan last: whoever is interrupted here can still go on, or begin anew
-        elif MANIFEST in names:
-            raise DataError(self.refusal())
         _publish(target, PLAN, wanted.content())  # unless one is there, perhaps since a moment ago
         plan = Plan.read(target.read(PLAN), target.at(PLAN))
         if not plan.same(wanted):
@@ -186,6 +184,8 @@ class _Job:
                 f"{self.target} holds parts of another job: of other rows, another release or other options. Choose "
                 "another folder; or give the same as before, and it goes on."
             )
+        if MANIFEST in names and not overwrite:
+            raise DataError(self.refusal())
         target.forget_drafts()
         return replace(wanted, job=plan.job)
 

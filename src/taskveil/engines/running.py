@@ -12,18 +12,17 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Protocol, TypeVar
 
 import taskveil
 from taskveil import errors
-from taskveil.cluster import attended, connected, failures
+from taskveil.cluster import EngineName, attended, check_engine, connected, failures
 from taskveil.engines.plans import Part
-from taskveil.errors import ClusterError, DataError, TaskveilError, needs
+from taskveil.errors import ClusterError, TaskveilError, needs
 
 with needs("a folder of records"):
     import pyarrow as pa
 
-EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
 _FEW_ROWS, _MOST = 1 << 16, 64  # in all, of parts that travel together; and so many of them
 _RAISED, _SAYING = "raised", "saying"  # the columns of an error, in place of a result
@@ -57,12 +56,7 @@ class Engine:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(EngineName):
-            raise DataError(f'the engine is "plain" or "ray", got {self.name!r}.')
-        if self.name == "plain" and (self.address is not None or self.workers is not None):
-            raise DataError('an address, or a number of workers, is for the engine "ray".')
-        if self.workers is not None and self.workers < 1:
-            raise DataError(f"there is at least one worker, got {self.workers}.")
+        check_engine(self.name, self.address, self.workers)
 
     def joined(self) -> AbstractContextManager[None]:
         """Connected to the cluster, inside: of several runs, each would else start one of its own."""

@@ -15,6 +15,7 @@ import pytest
 import taskveil as tv
 from designers import Noisy, Plain
 from taskveil.designs import Problem
+from taskveil.designs.sweeps import segments
 from taskveil.designs.sweeps.segments import FOLDERS
 from taskveil.errors import DataError, ReleaseError, TaskError, WildRecordWarning
 
@@ -25,6 +26,12 @@ TABLE = pd.DataFrame(RNG.normal(size=(N, 2)) * np.where(WHERE == "near", 1.0, 9.
 TABLE["where"] = WHERE
 TASK = tv.LinearTask(np.diag([1.0, 1.0, 0.0]))
 OPTIONS: dict[str, Any] = {"epsilons": [2.0, 8.0], "methods": ["task_aware", "task_agnostic"]}
+
+
+@pytest.fixture(autouse=True)
+def _twenty_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To test with; for intervals that hold there are more."""
+    monkeypatch.setattr(segments, "FEWEST_TESTED", 20)
 
 
 def folders(path: Path) -> set[str]:

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, overload
 
+from taskveil.cluster import EngineName, check_engine
 from taskveil.designs.domain import Domain
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import DESIGNERS, Method, designer_of
@@ -17,7 +18,7 @@ from taskveil.designs.sweeps.gains import SegmentedFrontier
 from taskveil.designs.sweeps.releases import ReleaseFolders
 from taskveil.designs.sweeps.resuming import FinishedPoints, fingerprint, same_people
 from taskveil.designs.sweeps.segments import Group, groups_of, labels_of
-from taskveil.designs.sweeps.tasks import Engine, Made, Place, Segment, Shared, Work, make_here, make_on_ray
+from taskveil.designs.sweeps.tasks import Made, Place, Segment, Shared, Work, make_here, make_on_ray
 from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError, TaskError, callers_line
 from taskveil.guarantee import as_epsilon
@@ -38,7 +39,7 @@ def sweep(
     answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
     device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
-    segment: None = None, segment_test: None = None, releases: str | Path | None = None, engine: Engine = "plain",
+    segment: None = None, segment_test: None = None, releases: str | Path | None = None, engine: EngineName = "plain",
     address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
 ) -> Frontier: ...  # fmt: skip
 
@@ -50,7 +51,7 @@ def sweep(
     answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
     device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
-    segment: Any, segment_test: Any = None, releases: str | Path | None = None, engine: Engine = "plain",
+    segment: Any, segment_test: Any = None, releases: str | Path | None = None, engine: EngineName = "plain",
     address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
 ) -> SegmentedFrontier: ...  # fmt: skip
 
@@ -79,7 +80,7 @@ def sweep(
     segment: Any = None,
     segment_test: Any = None,
     releases: str | Path | None = None,
-    engine: Engine = "plain",
+    engine: EngineName = "plain",
     address: str | None = None,
     workers: int | None = None,
     num_gpus: float = 0.0,
@@ -248,12 +249,9 @@ def _asked_for(
 
 
 def _check_engine(engine: str, device: str, address: str | None, workers: int | None, num_gpus: float) -> None:
-    if engine not in get_args(Engine):
-        raise TaskError(f'engine must be "plain" or "ray", got {engine!r}.')
-    if engine == "plain" and (address is not None or workers is not None or num_gpus):
-        raise TaskError('address, workers and num_gpus are about a Ray cluster: pass engine="ray" too.')
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise TaskError(f"workers is a whole number from 1 up, got {workers!r}.")
+    check_engine(engine, address, workers)
+    if engine == "plain" and num_gpus:
+        raise TaskError('num_gpus is about a Ray cluster: pass engine="ray" too.')
     if not 0 <= num_gpus < float("inf"):
         raise TaskError(f"num_gpus is what every task takes, such as 1 or 0.5; got {num_gpus!r}.")
     if engine == "ray" and device != "cpu" and not num_gpus:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from rich.progress import track
 
@@ -26,7 +26,6 @@ from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.release.carrying import carried, passing_folder
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
 
-Engine = Literal["plain", "ray"]
 Segment = str | None
 """A group of people by its name; None is everybody."""
 
