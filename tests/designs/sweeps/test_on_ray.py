@@ -24,7 +24,7 @@ from taskveil.designs import Problem
 from taskveil.errors import ClusterError, TaskError
 
 RNG = np.random.default_rng(6)
-N = 240
+N = 480
 WHERE = np.array(["here", "there"])[RNG.integers(0, 2, N)]
 X = RNG.normal(size=(N, 3)) * np.where(WHERE == "here", 1.0, 3.0)[:, None]
 LABELS = (X[:, 0] + X[:, 1] > 0).astype(int)
@@ -55,7 +55,7 @@ def test_points_and_releases_are_those_of_the_plain_engine(tmp_path: Path) -> No
     assert there.common == here.common
     assert there.segments == here.segments
     assert there.rows() == here.rows()  # with the losses of single records behind them
-    assert len(files(tmp_path / "plain")) == 3 * 4 * 4
+    assert len(files(tmp_path / "plain")) == 3 * 4 * 4 + 1  # folders.json
     assert files(tmp_path / "ray") == files(tmp_path / "plain")
 
 

@@ -98,9 +98,9 @@ def test_the_largest_come_first_and_the_small_keep_the_common_design() -> None:
 
 
 def test_people_who_are_all_alike_keep_the_common_design() -> None:
-    both = trial(60, 60)
+    both = trial(60, 2 * FEWEST_TESTED)
     both.problem.X[:30] = both.problem.X[0]
-    groups = groups_of(both, ["same"] * 30 + ["other"] * 30, ["same", "other"] * 30)
+    groups = groups_of(both, ["same"] * 30 + ["other"] * 30, ["same", "other"] * FEWEST_TESTED)
     assert groups["other"].why_not is None
     assert "identical" in groups["same"].why_not
 
