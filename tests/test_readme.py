@@ -27,9 +27,11 @@ import pytest
 
 import pages
 import taskveil as tv
+from cli.running import run as typed
 from conftest import needs
 from pages import Shell, terminal
 from taskveil.client import upload
+from taskveil.cluster import connected
 from taskveil.wire import Report
 
 ROOT = Path(__file__).parent.parent
@@ -221,28 +223,30 @@ def test_the_javascript_block_runs(tmp_path: Path) -> None:
     assert [one["reports"] for one in stored["rounds"]] == [1]
 
 
-def test_the_commands_past_one_machine_run(tmp_path: Path) -> None:
-    """As they are typed, with nothing else running: each starts a cluster of this machine's cores, and ends it."""
+def test_the_commands_past_one_machine_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one cluster for all: a reader, who has none, waits for one at each (tests/test_install.py does too)."""
     (block,) = (code for code in blocks("sh") if "--engine ray" in code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     table = customers(np.random.default_rng(4), 600)
-    table.to_csv(tmp_path / "volunteers.csv", index=False)
-    (tmp_path / "people").mkdir()
+    table.to_csv("volunteers.csv", index=False)
+    Path("people").mkdir()
     for place, part in enumerate(np.array_split(np.arange(600), 3)):
-        table.iloc[part].to_parquet(tmp_path / "people" / f"{place}.parquet", index=False)
-    (tmp_path / "my_models.py").write_text(MODELS, encoding="utf-8")
+        table.iloc[part].to_parquet(f"people/{place}.parquet", index=False)
+    Path("my_models.py").write_text(MODELS, encoding="utf-8")
     veil = tv.design(table.drop(columns="renewed"), tv.LinearTask(np.diag([0, 0, 1e-4, 1.0, 1.0])), epsilon=2.0)
-    veil.save(tmp_path / "renewal")
+    veil.save("renewal")
     said = {}
-    for line in block.splitlines():
-        if line.startswith("taskveil "):
-            _, command, *arguments = shlex.split(line, comments=True)
-            done = taskveil([command, *arguments], tmp_path)
-            assert (done.returncode, done.stderr) == (0, ""), line
-            said[command] = done.stdout
+    with connected(workers=2):
+        for line in block.splitlines():
+            if line.startswith("taskveil "):
+                _, command, *arguments = shlex.split(line, comments=True)
+                said[command] = typed(command, *arguments)
+    sys.modules.pop("my_models")
     assert said["privatize"].startswith("600 reports in 3 parts, ε = 2 each")
     assert "600 reports, ε = 2 each." in said["estimate"]
     assert said["decode"].startswith("600 answers in 3 parts")
-    assert len(pd.read_parquet(tmp_path / "answers")) == 600
+    assert len(pd.read_parquet("answers")) == 600
     assert "codebook" in said["sweep"]
 
 
