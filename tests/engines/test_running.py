@@ -71,16 +71,15 @@ def test_a_result_comes_with_the_number_of_its_part() -> None:
 @pytest.mark.parametrize(
     ("rows", "cores", "sizes"),
     [
-        ([9] * 3000, 2, [64] * 46 + [56]),  # thousands of small files
-        ([9] * 30, 2, [3] * 10),  # every core gets several loads
+        ([9] * 3000, 2, [64] * 43 + [62, 46, 35, 26, 19, 15, 11, 8, 6, 5, 3, 3, 2] + [1] * 7),  # fewer and fewer
+        ([9] * 30, 2, [7, 5, 4, 3, 2, 2] + [1] * 7),
         ([9] * 6, 2, [1] * 6),
-        ([1 << 20] * 100, 2, [1] * 100),
-        ([30_000] * 100, 2, [2] * 50),
-        ([9, 9, 1 << 20, 9] * 9, 1, [2, 1, *[3, 1] * 8, 1]),
+        ([1 << 20] * 100, 2, [4] * 22 + [3, 2] + [1] * 7),  # never more than four million rows
+        ([5 << 20] * 3, 1, [1] * 3),
         ([], 2, []),
     ],
 )
-def test_small_parts_travel_together(rows: list[int], cores: int, sizes: list[int]) -> None:
+def test_parts_travel_together(rows: list[int], cores: int, sizes: list[int]) -> None:
     parts = [Part(number=place, source=place, first=0, last=1, row=0, rows=count) for place, count in enumerate(rows)]
     loads = list(running._together(parts, cores))
     assert [part for load in loads for part in load] == parts

@@ -1,6 +1,6 @@
 """Which rows become which part: made once, kept beside the parts, and the same whoever reads it.
 
-A job over a folder of Parquet files is cut into parts of about a million rows, along the files' row groups. The plan is
+A job over a folder of Parquet files is cut into parts of half a million rows, along the files' row groups. The plan is
 written into the target (`_plan.json`) before any part is made, and never changed: a job that was interrupted goes on
 with it, and one that differs in anything is refused. When all parts are there, `_manifest.json` says so, with the rows,
 the size and the SHA-256 of each. Most readers of Parquet folders pass over both, since their names begin with an
@@ -30,7 +30,7 @@ with needs("a folder of records"):
 
 PLAN, MANIFEST = "_plan.json", "_manifest.json"
 PART_NAME = re.compile(r"part-\d{5,}\.parquet")
-PART_ROWS = 1 << 20
+PART_ROWS = 1 << 19
 """Rows of a part, unless a single row group has more: seconds of work, which is what a lost worker costs."""
 _OPENING = 32  # bytes of a plan before the name of its job, and after it, at most
 _READERS = 16  # footers read at a time: on other machines' disks most of it is waiting

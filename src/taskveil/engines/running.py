@@ -24,7 +24,7 @@ with needs("a folder of records"):
     import pyarrow as pa
 
 Result = TypeVar("Result")
-_FEW_ROWS, _MOST = 1 << 16, 64  # in all, of parts that travel together; and so many of them
+_MOST_ROWS, _MOST = 1 << 22, 64  # in all, of parts that travel together; and so many of them
 _RAISED, _SAYING = "raised", "saying"  # the columns of an error, in place of a result
 PartProgress = Callable[[int, int], None]
 """Called with the number of rows done since the last call, and with that of all rows."""
@@ -79,7 +79,8 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
         raise ClusterError("the cluster has no core to work on: add a machine to it.")
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
     ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
-    asked = [pa.Table.from_pylist([asdict(part) for part in some]) for some in _together(parts, int(cores))]
+    loads = _together(parts, min(workers or int(cores), int(cores)))
+    asked = [pa.Table.from_pylist([asdict(part) for part in some]) for some in loads]
     results = ray.data.from_arrow(asked).map_batches(
         _worked(work),
         batch_format="pyarrow",
@@ -96,13 +97,16 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
 
 
 def _together(parts: Sequence[Part], cores: int) -> Iterator[list[Part]]:
-    """Parts that travel together: small ones, because handing one over costs as much as making thousands of reports;
-    never so many that a core has nothing to do."""
-    most = max(1, min(_MOST, len(parts) // (4 * cores)))
+    """Parts that travel together, because a core has nothing to do while Ray Data hands it the next, an eighth of a
+    second each time. Fewer and fewer, so that at the end no core waits long for another; and never so many rows that
+    nobody hears of them for long."""
     some: list[Part] = []
+    left = len(parts)
     for part in parts:
-        if some and (len(some) == most or sum(one.rows for one in some) + part.rows > _FEW_ROWS):
+        most = max(1, min(_MOST, left // (2 * cores)))
+        if some and (len(some) >= most or sum(one.rows for one in some) + part.rows > _MOST_ROWS):
             yield some
+            left -= len(some)
             some = []
         some.append(part)
     if some:
