@@ -31,7 +31,7 @@ from cli.running import run as typed
 from conftest import needs
 from pages import Shell, terminal
 from taskveil.client import upload
-from taskveil.cluster import connected
+from taskveil.cluster.joining import connected
 from taskveil.wire import Report
 
 ROOT = Path(__file__).parent.parent

@@ -22,7 +22,7 @@ from benchmarks.scaling import paper, people, shapes, storage
 from benchmarks.scaling.machine import Watch, WorkerMemory, stamp
 
 import taskveil as tv
-from taskveil.cluster import connected
+from taskveil.cluster.joining import connected
 from taskveil.engines.folders import decode_folder, privatize_folder
 from taskveil.engines.plans import MANIFEST
 from taskveil.engines.running import Engine

@@ -18,8 +18,8 @@ import pytest
 
 import releases
 from cli.running import one_line
-from taskveil import cluster
 from taskveil.client.mechanisms import Codebook
+from taskveil.cluster import joining
 from taskveil.engines.folders import decode_folder, privatize_folder
 from taskveil.engines.plans import Part, Plan, opened
 from taskveil.engines.running import Engine
@@ -41,20 +41,20 @@ def machines() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("RAY_ADDRESS", raising=False)
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32))
+        # For good: a process keeps the first token that it has read, and other tests have clusters in this one, too.
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         ray._raylet.Config.initialize("")  # or whatever this process has imported Ray with would count
         head = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
         found = Cluster(initialize_head=True, head_node_args=head)
         try:
             found.add_node(num_cpus=1, object_store_memory=STORE)
-            with cluster.connected(found.address):
+            with joining.connected(found.address):
                 yield found
                 assert ray.is_initialized()  # whatever was done meanwhile
             assert not ray.is_initialized()
         finally:
             found.shutdown()
-    ray._raylet.Config.initialize("")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
     python tests/lost_machines/run.py
 
 Every case is a command in a process of its own against a cluster of real Ray machines. Exit code 1 if anything was
-wrong. Small versions are tests (tests/engines/test_on_cluster.py, tests/test_cluster.py).
+wrong. Small versions are tests (tests/engines/test_on_cluster.py, tests/cluster/).
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def locked(home: Path) -> str:
 
 def more_than_the_store(home: Path) -> str:
     """What sweeps share may be larger than a machine's object store: Ray puts it on the disk."""
-    from taskveil.cluster import connected, in_any_order
+    from taskveil.cluster.joining import connected
+    from taskveil.cluster.working import in_any_order
 
     def added(shared: Any, task: int) -> float:
         return float(shared[task])
@@ -217,7 +218,7 @@ def models(home: Path) -> str:
     from sklearn.linear_model import LinearRegression
 
     import taskveil as tv
-    from taskveil.cluster import connected
+    from taskveil.cluster.joining import connected
     from taskveil.engines.folders import decode_folder, privatize_folder
     from taskveil.engines.running import Engine
 

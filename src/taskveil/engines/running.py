@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import taskveil
 from taskveil import errors
-from taskveil.cluster import EngineName, attended, check_engine, connected, failures
+from taskveil.cluster.joining import connected
+from taskveil.cluster.working import EngineName, attended, check_engine, failures
 from taskveil.engines.plans import Part
 from taskveil.errors import ClusterError, TaskveilError, needs
 
@@ -87,7 +88,7 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
         batch_size=None,  # of all that travel together
         num_cpus=1,
         compute=ray.data.TaskPoolStrategy(size=workers and min(workers, len(asked))),  # or Ray warns of idle ones
-    )  # Ray Data runs a part again for as long as its worker is lost
+    )  # Ray Data runs a part again for as long as its worker is lost, and leaves nobody another choice
     rows: Any
     for rows in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
         if _RAISED in rows.column_names:

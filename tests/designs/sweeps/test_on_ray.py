@@ -19,7 +19,7 @@ from tests.cli.running import run
 
 import taskveil as tv
 from designers import Noisy, Plain
-from taskveil import cluster
+from taskveil.cluster import joining
 from taskveil.designs import Problem
 from taskveil.errors import ClusterError, TaskError
 
@@ -34,7 +34,7 @@ LINEAR = tv.LinearTask(np.diag([2.0, 1.0, 0.5]))
 @pytest.fixture(scope="module", autouse=True)
 def ray_cluster() -> Iterator[None]:
     """One for all tests: sweeps stay on the cluster that there is."""
-    with cluster.connected(workers=2):
+    with joining.connected(workers=2):
         yield
 
 

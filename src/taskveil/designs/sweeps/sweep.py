@@ -8,7 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, overload
 
-from taskveil.cluster import EngineName, check_engine
+import numpy as np
+
+from taskveil.cluster.working import EngineName, check_engine
 from taskveil.designs.domain import Domain
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import DESIGNERS, Method, designer_of
@@ -126,6 +128,7 @@ def sweep(
     check_block(block)
     _check_engine(engine, device, address, workers, num_gpus)
     labels = _labels(segment, segment_test, X, X_test)
+    _check_unlike(labels, y)
     trial = Trial.of(
         X,
         task,
@@ -275,6 +278,15 @@ def _labels(segment: Any, segment_test: Any, X: Any, X_test: Any) -> tuple[Label
     if segment_test is None and not isinstance(segment, str):
         raise DataError("X_test has no labels: pass them as segment_test, or name a column of both tables.")
     return labels, labels_of(segment if segment_test is None else segment_test, X_test, _count(X_test))
+
+
+def _check_unlike(labels: tuple[Labels, Labels | None] | None, y: Any) -> None:
+    """A DataError if segments are what the model predicts."""
+    if labels is not None and np.shape(y) == (len(labels[0]),) and list(labels[0]) == labels_of(y, None, len(y)):
+        raise DataError(
+            "segment is y, what the model predicts: which release a report is of would tell the answer. Pass something "
+            "that is known of people anyway."
+        )
 
 
 def _count(X: Any) -> int:

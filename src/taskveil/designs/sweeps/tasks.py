@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from rich.progress import track
 
-from taskveil.cluster import connected, in_any_order
+from taskveil.cluster.joining import connected
+from taskveil.cluster.working import in_any_order
 from taskveil.designs.finishing import finished
 from taskveil.designs.frontier import Point
 from taskveil.designs.methods import DESIGNERS, design_many
