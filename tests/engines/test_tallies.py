@@ -114,6 +114,20 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     assert found.count == 100
 
 
+def test_reports_that_are_not_counted_are_noticed(tmp_path: Path) -> None:
+    veil = codebook()
+    veil.save(tmp_path / "release")
+    for name in ("a", "b", "c"):
+        write(tmp_path / "reports" / f"{name}.parquet", veil, 100)
+
+    class Losing(Engine):
+        def run(self, work: Any, parts: Any, *, kept: str) -> Iterator[Any]:
+            yield from (done for done in super().run(work, parts, kept=kept) if done[0].number != 1)
+
+    with pytest.raises(DataError, match="100 of 300 reports were counted"):
+        tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Losing())
+
+
 def test_reports_that_change_while_they_are_counted_are_refused(tmp_path: Path) -> None:
     veil, path = codebook(), tmp_path / "reports" / "0.parquet"
     veil.save(tmp_path / "release")

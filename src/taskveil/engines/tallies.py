@@ -89,4 +89,6 @@ def _tally(files: Files, folder: Folder, plan: Plan, engine: Engine, progress: P
         while due in waiting:  # in the order of the plan, because sums of doubles depend on it
             total, due = total + waiting.pop(due), due + 1
         progress(part.rows, plan.rows)
+    if total.count != plan.rows:  # whoever is missing is no chance, and no interval would say so
+        raise DataError(f"{total.count:,} of {plan.rows:,} reports were counted. Nothing was changed: run it again.")
     return total
