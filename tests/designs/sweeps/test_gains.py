@@ -107,6 +107,8 @@ def test_of_very_few_people_nothing_is_told(tmp_path: Path) -> None:
     text = gains.to_json(tmp_path / "shown.json", losses=False).read_text()
     assert "per_record" not in text
     assert "tested" not in text.replace('"tested": 1', "")  # how many, not who
+    with pytest.raises(DataError, match="without the losses of single records"):
+        SegmentedFrontier.from_json(tmp_path / "shown.json")
 
 
 def test_a_file_can_be_read_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from designers import Noisy, Plain
@@ -113,6 +114,14 @@ def test_constant_columns_and_one_class_are_no_obstacle() -> None:
     found = tv.sweep(numbers, task, segment=np.where(one, "near", None), **options)
     assert found.segments["near"].loss("codebook", 2.0) < found.common.loss("codebook", 2.0)
     assert "near" in found.table()
+
+
+@pytest.mark.parametrize("as_labels", [list, np.asarray, pd.Series, lambda y: [str(label) for label in y]])
+def test_what_the_model_predicts_is_no_segment(as_labels: Any) -> None:
+    y = (TABLE["a"] > 0).astype(int)
+    task = tv.ModelTask(LogisticRegression().fit(TABLE[["a", "b"]].to_numpy(), y), loss="cross_entropy")
+    with pytest.raises(DataError, match="segment is y"):
+        tv.sweep(TABLE[["a", "b"]].to_numpy(), task, y=y, segment=as_labels(y), epsilons=[1.0])
 
 
 def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:

@@ -129,6 +129,11 @@ class SegmentedFrontier:
         """What `to_json` wrote with the losses of single records; DataError if it is none."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if "gains" in content and "tested" not in content:
+                raise DataError(
+                    f"{path} was written without the losses of single records, of which gains are computed: what they "
+                    'were stands there under "gains".'
+                )
             return cls(
                 common=Frontier.read(content["common"]),
                 segments={name: Frontier.read(part) for name, part in content["segments"].items()},
@@ -136,6 +141,8 @@ class SegmentedFrontier:
                 why_not=content["why_not"],
                 tested={name: np.array(places, dtype=np.int64) for name, places in content["tested"].items()},
             )
+        except DataError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no segments that `to_json` wrote: {type(error).__name__}.") from error
 
