@@ -281,8 +281,11 @@ def _labels(segment: Any, segment_test: Any, X: Any, X_test: Any) -> tuple[Label
 
 
 def _check_unlike(labels: tuple[Labels, Labels | None] | None, y: Any) -> None:
-    """A DataError if segments are what the model predicts."""
-    if labels is not None and np.shape(y) == (len(labels[0]),) and list(labels[0]) == labels_of(y, None, len(y)):
+    """A DataError if segments are what the model predicts, perhaps by other names."""
+    if labels is None or np.shape(y) != (len(labels[0]),):
+        return
+    both = set(zip(labels[0], map(str, np.asarray(y).tolist()), strict=True))
+    if 1 < len(both) == len({name for name, _ in both}) == len({answer for _, answer in both}):
         raise DataError(
             "segment is y, what the model predicts: which release a report is of would tell the answer. Pass something "
             "that is known of people anyway."
