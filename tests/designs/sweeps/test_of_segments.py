@@ -116,7 +116,7 @@ def test_constant_columns_and_one_class_are_no_obstacle() -> None:
     assert "near" in found.table()
 
 
-@pytest.mark.parametrize("as_labels", [list, np.asarray, pd.Series, lambda y: ["no yes".split()[label] for label in y]])
+@pytest.mark.parametrize("as_labels", [list, np.asarray, pd.Series, lambda y: [["no", "yes"][label] for label in y]])
 def test_what_the_model_predicts_is_no_segment(as_labels: Any) -> None:
     y = (TABLE["a"] > 0).astype(int)
     task = tv.ModelTask(LogisticRegression().fit(TABLE[["a", "b"]].to_numpy(), y), loss="cross_entropy")
