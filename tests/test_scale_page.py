@@ -56,8 +56,8 @@ def test_arithmetic_is_about_the_code_as_it_is() -> None:
     assert len(report.to_bytes()) == paper.SINGLE
     assert len(wire.pack_batch([report] * 3)) - len(wire.pack_batch([report] * 2)) == paper.BATCHED
     assert pytest.approx(1 / (1 - 1 / (1 + postgres_settling.SHARE))) == paper.COPIES
-    assert pytest.approx(1e6, rel=0.05) == PART_ROWS
-    assert "a million rows each" in TEXT
+    assert pytest.approx(5e5, rel=0.05) == PART_ROWS
+    assert "half a million rows each" in TEXT
 
 
 def test_every_option_that_the_page_names_is_one_of_the_benchmark() -> None:
