@@ -13,9 +13,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 demo: $(READY)
 	$(BIN)/taskveil demo
 
-test: $(READY) lint types test-js
-	$(PYTEST) --ignore=tests/statistical --durations=10
-	$(PYTEST) tests/statistical --durations=0 --durations-min=0.1
+test: $(READY) lint
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target types test-js
+	$(PYTEST) --durations=10
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
 faults: $(READY)

@@ -50,12 +50,9 @@ FOREIGN = [
 
 SOUND = [
     *(
-        Exhibit(name=f"Laplace, ε = {epsilon:g}", make=lambda e=epsilon: laplace_veil(e), epsilon=epsilon)
-        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
-    ),
-    *(
-        Exhibit(name=f"codebook, ε = {epsilon:g}", make=lambda e=epsilon: codebook_for(e), epsilon=epsilon)
-        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+        Exhibit(name=f"{kind}, ε = {epsilon:g}", make=lambda m=make, e=epsilon: m(e), epsilon=epsilon, long_only=again)
+        for kind, make in {"Laplace": laplace_veil, "codebook": codebook_for}.items()
+        for epsilon, again in {0.5: True, 1.0: False, 2.0: True, 4.0: False, 8.0: True}.items()
     ),
     Exhibit(name="Laplace in three latents", make=lambda: laplace_veil(2.0, 3), epsilon=2.0, dim=3),
     Exhibit(
@@ -75,8 +72,12 @@ SOUND = [
     ),
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
     *(
-        Exhibit(name=f"designed, {method}", make=lambda method=method: designed(method), epsilon=2.0, dim=4)
-        for method in ("codebook", "task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization", "nothing")
+        Exhibit(name=f"designed, {method}", make=lambda m=method: designed(m), epsilon=2.0, dim=4, long_only=again)
+        for again, methods in {
+            False: ("codebook", "task_aware", "nothing"),
+            True: ("task_agnostic", "privacy_agnostic", "matrix_factorization"),
+        }.items()
+        for method in methods
     ),
     *(
         Exhibit(name=f"{name}, of the vectors", make=lambda name=name: of_the_vectors(name), epsilon=4.0, trials=40_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import numpy as np
 import pytest
 
@@ -54,10 +56,11 @@ def test_so_are_those_that_differ_from_them_in_what_is_reported_only(exhibit: Ex
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("make", [laplace_veil, codebook_for])
 def test_bounds_are_tight(make: object, epsilon: float) -> None:
-    """At a million trials and confidence 1 − 1e-6; an auditor that says 0 would pass every other test here."""
-    found = tv.audit(make(epsilon), structural=False, finalists=1)
-    assert (0.93 if epsilon < 8 else 0.85) * epsilon <= found.epsilon_lower <= epsilon
-    assert found.passed
+    """At a million trials and confidence 1 − 1e-6; an auditor that says 0 would pass every other test here. The median
+    of three: one in a hundred chooses a poor event."""
+    found = [tv.audit(make(epsilon), structural=False, finalists=1) for _ in range(3)]
+    assert all(one.passed and one.epsilon_lower <= epsilon for one in found)
+    assert median(one.epsilon_lower for one in found) >= (0.93 if epsilon < 8 else 0.85) * epsilon
 
 
 def test_too_little_noise_is_called_broken_and_too_much_is_mentioned() -> None:

@@ -29,7 +29,7 @@ def short() -> Iterator[Path]:
 
 
 def test_every_row_has_one_report_however_many_workers_are_lost(short: Path) -> None:
-    job = killed_job(short, rows=300_000, files=30, kills=6, drivers=0, units=700, seed=None, starting=False)
+    job = killed_job(short, rows=600_000, files=60, kills=6, drivers=0, units=700, seed=None, starting=False)
     assert job.complaints == []
     assert job.counts["workers"] >= 5
 
