@@ -9,6 +9,7 @@ machines and spills to their disks.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -98,13 +99,13 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
 
 
 def _together(parts: Sequence[Part], cores: int) -> Iterator[list[Part]]:
-    """Parts that travel together, because a core has nothing to do while Ray Data hands it the next, an eighth of a
+    """Parts that travel together, because a core has nothing to do while Ray Data hands it the next, a sixth of a
     second each time. Fewer and fewer, so that at the end no core waits long for another; and never so many rows that
     nobody hears of them for long."""
     some: list[Part] = []
     left = len(parts)
     for part in parts:
-        most = max(1, min(_MOST, left // (2 * cores)))
+        most = min(_MOST, math.ceil(left / (1.5 * cores)))
         if some and (len(some) >= most or sum(one.rows for one in some) + part.rows > _MOST_ROWS):
             yield some
             left -= len(some)
