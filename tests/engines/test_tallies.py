@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,31 @@ def test_a_folder_adds_up_to_what_its_reports_do(
     assert np.array_equal(other.total, found.total)  # bit for bit, in whatever order parts are done
     assert np.array_equal(other.square, found.square)
     assert np.array_equal(other.codes, found.codes)
+
+
+def test_sums_depend_on_the_plan_and_not_on_who_was_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With scores of very different sizes: reports of most releases add up exactly, in whatever order."""
+    monkeypatch.setattr(plans, "PART_ROWS", 70)
+    veil = laplace()
+    veil.save(tmp_path / "release")
+    write(tmp_path / "reports" / "r.parquet", veil, 400)
+
+    def grown(work: Any, part: Any) -> Any:
+        found = work(part)
+        return dataclasses.replace(found, total=found.total + 3.0 ** (7 * part.number), square=found.square / 3.0)
+
+    class Growing(Engine):
+        def run(self, work: Any, parts: Any, *, kept: str) -> Iterator[Any]:
+            yield from ((part, grown(work, part)) for part, _ in super().run(work, parts, kept=kept))
+
+    class GrowingBackwards(Growing):
+        def run(self, work: Any, parts: Any, *, kept: str) -> Iterator[Any]:
+            yield from super().run(work, parts[::-1], kept=kept)
+
+    places = [tmp_path / "release"], [tmp_path / "reports"]
+    ((_,), (one,)), ((_,), (other,)) = (tally_folders(*places, engine=make()) for make in (Growing, GrowingBackwards))
+    assert one.total.tobytes() == other.total.tobytes()
+    assert one.square.tobytes() == other.square.tobytes()
 
 
 def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
