@@ -14,7 +14,7 @@ demo: $(READY)
 	$(BIN)/taskveil demo
 
 test: $(READY) lint
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target types test-js
+	@$(MAKE) --no-print-directory -j 2 types test-js
 	$(PYTEST) --durations=10
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.

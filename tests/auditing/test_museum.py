@@ -35,8 +35,11 @@ def test_the_museum_is_large_enough() -> None:
 
 
 @pytest.mark.parametrize("exhibit", [e for e in SOUND if not e.long_only], ids=lambda e: e.name)
-def test_sound_mechanisms_are_cleared(exhibit: Exhibit) -> None:
-    """All checks once, the attack again on new reports. `benchmarks/audit.py` does both twenty times."""
+def test_sound_mechanisms_are_cleared(exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All checks once, with a third of the calls, since a false alarm is as rare with any number of them; the attack
+    again on new reports. `benchmarks/audit.py` makes all calls, and does both twenty times."""
+    for name, count in {"_LEARN": 200, "_LEAST": 400, "_ENOUGH": 1000}.items():
+        monkeypatch.setattr(f"taskveil.auditing.calls.{name}", count)
     found = exhibit.audit(trials=1_000 if exhibit.mixed else 2_000, finalists=2)  # reading text takes its time
     assert found.passed, found.to_dict()
     assert found.verdict.startswith("HOLDS")
