@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
 from designers import Noisy, Plain
@@ -122,6 +122,16 @@ def test_what_the_model_predicts_is_no_segment(as_labels: Any) -> None:
     task = tv.ModelTask(LogisticRegression().fit(TABLE[["a", "b"]].to_numpy(), y), loss="cross_entropy")
     with pytest.raises(DataError, match="segment is y"):
         tv.sweep(TABLE[["a", "b"]].to_numpy(), task, y=y, segment=as_labels(y), epsilons=[1.0])
+
+
+def test_people_are_no_segments_whatever_is_predicted_of_them() -> None:
+    """One label and one answer each: that is no copy of the answers, and nobody has a design of their own."""
+    numbers = TABLE[["a", "b"]].to_numpy()
+    task = tv.ModelTask(LinearRegression().fit(numbers, numbers[:, 0]), loss="mse")
+    found = tv.sweep(
+        numbers, task, y=numbers[:, 0], segment=list(range(N)), epsilons=[1.0], methods=["nothing"], seeds=1
+    )
+    assert found.segments == {}
 
 
 def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:

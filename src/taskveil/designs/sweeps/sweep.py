@@ -285,7 +285,8 @@ def _check_unlike(labels: tuple[Labels, Labels | None] | None, y: Any) -> None:
     if labels is None or np.shape(y) != (len(labels[0]),):
         return
     both = set(zip(labels[0], map(str, np.asarray(y).tolist()), strict=True))
-    if 1 < len(both) == len({name for name, _ in both}) == len({answer for _, answer in both}):
+    one_to_one = len({name for name, _ in both}) == len({answer for _, answer in both}) == len(both)
+    if one_to_one and 1 < len(both) < len(labels[0]):  # of one person each, groups are something else, and have few people
         raise DataError(
             "segment is y, what the model predicts: which release a report is of would tell the answer. Pass something "
             "that is known of people anyway."
