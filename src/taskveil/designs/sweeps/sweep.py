@@ -286,7 +286,7 @@ def _check_unlike(labels: tuple[Labels, Labels | None] | None, y: Any) -> None:
         return
     both = set(zip(labels[0], map(str, np.asarray(y).tolist()), strict=True))
     one_to_one = len({name for name, _ in both}) == len({answer for _, answer in both}) == len(both)
-    if one_to_one and 1 < len(both) < len(labels[0]):  # of one person each, groups are something else, and have few people
+    if one_to_one and 1 < len(both) < len(labels[0]):  # segments of one person each are something else
         raise DataError(
             "segment is y, what the model predicts: which release a report is of would tell the answer. Pass something "
             "that is known of people anyway."
