@@ -2,7 +2,7 @@
 
 All of them answer the same questions: which records they take (`width`, `check_width`), what they compute (`predict`),
 what it costs to use an estimate in place of a record (`losses`, `pairwise_losses`), and what it would cost to know
-nothing (`constant_loss`). Only a ModelTask needs torch.
+nothing (`constant_loss`). Torch is needed for models that are torch modules, and for `torch_module`.
 """
 
 from __future__ import annotations

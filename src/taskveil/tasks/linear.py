@@ -1,4 +1,4 @@
-"""Tasks with a matrix: y = Kx, judged by squared error. They need no torch."""
+"""Tasks with a matrix: y = Kx, judged by squared error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
 from taskveil.client.fields import Category
-from taskveil.errors import TaskError
+from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
@@ -30,6 +30,8 @@ class MatrixTask:
     cost: ClassVar[Cost] = SquaredError()
     by_class: ClassVar[None] = None
     """Values are no classes that could be right or wrong."""
+    differentiable: ClassVar[bool] = True
+    """Whether `torch_module` is a module and not None; torch is not needed to say so."""
 
     def __post_init__(self) -> None:
         try:
@@ -62,7 +64,8 @@ class MatrixTask:
     @property
     def torch_module(self) -> torch.nn.Module:
         """The layer x ↦ Kx in double precision, (N, n) → (N, m)."""
-        from taskveil.tasks.models.modules import affine
+        with needs("a task's gradients", extra="torch"):
+            from taskveil.tasks.models.modules import affine
 
         return affine(self.K, None)
 

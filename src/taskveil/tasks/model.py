@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from taskveil.arrays import Array, Floats
-from taskveil.errors import TaskError
+from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
 from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, LossName, ZeroOne, as_cost
 
@@ -29,8 +29,12 @@ class ModelTask:
 
     `loss` is "mse" (mean over outputs of the squared error), "cross_entropy" (outputs are logits; scikit-learn
     classifiers and ONNX files that end in a softmax are brought to that form), "zero_one" (the same classifiers, judged
-    by the class of the highest logit alone: designs for accuracy), or a callable on torch tensors,
-    loss(outputs (N, m), labels (N, …)) → (N,).
+    by the class of the highest logit alone: designs for accuracy), or a callable, loss(outputs (N, m), labels (N, …)) →
+    (N,). It is called with numpy arrays, and if these do not suit it (a TypeError, an AttributeError, another shape),
+    with torch tensors. Designs that learn in torch ("task_aware") call it with tensors alone.
+
+    Torch is needed for torch modules and for designs that learn in torch. scikit-learn estimators need none, and ONNX
+    files need either torch or onnxruntime.
 
     Without labels the model itself is the truth: mse against f(x), cross_entropy against f's own probabilities,
     zero_one against f's own class.
@@ -50,10 +54,8 @@ class ModelTask:
 
     def __post_init__(self) -> None:
         cost = as_cost(self.loss)
-        try:
+        with needs("a ModelTask"):
             from taskveil.tasks.models.freezing import freeze
-        except ImportError as error:
-            raise TaskError("models need torch: pip install 'taskveil[design]'.") from error
         object.__setattr__(self, "cost", cost)
         object.__setattr__(self, "frozen", freeze(self.model, cost))
 
@@ -68,9 +70,26 @@ class ModelTask:
         return self.frozen.outputs
 
     @property
+    def differentiable(self) -> bool:
+        """Whether `torch_module` is a module and not None; torch is not needed to say so."""
+        return self.frozen.differentiable
+
+    @property
     def torch_module(self) -> torch.nn.Module | None:
-        """The frozen copy in evaluation mode that maps (N, n) to (N, outputs); None for black boxes."""
+        """The frozen copy in evaluation mode that maps (N, n) to (N, outputs); None for black boxes. MissingExtraError
+        for an estimator that could become one where torch is not installed."""
         return self.frozen.module
+
+    @property
+    def lines(self) -> tuple[Floats, Floats] | None:
+        """Weights (outputs, n) and offset (outputs,) of a model that is linear in the numbers its records become, in
+        its values or its logits; logits up to a number that is added to all those of a record. None for other models,
+        for those that take tables, and before the number of attributes is known.
+
+        Estimators of scikit-learn are known by their type. Torch modules and ONNX files are asked about records of all
+        sizes; the answer is kept.
+        """
+        return self.frozen.lines(up_to_shift=self.cost.logits is True) if self.takes_numbers else None
 
     def parted(self, y: Any = None) -> tuple[tuple[ModelTask, float, Any], ...]:
         """The tasks whose weighted sum this is, with weights and labels: itself."""
@@ -102,7 +121,7 @@ class ModelTask:
                 raise TaskError("this task is for records of another schema: pass the one it was made from.")
             return self
         frozen = self.frozen
-        if frozen.bind is not None and not (frozen.module is not None and self._matches(schema)):
+        if frozen.bind is not None and not (frozen.differentiable and self._matches(schema)):
             frozen = frozen.bind(schema)
         if frozen.width not in (None, schema.width):
             raise TaskError(

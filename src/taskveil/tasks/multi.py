@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.errors import TaskError
+from taskveil.errors import TaskError, needs
 from taskveil.schema import Schema
 from taskveil.tasks.costs import LinearInTruth, Weighted
 from taskveil.tasks.linear import LinearTask
@@ -62,9 +62,17 @@ class MultiTask:
         return sum(task.outputs for task, _ in self.parts)
 
     @property
+    def differentiable(self) -> bool:
+        """Whether `torch_module` is a module and not None; torch is not needed to say so."""
+        return all(task.differentiable for task, _ in self.parts)
+
+    @property
     def torch_module(self) -> torch.nn.Module | None:
         """All outputs side by side, (N, n) → (N, outputs); None when one of the models is a black box."""
-        from taskveil.tasks.models.modules import side_by_side
+        if not self.differentiable:
+            return None
+        with needs("a task's gradients", extra="torch"):
+            from taskveil.tasks.models.modules import side_by_side
 
         return side_by_side([task.torch_module for task, _ in self.parts])
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from taskveil.arrays import Floats
 from taskveil.designs.threads import one_thread
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import Learnable, OwnLoss
-from taskveil.tasks.models.modules import module_device, module_dtype
+
+if TYPE_CHECKING:
+    import torch
 
 _STEPS, _RATE, _STARTS, _ENOUGH = 200, 0.1, 2, 1e-4
+_MEMORY, _SQUARES, _TINY = 0.9, 0.999, 1e-8  # Adam's own
 _ROUNDS, _TRIES, _PARENTS = 6, 24, 8
 _CANDIDATES = 256  # about so many volunteers' records are tried where nothing better is known
 
@@ -63,12 +65,15 @@ def realise(
         wanted: the answers to be given.
         X: the volunteers' records (N, n), where the search starts.
         rng: for models without gradients, which are searched.
-        device: where torch computes.
+        device: where torch computes, for a model that is a torch module.
     """
     with one_thread():
-        if task.torch_module is None:
+        if not task.differentiable:
             return _by_search(task, cost, wanted, X, rng)
-        return _by_gradient(copy.deepcopy(task.torch_module).to(device), cost, wanted, X, task.answers(X))
+        if (form := task.frozen.layered) is not None:
+            # Estimators give their gradients without torch: the same records, whether it is installed or not.
+            return _by_gradient(lambda X: (form(X), lambda pull: form.pulled_back(X, pull)), cost, wanted, X)
+        return _by_gradient(_of_module(copy.deepcopy(task.torch_module), device), cost, wanted, X)
 
 
 def divergence(cost: Learnable, given: Floats, wanted: Floats) -> Floats:
@@ -76,44 +81,64 @@ def divergence(cost: Learnable, given: Floats, wanted: Floats) -> Floats:
     return np.asarray(cost.scores(given, wanted) - cost.least_scores(wanted)[:, None])
 
 
-def _by_gradient(module: torch.nn.Module, cost: Learnable, wanted: Floats, X: Floats, said: Floats) -> Floats:
-    """Adam in the input space, in steps of each attribute's spread, from the records whose answers `said` (N, S) come
-    closest."""
-    gap = divergence(cost, said, wanted)
+_Asked = Callable[[Floats], tuple[Floats, Callable[[Floats], Floats]]]
+"""Records (K, n) → outputs (K, m), and how a pull on the outputs (K, m) pulls at the records (K, n)."""
+
+
+def _of_module(module: torch.nn.Module | None, device: str) -> _Asked:
+    """A torch module, asked in its own precision."""
+    import torch
+
+    from taskveil.tasks.models.modules import module_dtype
+
+    assert module is not None  # noqa: S101 - differentiable, and not layered
+    moved = module.to(device)
+    dtype = module_dtype(moved)
+
+    def asked(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        records = torch.tensor(X, dtype=dtype, device=device, requires_grad=True)
+        outputs = moved(records).reshape(len(X), -1)
+
+        def pulled(pull: Floats) -> Floats:
+            (found,) = torch.autograd.grad(outputs, records, torch.as_tensor(pull, dtype=outputs.dtype, device=device))
+            return np.asarray(found.double().cpu())
+
+        return np.asarray(outputs.detach().double().cpu()), pulled
+
+    return asked
+
+
+def _by_gradient(asked: _Asked, cost: Learnable, wanted: Floats, X: Floats) -> Floats:
+    """Adam in the input space, in steps of each attribute's spread, from the records whose answers come closest."""
+    gap = divergence(cost, cost.answers(asked(X)[0]), wanted)
     nearest = np.argsort(gap, axis=1)[:, :_STARTS]
     best, least = X[nearest[:, 0]].copy(), gap[np.arange(len(wanted)), nearest[:, 0]]
     # Good enough: a ten-thousandth of how much the wanted answers differ among themselves.
     enough = _ENOUGH * float(divergence(cost, wanted.mean(axis=0, keepdims=True), wanted).mean())
-    dtype, device = module_dtype(module), module_device(module)
-
-    def tensor(values: Floats) -> torch.Tensor:
-        return torch.as_tensor(values, dtype=dtype, device=device)
-
-    low, high, spread = tensor(X.min(axis=0)), tensor(X.max(axis=0)), tensor(X.std(axis=0) + 1e-3 * X.std())
+    low, high, spread = X.min(axis=0), X.max(axis=0), X.std(axis=0) + 1e-3 * X.std()
     for start in range(nearest.shape[1]):
         open_ = np.flatnonzero(least > enough)
         if len(open_) == 0:
             break
-        point = tensor(X[nearest[open_, start]])
-        goal = tensor(wanted[open_])
-        floor = tensor(cost.least_scores(wanted[open_]) + cost.left_out(wanted[open_]))  # the loss of the goal itself
-        moved = torch.zeros_like(point, requires_grad=True)
-        optimizer = torch.optim.Adam([moved], lr=_RATE)
+        goal = wanted[open_]
+        floor = cost.least_scores(goal) + cost.left_out(goal)  # the loss of the goal itself
+        inside = X[nearest[open_, start]]
+        memory, squares = np.zeros_like(inside), np.zeros_like(inside)
         for step in range(_STEPS):
-            optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS) ** 2
-            inside = (point + spread * moved).clamp(low, high)
-            excess = cost.tensor_losses(module(inside).reshape(len(open_), -1), goal) - floor
-            found = excess.detach().double().cpu().numpy()
+            outputs, pulled = asked(inside)
+            found = cost.losses(outputs, goal) - floor
             better = found < least[open_]
-            best[open_[better]] = inside.detach().double().cpu().numpy()[better]
+            best[open_[better]] = inside[better]
             least[open_[better]] = found[better]
             if (least[open_] <= enough).all():
                 break
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(excess.sum())
-            optimizer.step()
-            with torch.no_grad():
-                moved.copy_(((point + spread * moved).clamp(low, high) - point) / spread)
+            slope = spread * pulled(cost.slopes(outputs, goal))
+            memory = _MEMORY * memory + (1 - _MEMORY) * slope
+            squares = _SQUARES * squares + (1 - _SQUARES) * slope**2
+            ahead = memory / (1 - _MEMORY ** (step + 1))
+            size = np.sqrt(squares / (1 - _SQUARES ** (step + 1))) + _TINY
+            rate = _RATE * (1 - step / _STEPS) ** 2
+            inside = np.clip(inside - rate * spread * ahead / size, low, high)
     return best
 
 

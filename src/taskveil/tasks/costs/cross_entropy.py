@@ -54,6 +54,10 @@ class CrossEntropy:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(-(truth * _log_softmax(outputs)).sum(axis=1))
 
+    def slopes(self, outputs: Floats, truth: Floats) -> Floats:
+        """(N, m), (N, m) → (N, m): the derivative of `losses` in the outputs."""
+        return np.asarray(np.exp(_log_softmax(outputs)) * truth.sum(axis=1, keepdims=True) - truth)
+
     def pairwise_losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(k, m), (N, m) → (N, k): every answer for every record."""
         return np.asarray(-truth @ _log_softmax(outputs).T)

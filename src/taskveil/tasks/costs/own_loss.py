@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """A callable on torch tensors: function(outputs (N, m), labels (N, …)) → (N,). Its labels are its truth."""
+    """A callable: function(outputs (N, m), labels (N, …)) → (N,). Its labels are its truth.
+
+    It is called with numpy arrays, and with torch tensors where these do not suit it.
+    """
 
     function: Callable[[Any, Any], Any]
     name: ClassVar[str] = "a loss of your own"
@@ -28,7 +31,7 @@ class OwnLoss:
     needs_labels: ClassVar[bool] = True
 
     def labels(self, values: Array, model: Answering) -> Array:  # noqa: ARG002 - only the callable knows
-        """Labels of N records, as they are, in memory that torch can take."""
+        """Labels of N records, as they are, in memory that torch can take too."""
         return np.array(values, order="C")
 
     def truth(self, labels: Array, model: Answering) -> Array:  # noqa: ARG002 - only the callable knows
@@ -45,17 +48,36 @@ class OwnLoss:
 
     def losses(self, outputs: Floats, truth: Array) -> Floats:
         """(N, m), labels of N records → (N,); TaskError unless the callable gives one finite number per record."""
-        import torch
-
+        if truth.dtype.kind not in "biuf":
+            raise TaskError(f"labels for {self.name} must be numbers, got {truth.dtype}.")
         try:
-            labels = torch.as_tensor(truth)
-        except TypeError as error:
-            raise TaskError(f"labels for {self.name} must be numbers: {error}.") from error
-        found = self.function(torch.from_numpy(outputs), labels)
-        numbers = np.asarray(torch.as_tensor(found).detach().cpu(), dtype=np.float64)
-        if numbers.shape != (len(outputs),) or not np.isfinite(numbers).all():
-            raise TaskError(f"your loss must give one finite number per record, got shape {numbers.shape}.")
-        return numbers
+            with np.errstate(all="ignore"):  # what is not finite is said below
+                found = _numbers(self.function(outputs, truth))
+            refusal = None
+        except (AttributeError, TypeError) as error:
+            found, refusal = None, error
+        if found is None or found.shape != (len(outputs),):
+            found = self._of_tensors(outputs, truth, refusal, found)
+        if found.shape != (len(outputs),) or not np.isfinite(found).all():
+            raise TaskError(f"your loss must give one finite number per record, got shape {found.shape}.")
+        return found
+
+    def _of_tensors(self, outputs: Floats, truth: Array, refusal: Exception | None, found: Floats | None) -> Floats:
+        """What the callable gives for torch tensors; what it gave for arrays where torch is not installed, or a
+        TaskError that says what to type if it gave nothing."""
+        try:
+            import torch
+        except ModuleNotFoundError:
+            if found is not None:
+                return found
+            raise TaskError(
+                f"your loss does not take numpy arrays ({refusal}). Write it for numpy, or if it is written for torch: "
+                "pip install 'taskveil[torch]'"
+            ) from refusal
+        try:
+            return _numbers(self.function(torch.from_numpy(outputs), torch.as_tensor(truth)))
+        except Exception as error:  # whatever somebody else's function raises; both refusals are shown
+            raise error from refusal
 
     def pairwise_losses(self, outputs: Floats, truth: Array) -> Floats:
         """(k, m), labels of N records → (N, k): every answer for every record."""
@@ -74,8 +96,14 @@ class OwnLoss:
         """`losses` in every replica: (R, B, m), labels of B records → (R, B)."""
         replicas, records = outputs.shape[:2]
         repeated = truth.expand(replicas, *truth.shape).flatten(0, 1)
-        found: Tensor = self.function(outputs.flatten(0, 1), repeated)
-        return found.view(replicas, records)
+        try:
+            found: Tensor = self.function(outputs.flatten(0, 1), repeated)
+            return found.view(replicas, records)
+        except (AttributeError, RuntimeError, TypeError) as error:
+            raise TaskError(
+                f"your loss does not take torch tensors with gradients ({error}), and this design learns through them: "
+                'write it with methods that tensors have, or use method="codebook".'
+            ) from error
 
     def mismatch(self, outputs: Tensor, wanted: Tensor, spread: Tensor) -> Tensor:
         """How far `outputs` (B, m) are from those `wanted` (B, m), squared, measured in the outputs' spread (m,)."""
@@ -86,3 +114,8 @@ class OwnLoss:
         does not see: as the model's own outputs."""
         values = outputs()
         return values.mean(axis=0), positive(values.std(axis=0)), np.eye(values.shape[1])
+
+
+def _numbers(found: Any) -> Floats:
+    """What a callable returned, a tensor or anything like an array, in double precision."""
+    return np.asarray(found.detach().cpu() if hasattr(found, "detach") else found, dtype=np.float64)

@@ -55,6 +55,10 @@ class SquaredError:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(((outputs - truth) ** 2).mean(axis=1))
 
+    def slopes(self, outputs: Floats, truth: Floats) -> Floats:
+        """(N, m), (N, m) → (N, m): the derivative of `losses` in the outputs."""
+        return np.asarray(2.0 * (outputs - truth) / outputs.shape[1])
+
     def pairwise_losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(k, m), (N, m) → (N, k): every answer for every record."""
         return np.asarray(squared_distances(truth, outputs) / outputs.shape[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,25 +11,32 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 from taskveil.schema import Schema
+from taskveil.tasks.models.straight import Lines, probed_lines
 
 if TYPE_CHECKING:
     import torch
+
+    from taskveil.tasks.models.layered import Layered
 
 ROWS_AT_ONCE = 4096
 PROBES = 3  # records that a new model is asked about
 LARGER = 7  # times as many in a batch of another size
 SHARE_OF_SPREAD = 1e-5
 SINGLE = float(np.finfo(np.float32).eps)  # of models that do not say how they round
+DOUBLE = float(np.finfo(np.float64).eps)
 
 
 class FrozenModel:
-    """f: records (N, n) → outputs (N, m) that never changes; `module` gives gradients, or is None.
+    """f: records (N, n) → outputs (N, m) that never changes; `module` gives gradients in torch, or is None.
 
     The number of outputs is learned from a probe, as soon as the number of attributes is known.
 
     Args:
         function: the outputs (N, m) or (N,) for records (N, n); whatever it raises becomes a TaskError.
-        module: the same as a torch module, where gradients exist.
+        module: the same as a torch module, where it is one.
+        layered: the same as layers of numbers, where it is an estimator of a known kind.
+        make_module: makes a torch module of those layers; called when somebody asks for it.
+        may_be_linear: whether a model that is neither says of itself that it could be linear.
         width: the number of attributes n, if it is known before the data.
         classes: the classes' names in the order of the outputs, for models that name them.
         must_be_logits: refuse a model whose outputs are probabilities, or a single number.
@@ -43,6 +51,9 @@ class FrozenModel:
         function: Callable[[Floats], Floats],
         *,
         module: torch.nn.Module | None = None,
+        layered: Layered | None = None,
+        make_module: Callable[[Layered], torch.nn.Module] | None = None,
+        may_be_linear: bool = False,
         width: int | None = None,
         classes: Array | None = None,
         must_be_logits: bool = False,
@@ -51,7 +62,11 @@ class FrozenModel:
     ) -> None:
         self._function = function
         self._rounding = rounding
-        self.module = module
+        self._module = module
+        self.layered = layered
+        self._make_module = make_module
+        self._may_be_linear = may_be_linear or module is not None
+        self._lines: dict[bool, Lines | None] = {}
         self.classes = classes
         self.must_be_logits = must_be_logits
         self.frame = frame
@@ -65,6 +80,40 @@ class FrozenModel:
         self.width: int | None = None
         if width is not None:
             self.check_width(width)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether `module` is not None; torch is not needed to say so."""
+        return self._module is not None or self._make_module is not None
+
+    @cached_property
+    def module(self) -> torch.nn.Module | None:
+        """The same as a torch module (N, n) → (N, m), or None for black boxes. That of a layered model is made when
+        it is first asked for; MissingExtraError where torch is not installed."""
+        if self._module is not None or self.layered is None or self._make_module is None:
+            return self._module
+        return self._make_module(self.layered)
+
+    @property
+    def relu_layers(self) -> tuple[tuple[Floats, Floats], ...] | None:
+        """Of a multi-layer estimator of scikit-learn with ReLU or no activation: weights (out, in) and offset (out,) of
+        every dense layer of a network with ReLU between its layers, which gives the same outputs. Else None."""
+        return None if self.layered is None else self.layered.relu_layers
+
+    def lines(self, *, up_to_shift: bool) -> Lines | None:
+        """Weights (m, n) and offset (m,) of a model that is linear in its records; None for any other, and as long as
+        their width is not known.
+
+        Args:
+            up_to_shift: outputs count up to a number that is added to all those of a record, as logits do.
+        """
+        if self.layered is not None:
+            return self.layered.lines
+        if self.width is None or not self._may_be_linear:
+            return None
+        if up_to_shift not in self._lines:
+            self._lines[up_to_shift] = probed_lines(self, self.width, self._rounding, up_to_shift=up_to_shift)
+        return self._lines[up_to_shift]
 
     @property
     def outputs(self) -> int:

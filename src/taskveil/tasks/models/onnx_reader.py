@@ -17,17 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from taskveil.errors import TaskError
+from taskveil.tasks.models.onnx_files import LEARNING_DOMAIN, OWN_DOMAIN, BeyondReaderError, load_onnx
 from taskveil.tasks.models.onnx_module import Graph, OnnxModule, outputs
 from taskveil.tasks.models.onnx_nodes import KINDS, Call, Node
 from taskveil.tasks.models.onnx_operators import OPERATORS
 
 OLDEST = 7  # before, broadcasting was another
-OWN_DOMAIN = ("", "ai.onnx")
-LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of scikit-learn write them
-
-
-class BeyondReaderError(TaskError):
-    """A sound file with an operator of ONNX's own, an input or an output that this reader does not know."""
 
 
 def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
@@ -45,24 +40,6 @@ def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
     weights = {name: value for name, value in weights.items() if name in used}
     graph = Graph(nodes=nodes, weights=weights, entry=entry, result=result, shape=shape, kind=kind)
     return OnnxModule(graph), math.prod(shape[1:])
-
-
-def load_onnx(path: Path) -> Any:
-    """The file's content, valid by onnx's own checker, with weights that lie beside it in its folder."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise TaskError("ONNX files need the onnx package: pip install 'taskveil[design]'.") from error
-    if not path.is_file():
-        raise TaskError(
-            f"there is no file {path}; a model is an ONNX file, a torch module or a scikit-learn estimator."
-        )
-    try:
-        model = onnx.load(str(path))
-        onnx.checker.check_model(model)
-    except Exception as error:
-        raise TaskError(f"{path} is no valid ONNX file: {error}") from error
-    return model
 
 
 def _check_operators(path: Path, model: Any) -> int:

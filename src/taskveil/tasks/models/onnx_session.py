@@ -22,10 +22,14 @@ from taskveil.tasks.models.estimators import TINY_PROBABILITY
 from taskveil.tasks.models.frozen import FrozenModel
 from taskveil.tasks.models.onnx_answers import find_answer
 from taskveil.tasks.models.onnx_entries import Entry, as_numbers, find_entries
-from taskveil.tasks.models.onnx_reader import LEARNING_DOMAIN, OWN_DOMAIN, load_onnx
+from taskveil.tasks.models.onnx_files import LEARNING_DOMAIN, OWN_DOMAIN, load_onnx
 
 _ADD_UP = 1e-4  # to one, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_STRAIGHT = {
+    "Add", "Cast", "Concat", "Constant", "Div", "FeatureVectorizer", "Flatten", "Gather", "Gemm", "Identity",
+    "LinearRegressor", "MatMul", "Mul", "Reshape", "Scaler", "Squeeze", "Sub", "Unsqueeze",
+}  # fmt: skip
 _QUIET = 4  # nothing but what ends the process is printed
 
 
@@ -69,6 +73,24 @@ class SessionModel:
     def width(self) -> int | None:
         """The number of attributes; None where only data can tell."""
         return len(self.entries) if self.by_name else self.entries[0].width
+
+    @property
+    def may_be_linear(self) -> bool:
+        """Every operator on the way from one matrix to the answer can be that of a linear model: none bends or splits.
+        Of probabilities too little is seen to tell."""
+        from onnx import load_from_string
+
+        if self.by_name or self.probabilities:
+            return False
+        graph = load_from_string(self.content).graph
+        makers = {name: node for node in graph.node for name in node.output}
+        wanted, kinds = [graph.output[0].name], set()
+        while wanted:
+            node = makers.pop(wanted.pop(), None)
+            if node is not None:
+                kinds.add(node.op_type)
+                wanted += node.input
+        return kinds <= _STRAIGHT
 
     def ask(self, columns: Mapping[str, Array]) -> Floats:
         """Outputs (N, m) for natural values by column name; a model of one matrix takes the columns in the order given.
@@ -159,7 +181,13 @@ def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None
         return session.matrix(X)
 
     width = session.width if schema is None and not texts else None
-    frozen = FrozenModel(function, width=width, classes=session.classes, must_be_logits=cost.logits is True)
+    frozen = FrozenModel(
+        function,
+        width=width,
+        classes=session.classes,
+        must_be_logits=cost.logits is True,
+        may_be_linear=session.may_be_linear,
+    )
     if session.by_name:
         frozen.columns = session.inputs
         frozen.bind = lambda schema: from_session(session, cost, schema)
