@@ -152,4 +152,5 @@ def needs(what: str, *, extra: str = "design") -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", "taskveil"):  # a mistake of ours, which no install would mend
             raise
+        extra = "torch" if package == "torch" else extra  # no other extra brings it
         raise MissingExtraError(f"{what} needs {package}: pip install 'taskveil[{extra}]'", name=error.name) from None

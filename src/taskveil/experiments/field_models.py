@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn import ensemble, linear_model, neighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch import nn
 
 from taskveil.arrays import Floats
-from taskveil.experiments.models import network_seed, trained
+from taskveil.errors import needs
 from taskveil.tasks import LossName
+
+if TYPE_CHECKING:
+    from torch import nn
 
 HIDDEN, EPOCHS, BATCH = 32, 200, 64
 
@@ -46,6 +47,12 @@ def _neighbours(X: Floats, y: NDArray[Any], loss: LossName, seed: int) -> Any:  
 
 def _network(X: Floats, y: NDArray[Any], loss: LossName, seed: int) -> nn.Module:
     """One hidden layer; the scales of attributes and of a numerical label are layers too."""
+    with needs("a network of the comparison", extra="torch"):
+        import torch
+        from torch import nn
+
+        from taskveil.experiments.models import network_seed, trained
+
     outputs = 1 if loss == "mse" else int(y.max()) + 1
     center, spread = X.mean(axis=0), np.maximum(X.std(axis=0), 1e-9)
     middle, unit = (float(y.mean()), float(y.std())) if loss == "mse" else (0.0, 1.0)

@@ -78,8 +78,8 @@ class Layered:
         """(N, n): the gradient of Σ pull · outputs at records (N, n), for a `pull` (N, m) on the outputs."""
         values = self._values(self.scaled(X))
         for place in reversed(range(len(self.layers))):
-            pull = pull if place == len(self.layers) - 1 else pull * self._slope(values[place])
             pull = pull @ self.layers[place].weights
+            pull = pull * _SLOPES[self.activation or "identity"](values[place]) if place > 0 else pull
         for scaler in reversed(self.scalers):
             pull = pull * scaler.slope
         return pull
@@ -133,10 +133,6 @@ class Layered:
                 z = values[-1] @ weights.T + offset
                 values.append(z if place == len(self.layers) - 1 else _BENDS[self.activation or "identity"](z))
         return values
-
-    def _slope(self, value: Floats) -> Floats:
-        """The derivative of the activation where it gave `value`."""
-        return _SLOPES[self.activation or "identity"](value)
 
 
 def layered(model: Any, classifier: bool) -> Layered | None:

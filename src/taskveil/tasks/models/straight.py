@@ -65,6 +65,7 @@ def spread_points(count: int, width: int) -> Floats:
 
 
 def _sizes(said: Floats, opposite: Floats, start: Floats) -> Floats:
-    """How large the numbers are that were added up to answers."""
-    largest = np.maximum(np.abs(said), np.abs(opposite)).max(axis=1, keepdims=True)
-    return np.asarray(largest + np.abs(start).max())
+    """(N, 1): how large the numbers are that were added up to answers: about the largest answer to a record of that
+    size."""
+    largest = np.maximum(np.abs(said), np.abs(opposite)).max(axis=1).reshape(-1, _EACH).max(axis=1)
+    return np.asarray(np.repeat(largest, _EACH)[:, None] + np.abs(start).max())
