@@ -1,16 +1,18 @@
-# Two commands for a newcomer: `make demo` and `make test`. Everything is installed into .venv by the first.
+# Two commands for a newcomer: `make demo` and `make test`. The first installs what designs need into .venv, without
+# torch; the second all the rest.
 # Another Python: `make test PYTHON=python3.13 VENV=.venv-3.13`.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 READY := $(VENV)/.ready-$(VERSION)
+DEMO := $(VENV)/.demo-$(VERSION)
 # One thread each: products are small, and two workers with two threads each are slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
 .PHONY: demo test faults ray install-test test-js js-all lint types bench reproduce clean
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/taskveil demo
 
 test: $(READY) lint
@@ -67,13 +69,22 @@ bench: $(READY)
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
 
-$(READY): pyproject.toml constraints.txt
+# $(1): the extra of taskveil that is installed, from these sources.
+define install
 	@test -n "$(VERSION)" || { echo "there is no $(PYTHON): name one with PYTHON="; exit 2; }
 	@if ls -d $(VENV)/lib/python3.* 2>/dev/null | grep -qv '/python$(VERSION)$$'; then \
 		echo "$(VENV) holds another Python than $(VERSION): take another folder with VENV=.venv-$(VERSION), or make clean"; exit 2; fi
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(1)]"
 	touch $@
+endef
+
+$(DEMO): pyproject.toml constraints.txt
+	$(call install,design)
+
+$(READY): pyproject.toml constraints.txt
+	$(call install,dev)
+	touch $(DEMO)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info js/node_modules js/dist js/test/vectors results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,7 +18,7 @@ import taskveil as tv
 X, y = load_breast_cancer(return_X_y=True)
 volunteers, people, labels, truth = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
 
-# A pipeline of scaler and logistic regression is taken exactly: its torch twin gives the same answers, and gradients.
+# A pipeline of scaler and logistic regression is taken exactly, as layers of numbers that give the same answers.
 pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.1)).fit(volunteers, labels)
 task = tv.ModelTask(pipeline, loss="cross_entropy")
 # Sizes are never negative, and nobody's is expected above the largest seen: who says so need not leave it to a guess

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import taskveil as tv
-from taskveil.errors import MissingExtraError, TaskveilError, needs
+from taskveil.errors import MissingExtraError, TaskveilError, installed, needs
 
 CLIENT = Path(tv.__file__).parent / "client"
 SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors", "taskveil.problem_document", "taskveil.wire"}
@@ -60,6 +60,21 @@ def test_only_packages_of_others_can_be_missing() -> None:
     with pytest.raises(MissingExtraError) as said, needs("this", extra="ray"):
         import nonsense.inside  # noqa: F401
     assert str(said.value) == "this needs nonsense: pip install 'taskveil[ray]'"
+
+
+def test_torch_has_an_extra_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError) as said, needs("this"):
+        import torch  # noqa: F401
+    assert str(said.value) == "this needs torch: pip install 'taskveil[torch]'"
+    assert not installed("torch")
+
+
+def test_a_package_is_looked_for_and_not_imported() -> None:
+    assert run("import sys; from taskveil.errors import installed; print(installed('torch'), 'torch' in sys.modules)") == (
+        "True False\n"
+    )
+    assert not installed("nonsense")
 
 
 def test_public_names() -> None:

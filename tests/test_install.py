@@ -128,8 +128,24 @@ def test_the_design_extra_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     assert {row["design"] for row in json.loads(demo.stdout)} >= {"auto", "codebook", "task_aware"}
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert office.run("taskveil", "--version").stdout == f"taskveil {tv.__version__}\n"
-    # A network as the task, and a release that is signed: torch, onnx and cryptography came along.
-    assert office.run("python", "-c", "import torch, onnx, cryptography, dp_accounting, pyarrow").returncode == 0
+    assert office.run("python", "-c", "import cryptography, dp_accounting, pyarrow").returncode == 0
+    assert office.packages().isdisjoint({"torch", "onnx", "onnxruntime", "ray", "fastapi"})
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < 700e6
+
+
+@pytest.mark.install
+def test_the_torch_extra_takes_networks(wheel: Path, tmp_path: Path) -> None:
+    office = Environment(tmp_path, f"{wheel}[torch]")
+    assert office.run("pip", "check").returncode == 0
+    (tmp_path / "network.py").write_text(
+        "import numpy as np, onnx, taskveil as tv, torch\n"
+        "X = np.random.default_rng(0).normal(size=(60, 3))\n"
+        "task = tv.ModelTask(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)))\n"
+        "print(tv.design(X, task, epsilon=4.0).guarantee.epsilon)\n"
+    )
+    done = office.run("python", "-W", "ignore", "network.py")
+    assert (done.returncode, done.stdout) == (0, "4.0\n"), done.stderr
 
 
 @pytest.mark.install

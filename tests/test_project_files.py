@@ -62,3 +62,15 @@ def test_every_package_of_an_extra_is_pinned() -> None:
     asked = [line for lines in PROJECT["optional-dependencies"].values() for line in lines] + PROJECT["dependencies"]
     names = {re.split(r"[\[<>=]", line)[0].lower().replace("_", "-") for line in asked} - {"taskveil"}
     assert names <= pinned
+
+
+def test_only_its_own_extra_brings_torch() -> None:
+    """From a public index torch is 6 GB, which designs for forests and linear models do without."""
+    extras = PROJECT["optional-dependencies"]
+    assert {name for name, lines in extras.items() if any(line.startswith("torch") for line in lines)} == {"torch"}
+    for name in ("sign", "design", "server", "onnx", "ray"):
+        asked = [extra for line in extras[name] for extra in re.findall(r"taskveil\[(.*)\]", line)]
+        assert set(asked) <= {"sign", "design"}
+    makefile = (ROOT / "Makefile").read_text()
+    assert "demo: $(DEMO)" in makefile
+    assert "$(DEMO): pyproject.toml constraints.txt\n\t$(call install,design)" in makefile

@@ -7,6 +7,7 @@ value. They also derive from the built-in error a caller would naturally catch (
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -154,3 +155,11 @@ def needs(what: str, *, extra: str = "design") -> Iterator[None]:
             raise
         extra = "torch" if package == "torch" else extra  # no other extra brings it
         raise MissingExtraError(f"{what} needs {package}: pip install 'taskveil[{extra}]'", name=error.name) from None
+
+
+def installed(package: str) -> bool:
+    """Whether a package could be imported. It is looked for and not imported: torch takes a second."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # hidden, or half imported
+        return False

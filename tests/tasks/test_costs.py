@@ -213,6 +213,56 @@ def test_a_loss_that_gives_no_number_per_record_is_refused() -> None:
             OwnLoss(function).losses(OUTPUTS, SOFT)
 
 
+def test_a_loss_of_ones_own_gets_arrays_or_tensors() -> None:
+    """Arrays first; tensors where these do not suit it."""
+    given: list[type] = []
+
+    def seen(function: Callable[[Any, Any], Any]) -> OwnLoss:
+        def loss(out: Any, y: Any) -> Any:
+            given.append(type(out))
+            assert type(out) is type(y)
+            return function(out, y)
+
+        return OwnLoss(loss)
+
+    wanted = np.abs(OUTPUTS[:, 0] - SOFT[:, 1])
+    ways: list[tuple[Callable[[Any, Any], Any], list[type]]] = [
+        (lambda out, y: abs(out[:, 0] - y[:, 1]), [np.ndarray]),
+        (lambda out, y: np.abs(out[:, 0] - y[:, 1]).tolist(), [np.ndarray]),
+        (lambda out, y: torch.as_tensor(out[:, 0] - y[:, 1]).abs(), [np.ndarray]),
+        (lambda out, y: (out[:, 0] - y[:, 1]).abs(), [np.ndarray, torch.Tensor]),
+        (lambda out, y: torch.abs(out[:, 0] - y[:, 1]), [np.ndarray, torch.Tensor]),
+        (lambda out, y: (out[:, :1] - y[:, 1:2]).abs().max(1)[0], [np.ndarray, torch.Tensor]),
+        (lambda out, y: np.abs(out[:, 0] - y[:, 1]) if len(y.size()) else out, [np.ndarray, torch.Tensor]),
+    ]
+    for function, kinds in ways:
+        given.clear()
+        assert seen(function).losses(OUTPUTS, SOFT) == pytest.approx(wanted)
+        assert given == kinds
+
+
+def test_an_error_of_ones_own_loss_is_shown() -> None:
+    """Both refusals, the one for tensors last."""
+    with pytest.raises(AttributeError, match="Tensor") as caught:
+        OwnLoss(lambda out, y: out.nonsense).losses(OUTPUTS, SOFT)
+    assert "ndarray" in str(caught.value.__cause__)
+
+
+def test_a_loss_for_arrays_alone_cannot_be_learned_through() -> None:
+    outputs = torch.tensor(OUTPUTS, requires_grad=True)[None]
+    loss = OwnLoss(lambda out, y: np.abs(out[:, 0] - y[:, 1]))
+    with pytest.raises(TaskError, match="does not take torch tensors with gradients"):
+        loss.replica_losses(outputs, torch.tensor(SOFT))
+
+
+@pytest.mark.parametrize("cost", [SquaredError(), CrossEntropy()])
+def test_slopes_are_the_derivatives_of_losses(cost: Learnable) -> None:
+    for truth in (SOFT, 2.0 * SOFT):
+        outputs = torch.tensor(OUTPUTS, requires_grad=True)
+        (wanted,) = torch.autograd.grad(cost.tensor_losses(outputs, torch.tensor(truth)).sum(), outputs)
+        assert cost.slopes(OUTPUTS, truth) == pytest.approx(wanted.numpy())
+
+
 def test_losses_need_no_torch() -> None:
     code = "import sys, taskveil.tasks.costs; print([m for m in ('torch', 'scipy') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,7 +64,7 @@ class MatrixTask:
     @property
     def torch_module(self) -> torch.nn.Module:
         """The layer x ↦ Kx in double precision, (N, n) → (N, m)."""
-        with needs("a task's gradients", extra="torch"):
+        with needs("torch_module", extra="torch"):
             from taskveil.tasks.models.modules import affine
 
         return affine(self.K, None)

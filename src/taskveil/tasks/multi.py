@@ -71,7 +71,7 @@ class MultiTask:
         """All outputs side by side, (N, n) → (N, outputs); None when one of the models is a black box."""
         if not self.differentiable:
             return None
-        with needs("a task's gradients", extra="torch"):
+        with needs("torch_module", extra="torch"):
             from taskveil.tasks.models.modules import side_by_side
 
         return side_by_side([task.torch_module for task, _ in self.parts])
