@@ -71,9 +71,9 @@ def test_torch_has_an_extra_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_package_is_looked_for_and_not_imported() -> None:
-    assert run("import sys; from taskveil.errors import installed; print(installed('torch'), 'torch' in sys.modules)") == (
-        "True False\n"
-    )
+    assert run(
+        "import sys; from taskveil.errors import installed; print(installed('torch'), 'torch' in sys.modules)"
+    ) == ("True False\n")
     assert not installed("nonsense")
 
 
