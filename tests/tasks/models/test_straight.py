@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import LinearRegression
-from sklearn.neural_network import MLPRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from torch import Tensor, nn
 
 import taskveil as tv
@@ -144,6 +149,41 @@ def test_onnx_files_that_onnxruntime_runs(
     if straight:
         weights, offset = task.lines
         assert records @ weights.T + offset == pytest.approx(task.predict(records), abs=1e-2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    ("model", "straight"),
+    [
+        (LogisticRegression(), True),
+        (make_pipeline(StandardScaler(), LogisticRegression(C=100.0)), True),
+        (LinearDiscriminantAnalysis(), True),
+        (OneVsRestClassifier(LogisticRegression()), False),
+        (GaussianNB(), False),
+        (RandomForestClassifier(5, random_state=0), False),
+        (MLPClassifier(hidden_layer_sizes=(4,), max_iter=2000, random_state=0), False),
+        (MLPClassifier(hidden_layer_sizes=(4,), activation="tanh", max_iter=2000, random_state=0), False),
+        (SVC(probability=True, random_state=0), False),
+    ],
+)
+def test_classifiers_that_onnxruntime_runs(model: object, straight: bool, classes: int, tmp_path: Path) -> None:
+    skl2onnx = pytest.importorskip("skl2onnx")
+    records = (X * [1.0, 0.01, 30.0, 1.0, 1.0]).astype(np.float32)
+    value = X @ [1.0, -2.0, 0.5, 0.0, 0.3] + RNG.logistic(size=len(X))
+    y = np.digitize(value, np.quantile(value, np.arange(1, classes) / classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(records, y)
+        content = skl2onnx.to_onnx(model, records[:1], options={"zipmap": False}).SerializeToString()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    task = tv.ModelTask(path, loss="cross_entropy")
+    assert task.torch_module is None
+    assert (task.lines is not None) == straight
+    if straight:
+        weights, offset = task.lines
+        assert task.cost.answers(records @ weights.T + offset) == pytest.approx(task.answers(records), abs=1e-3)
+        assert tv.ModelTask(path, loss=lambda out, y: out[:, 0]).lines is None
 
 
 def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:

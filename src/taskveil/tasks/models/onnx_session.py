@@ -30,6 +30,7 @@ _STRAIGHT = {
     "Add", "Cast", "Concat", "Constant", "Div", "FeatureVectorizer", "Flatten", "Gather", "Gemm", "Identity",
     "LinearRegressor", "MatMul", "Mul", "Reshape", "Scaler", "Squeeze", "Sub", "Unsqueeze",
 }  # fmt: skip
+_TO_CHANCES = {"LinearClassifier", "Normalizer", "Softmax"}
 _QUIET = 4  # nothing but what ends the process is printed
 
 
@@ -76,11 +77,11 @@ class SessionModel:
 
     @property
     def may_be_linear(self) -> bool:
-        """Every operator on the way from one matrix to the answer can be that of a linear model: none bends or splits.
-        Of probabilities too little is seen to tell."""
+        """Every operator on the way from one matrix to the answer can be that of a linear model: none bends or splits,
+        but for what makes probabilities of logits at the end."""
         from onnx import load_from_string
 
-        if self.by_name or self.probabilities:
+        if self.by_name:
             return False
         graph = load_from_string(self.content).graph
         makers = {name: node for node in graph.node for name in node.output}
@@ -90,7 +91,7 @@ class SessionModel:
             if node is not None:
                 kinds.add(node.op_type)
                 wanted += node.input
-        return kinds <= _STRAIGHT
+        return kinds <= (_STRAIGHT | _TO_CHANCES if self.probabilities else _STRAIGHT)
 
     def ask(self, columns: Mapping[str, Array]) -> Floats:
         """Outputs (N, m) for natural values by column name; a model of one matrix takes the columns in the order given.
@@ -187,6 +188,7 @@ def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None
         classes=session.classes,
         must_be_logits=cost.logits is True,
         may_be_linear=session.may_be_linear,
+        from_probabilities=session.probabilities,
     )
     if session.by_name:
         frozen.columns = session.inputs

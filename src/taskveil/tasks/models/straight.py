@@ -17,6 +17,9 @@ _SIZES = 10.0 ** np.arange(-1, 10)
 """Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
 thousands bend in thousands, and trees have their splits there."""
 _EACH = 24  # records of every size
+_CLEAR = 6.0  # logits that differ by no more are seen in probabilities of single precision
+_SEEN = 1e-3  # so well
+_TRIES, _FAR = 60, 1e9
 _STEP = 2.0**10
 """How far weights are measured: the offset costs them digits within fewer steps."""
 
@@ -55,6 +58,49 @@ def probed_lines(
         size = size + size.max(axis=1, keepdims=True)
     straight = (np.abs(points @ weights.T + start - said) <= slack * size).all()
     return (weights, start) if straight and weights.any() else None
+
+
+def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None:
+    """Weights and offset of logits, the first of which is 0, for a model that answers with logarithms of probabilities
+    in single precision; None where these are not linear, or say too little at zero. A model whose probabilities are
+    near 0 or 1 says little about its logits, so this alone does not tell linear models from others.
+
+    Args:
+        model: records (N, n) → logarithms of probabilities (N, m); a TaskError of its own means that it is not linear.
+        width: the number of attributes n.
+    """
+
+    def asked(X: Floats) -> Floats:
+        said = model(X)
+        return said - said[:, :1]
+
+    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _EACH)
+    try:
+        start = asked(np.zeros((1, width)))[0]
+        if np.ptp(start) > _CLEAR:
+            return None
+        steps = np.ones(width)  # so large that logits move by about one
+        for _ in range(_TRIES):
+            moved = np.abs(asked(np.diag(steps)) - start).max(axis=1)
+            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _FAR), 4.0, 1.0))
+            if (factor == 1.0).all():
+                break
+            steps *= factor
+        weights = ((asked(np.diag(steps)) - asked(-np.diag(steps))) / (2.0 * steps[:, None])).T
+        points = spread_points(len(sizes), width) * sizes[:, None] * steps / np.sqrt(width)
+        said = asked(points)
+    except TaskError:
+        return None
+    mine = points @ weights.T + start
+    clear = np.ptp(mine, axis=1) <= _CLEAR
+    straight = (np.abs(mine - said)[clear] <= _SEEN).all() and (np.abs(_chances(mine) - _chances(said)) <= _SEEN).all()
+    return (weights, start) if straight and clear.any() and weights.any() else None
+
+
+def _chances(logits: Floats) -> Floats:
+    """Logits (N, m) → probabilities."""
+    found = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def spread_points(count: int, width: int) -> Floats:
