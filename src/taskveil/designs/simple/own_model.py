@@ -38,7 +38,6 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     task, X = model_of(problem), problem.X
     if problem.y is None or problem.on_device.volunteers_unseen:
         return task.answers(X)
-    from taskveil.designs.predictors.networks import fit_architecture
     from taskveil.designs.predictors.own import out_of_fold
 
     person = people(X)
@@ -48,6 +47,8 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     box, cost = problem.domain.bounding_box, task.cost
     if task.torch_module is None or isinstance(cost, OwnLoss):
         return task.answers(X)
+    from taskveil.designs.predictors.networks import fit_architecture
+
     evidence = Evidence(
         X=X,
         truth=task.truth(X, problem.y),
