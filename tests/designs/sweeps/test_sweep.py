@@ -177,8 +177,9 @@ def test_lists_are_lists(wrong: dict) -> None:
 
 def test_by_default_methods_that_cannot_serve_the_task_are_left_out() -> None:
     forest = tv.ModelTask(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, Y))
-    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear", seeds=1)
-    assert frontier.methods == ["codebook"]
+    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear")
+    assert frontier.methods == ["auto"]
+    assert [point.seed for point in frontier.points] == [0]  # though it is seeded
     assert tv.sweep(X, LINEAR, epsilons=[2.0]).methods == ["codebook", "task_aware", "task_agnostic"]
     with pytest.raises(TaskError, match="task_aware learns through the model's gradients"):
         tv.sweep(X, forest, y=Y, epsilons=[2.0], methods=["codebook", "task_aware"])
