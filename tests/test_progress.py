@@ -159,6 +159,14 @@ def test_parts_count_in_their_own_unit(screens: list[Recorder]) -> None:
     assert last == ("two", 1.0)
 
 
+def test_a_part_that_fails_is_not_done() -> None:
+    bar = Progress()
+    bar.begin("all", 2)
+    with pytest.raises(ZeroDivisionError), bar.part("one", 1):
+        raise ZeroDivisionError
+    assert bar.share == 0.0
+
+
 def test_what_is_left_is_estimated_from_what_is_done(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -207,12 +215,17 @@ def test_no_second_bar_beside_the_first(screens: list[Recorder]) -> None:
 def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_on_terminal", lambda: True)
     monkeypatch.setattr(module, "AFTER", 0.05)
-    before = threading.active_count()
     with Progress() as bar:
         bar.begin("x", 1)
     time.sleep(0.2)
     assert screens == []
-    assert threading.active_count() == before
+    monkeypatch.setattr(module, "AFTER", 60.0)
+    before = set(threading.enumerate())
+    with Progress():
+        (waiting,) = set(threading.enumerate()) - before
+    waiting.join(5)
+    assert not waiting.is_alive()  # nobody waits for work that is done
+    monkeypatch.setattr(module, "AFTER", 0.05)
     with Progress():
         time.sleep(0.2)
     assert len(screens) == 1

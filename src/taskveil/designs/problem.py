@@ -194,7 +194,8 @@ class Designer(Protocol):
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterable[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed, in any order, best as soon as each is there. What they can share
-        is computed once. A veil that costs more than its ε is refused."""
+        is computed once. A veil that costs more than its ε is refused. `problem.progress` takes how far it is: `begin`
+        with what there is to do, then `advance`."""
         ...
 
 
