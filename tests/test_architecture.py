@@ -42,7 +42,7 @@ BETWEEN = [
         "release",
         "veil",
     ),
-    *("account", "style", "cluster"),
+    *("account", "style", "progress", "cluster"),
 ]
 """What the rooms hand to each other."""
 

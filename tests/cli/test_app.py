@@ -44,7 +44,7 @@ def test_defaults_are_those_of_the_package() -> None:
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from taskveil.experiments import demo
 
-    def full(picture: Path) -> None:
+    def full(picture: Path, **_: object) -> None:
         raise OSError(28, "No space left on device", str(picture))
 
     monkeypatch.setattr(demo, "run", full)

@@ -63,7 +63,7 @@ def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytes
 
     asked = []
 
-    def experiment(seeds: int, *, device: str, progress: bool) -> list[Row]:
+    def experiment(seeds: int, *, device: str, progress: bool | None) -> list[Row]:
         asked.append((seeds, device, progress))
         point = {"experiment": "real-estate", "epsilon": 1.0, "low": 1, "high": 2}
         return [
@@ -77,7 +77,7 @@ def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytes
     page, log = tmp_path / "docs" / "results.md", tmp_path / "log"
     options = ("--seeds", "3", "--device", "cuda", "--summary", str(page), "--resume", str(log))
     run("reproduce", "real-estate", *options)
-    assert asked == [(3, "cuda", False)]
+    assert asked == [(3, "cuda", None)]
     assert "| task aware | 3 | 1.5000 [1.0000, 2.0000] |" in page.read_text()
     # What is finished is not run again, but its picture is drawn wherever it is asked for.
     run("reproduce", "real-estate", *options, "--plot", str(tmp_path / "pictures"))

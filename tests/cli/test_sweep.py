@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.cli.running import one_line, run
 from typer.testing import CliRunner
 
+import terminals
 from taskveil.cli.app import app
 from taskveil.designs.learned.gradient import Settings
 
@@ -123,3 +125,30 @@ def test_mistakes_about_segments_and_engines_are_explained(people: Path, tmp_pat
     assert "no Ray cluster answers at 127.0.0.1:1" in one_line(
         *arguments, "--engine", "ray", "--address", "127.0.0.1:1"
     )
+
+
+PROGRAM = """
+from taskveil import progress
+from taskveil.cli.app import app
+progress.AFTER = 0.0
+app({arguments!r})
+"""
+
+
+def test_a_terminal_sees_which_designs_are_made_and_how_many_are_left(files: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = ["sweep", str(files[0]), "--columns", "a,b,c", "--epsilons", "1,2", "--folder", str(tmp_path / "out")]
+    found = terminals.run(PROGRAM.format(arguments=arguments), terminal=True)
+    assert found.code == 0, found.err
+    assert "codebook" in found.out
+    assert "codebook" in found.err
+    assert re.search(r"task_aware.* (33|50|67)%", found.err)
+    assert terminals.screen(found.err) == ""
+
+
+def test_no_bar_stays_above_an_error(files: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = ["design", str(files[0]), str(tmp_path / "out"), "--columns", "a,b,c", "--epsilon", "1",
+                 "--method", "means"]  # fmt: skip
+    found = terminals.run(PROGRAM.format(arguments=arguments), terminal=True)
+    assert found.code == 2
+    assert "judging by volunteers held out: designing (means)" in found.err
+    assert terminals.screen(found.err, columns=2000).startswith("error: means ")

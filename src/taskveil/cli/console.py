@@ -15,16 +15,15 @@ from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bar
 from rich.table import Table
 
 from taskveil.cli.wording import reworded
 from taskveil.errors import TaskveilError, needs
+from taskveil.progress import Progress
 
 console = Console()
 
@@ -63,13 +62,12 @@ def note(message: str) -> None:
 
 
 @contextlib.contextmanager
-def busy(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """A spinner with the time that passed, on a terminal; nothing elsewhere, nor if `quiet`."""
-    screen = Console(stderr=True)
-    shown = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*shown, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
-        bar.add_task(escape(what), total=None)
-        yield
+def busy(what: str, *, quiet: bool = False) -> Iterator[Progress]:
+    """The bar of a command, after two seconds of work on a terminal; nothing elsewhere, nor if `quiet`. It moves where
+    the work is given it, as `progress=`."""
+    with Progress.of(False if quiet else None) as bar:
+        bar.begin(what, 0.0)
+        yield bar
 
 
 def pairs(option: str, items: list[str] | None, names: tuple[str, ...]) -> dict[str, str]:
@@ -100,11 +98,16 @@ def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
 @contextlib.contextmanager
 def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
     """A progress bar over rows on the terminal; yields what to call with the rows of every batch, and with how many
-    there are in all where that is not known before."""
+    there are in all where that is not known before. It stays when the work is done, and is gone after an error."""
     screen, shown = Console(stderr=True), (BarColumn(), MofNCompleteColumn(), "rows", TimeElapsedColumn())
-    with Progress(*shown, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal) as bar:
+    with Bar(*shown, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=total)
-        yield lambda rows, total=None: bar.update(task, advance=rows, total=total)
+        try:
+            yield lambda rows, total=None: bar.update(task, advance=rows, total=total)
+        except BaseException:  # an interruption too
+            bar.update(task, visible=False)
+            bar.live.transient = True
+            raise
 
 
 def print_whole(view: Table) -> None:

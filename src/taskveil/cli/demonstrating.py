@@ -44,8 +44,8 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        with busy("designing the release and measuring it at five budgets…"):
-            veil = write_release(home / "people's health")
+        with busy("designing the release and measuring it at five budgets") as bar:
+            veil = write_release(home / "people's health", progress=bar)
         settings = Settings(port=port, db=f"sqlite:///{home / 'collector.db'}")
         store = open_store(settings.db)
         release = register(store, home / "people's health", round=ROUNDS[0])

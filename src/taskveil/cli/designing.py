@@ -81,14 +81,18 @@ def design(
         "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,
         "answers": answers, "device": device,
     }  # fmt: skip
-    with busy("reading…", quiet=as_json):
+    with busy("reading", quiet=as_json):
         job = Job.of(asked)
-    with busy("judging a design by volunteers held out…", quiet=as_json):
-        judgement = judge(job, method=method, seed=seed, **chosen) if judged else None
-    with busy("designing with all volunteers…", quiet=as_json):
+    with busy("designing", quiet=as_json) as bar:
+        bar.begin("designing", 2.0 if judged else 1.0)
+        judgement = None
+        if judged:
+            with bar.part("judging by volunteers held out", 1.0) as part:
+                judgement = judge(job, method=method, seed=seed, progress=part, **chosen)
         # The method was chosen without the volunteers held out: that choice is the one that was judged.
         chosen["method"] = method if judgement is None or method != "auto" else judgement.twin.method
-        veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, **chosen)
+        with bar.part("with all volunteers", 1.0) as part:
+            veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
     if job.schema is None:

@@ -37,8 +37,8 @@ def demo(
     from taskveil.experiments import demo as experiment
     from taskveil.experiments.report import table
 
-    with busy("designing…", quiet=as_json):
-        rows, veil, nothing = experiment.run(picture)
+    with busy("designing", quiet=as_json) as bar:
+        rows, veil, nothing = experiment.run(picture, progress=bar)
     if as_json:
         typer.echo(json.dumps([row.as_json() for row in rows]))
         return
@@ -85,15 +85,13 @@ def reproduce(
         run = Finished.read(resume, name, seeds) if resume else None
         if run is None:
             console.print(f"{name}…")
-            run = Finished.by_running(name, seeds, device=device, progress=console.is_terminal)
+            run = Finished.by_running(name, seeds, device=device, progress=None)
             if resume:
                 run.write(resume)
         finished.append(run)
         if plot:
             console.print(f"picture: {run.draw(plot)}")
-    others = {
-        name: rows_of_splits(name, splits, folder=resume, device=device, progress=console.is_terminal) for name in names
-    }
+    others = {name: rows_of_splits(name, splits, folder=resume, device=device, progress=None) for name in names}
     rows = [row for run in finished for row in run.rows]
     for title in dict.fromkeys(row.experiment for row in rows):
         mine = [row for row in rows if row.experiment == title]
@@ -151,7 +149,7 @@ def data() -> None:
     """Say where the experiments' data comes from, fetching what is missing."""
     from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
 
-    with busy("fetching…"):
+    with busy("fetching"):
         days, (houses, _), (people, _), (digits, _, tests, _) = household(), real_estate(), breast_cancer(), mnist()
     console.print(f"household: {days.shape[0]} days of {days.shape[1]} hours, digest checked")
     console.print(f"real-estate: {len(houses)} houses, digest checked")

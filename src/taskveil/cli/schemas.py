@@ -34,7 +34,7 @@ def schema(
     listed, dropped = options.joined(columns), options.joined(drop)
     if not as_json:
         refuse_existing(output, overwrite)
-    with busy("reading…", quiet=as_json):
+    with busy("reading", quiet=as_json):
         table = read_volunteers(data, unused=left_out(listed, dropped, target))
         found = tuple(table.column_names)
         names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))

@@ -66,7 +66,7 @@ def serve(
     settings = Settings.read(
         config, db=db, host=host, port=port, workers=workers, certificate=certificate, key=key, uploads=uploads
     )
-    with busy("reading releases…"):
+    with busy("reading releases"):
         store = open_store(settings.db)
         try:
             lines = _known(store, releases or [], round, verify_key)

@@ -29,11 +29,11 @@ def sweep(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Methods to compare, with commas between; by default codebook, and task_aware and task_agnostic where "
-            "the model has gradients."
+            help="Methods to compare, with commas between; by default auto for a model, and codebook, task_aware and "
+            "task_agnostic for columns."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 1,
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
     client_bytes: options.ClientBytes = options.CLIENT_BYTES,
@@ -58,7 +58,7 @@ def sweep(
 ) -> None:
     """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
     budgets = numbers("--epsilons", epsilons.split(","), "numbers with commas between")
-    with busy("reading…", quiet=as_json):
+    with busy("reading", quiet=as_json):
         job = Job.of(
             Asked(
                 data=data,
@@ -75,7 +75,7 @@ def sweep(
             )
         )
     try:
-        with busy("designing for every budget…", quiet=as_json):
+        with busy("designing", quiet=as_json) as bar:
             found = tv.sweep(
                 job.X,
                 job.task,
@@ -97,6 +97,7 @@ def sweep(
                 address=address,
                 workers=workers,
                 num_gpus=gpus,
+                progress=bar,
             )
     except ResumeError as error:
         raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error

@@ -11,6 +11,7 @@ from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
 from taskveil.errors import BudgetError, TaskError
 from taskveil.guarantee import as_epsilon
+from taskveil.progress import Progress
 from taskveil.records import column_names
 from taskveil.schema import Schema
 from taskveil.tasks import Task
@@ -36,7 +37,7 @@ def design(
     domain: Domain | Schema | None = None,
     like: Population | None = None,
     seed: int = 0,
-    progress: bool = False,
+    progress: bool | Progress | None = None,
     device: str = "cpu",
 ) -> Veil:
     """Design a veil: encoder and randomiser for the device, decoder for the server.
@@ -67,7 +68,8 @@ def design(
         like: what `taskveil.estimate` said of the people who answered a first round: the volunteers are reweighted to
             be like them, so that a second round fits them.
         seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
-        progress: show how far learning is.
+        progress: by default a bar on stderr after two seconds of work, on a terminal or in a notebook, with what is
+            being tried and an estimate of the time left. True and False force it. Or a `Progress` that is open.
         device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
 
     Returns:
@@ -76,24 +78,26 @@ def design(
     budget, designer = as_epsilon(epsilon), designer_of(method)
     if delta != 0.0:
         raise BudgetError(f"these designs are purely ε-LDP and need delta=0, got {delta}.")
-    problem = Problem.of(
-        X,
-        task,
-        y=y,
-        domain=domain,
-        latent_dim=latent_dim,
-        device=device,
-        progress=progress,
-        on_device=OnDevice(
-            encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
-        ),
-        answers=answers,
-    )
-    volunteers = problem
-    if like is not None:
-        if not callable(getattr(like, "weights", None)):
-            raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
-        problem = problem.like(like, seed)
-    ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
-    # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
-    return finished(veil, volunteers, column_names(X))
+    with Progress.of(progress) as bar:
+        bar.begin(f"designing ({designer.name})", 0.0)  # how much there is to do is for the designer to say
+        problem = Problem.of(
+            X,
+            task,
+            y=y,
+            domain=domain,
+            latent_dim=latent_dim,
+            device=device,
+            progress=bar,
+            on_device=OnDevice(
+                encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
+            ),
+            answers=answers,
+        )
+        volunteers = problem
+        if like is not None:
+            if not callable(getattr(like, "weights", None)):
+                raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
+            problem = problem.like(like, seed)
+        ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
+        # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
+        return finished(veil, volunteers, column_names(X))

@@ -20,6 +20,7 @@ from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, DomainError, TaskError, callers_line
+from taskveil.progress import SILENT, Progress
 from taskveil.records import as_volunteers, column_names
 from taskveil.reference import truths
 from taskveil.schema import Schema
@@ -36,8 +37,8 @@ class Problem:
     """Volunteers' records X (N, n), the task with their labels y, and where records may lie.
 
     All records lie inside the domain, as every user's will. The rest is what `taskveil.design` says: at most
-    `latent_dim` numbers in a report, and where and how visibly to learn. Several linear tasks arrive as the one
-    LinearTask with the same loss.
+    `latent_dim` numbers in a report, where to learn, and where to say how far it is. Several linear tasks arrive as the
+    one LinearTask with the same loss.
 
     `on_device` is what may run at the users' end, and `answers` says whether reports are answered directly or by what
     the model says of the estimated record.
@@ -49,7 +50,7 @@ class Problem:
     y: Any = None
     latent_dim: int | None = None
     device: str = "cpu"
-    progress: bool = False
+    progress: Progress = SILENT
     on_device: OnDevice = field(default_factory=OnDevice)
     answers: Answers = "direct"
     schema: Schema | None = None
@@ -67,7 +68,7 @@ class Problem:
         domain: Domain | Schema | None = None,
         latent_dim: int | None = None,
         device: str = "cpu",
-        progress: bool = False,
+        progress: Progress = SILENT,
         on_device: OnDevice | None = None,
         answers: Answers = "direct",
         columns: tuple[str, ...] | None = None,
@@ -84,7 +85,7 @@ class Problem:
                 says what a table's records consist of, and where.
             latent_dim: at most this many numbers in a report.
             device: where torch computes.
-            progress: show how far learning is.
+            progress: what designers call with what is done. The one who starts the work opens and closes it.
             on_device: what may run at the users' end; by default what is small and holds no model of the task's.
             answers: "direct", or "record" for what the model says of the estimated record.
             columns: what warnings call the attributes; by default the table's own names.
@@ -193,7 +194,8 @@ class Designer(Protocol):
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterable[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed, in any order, best as soon as each is there. What they can share
-        is computed once. A veil that costs more than its ε is refused."""
+        is computed once. A veil that costs more than its ε is refused. `problem.progress` takes how far it is: `begin`
+        with what there is to do, then `advance`."""
         ...
 
 

@@ -15,6 +15,7 @@ from taskveil.experiments import models
 from taskveil.experiments.data import breast_cancer, order
 from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 from taskveil.tasks import ModelTask
 
 RECIPE = Recipe(hidden=30, penalty=0.001, epochs=2000, steps=15)
@@ -46,7 +47,7 @@ def problem(split: int | None = None) -> models.Experiment:
     )
 
 
-def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[Row]:
+def run(seeds: int = 5, *, device: str = "cpu", progress: bool | Progress | None = False) -> list[Row]:
     """All rows, means over `seeds`; two seeds for the figure over Z."""
     return models.all_rows(
         problem(), RECIPE, baselines=SHORTER, over_dims=SHORTER, dims=DIMS, seeds=seeds, device=device,

@@ -12,6 +12,7 @@ from taskveil.designs import design
 from taskveil.designs.frontier import Frontier, Point
 from taskveil.designs.methods import MethodName
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
@@ -36,21 +37,24 @@ def problem() -> tuple[Floats, Floats, LinearTask]:
     return scaled[:count], scaled[count:], LinearTask(np.diag(weights) / np.sqrt(30))
 
 
-def run(picture: Path) -> tuple[list[Row], Veil, float]:
+def run(picture: Path, *, progress: bool | Progress | None = False) -> tuple[list[Row], Veil, float]:
     """Rows of the table, one veil to show (ε = 2), and the loss of sending nothing at all."""
     volunteers, users, task = problem()
     rows = []
-    shown = design(volunteers, task, epsilon=2.0)
-    for method in METHODS:
-        for epsilon in EPSILONS:
-            loss = design(volunteers, task, epsilon=epsilon, method=method).loss(users)
+    points = [(method, epsilon) for method in METHODS for epsilon in EPSILONS]
+    with Progress.of(progress) as bar:
+        bar.begin("designing", len(points))
+        shown = design(volunteers, task, epsilon=2.0, progress=False)
+        for method, epsilon in points:
+            with bar.part(f"{method}, ε = {epsilon:g}", 1) as part:
+                loss = design(volunteers, task, epsilon=epsilon, method=method, progress=part).loss(users)
             rows.append(
                 Row(experiment="demo", design=method, as_published=False, epsilon=epsilon, loss=loss.mean,
                     low=loss.low, high=loss.high)
             )  # fmt: skip
     nothing = float(task.losses(np.broadcast_to(volunteers.mean(axis=0), users.shape), users).mean())
-    points = [
+    drawn = [
         Point(method=row.design, epsilon=row.epsilon, seed=0, loss=row.loss, low=row.low, high=row.high) for row in rows
     ]
-    Frontier(points=tuple(points), clear=0.0, constant=nothing).plot(picture)
+    Frontier(points=tuple(drawn), clear=0.0, constant=nothing).plot(picture)
     return rows, shown, nothing

@@ -18,6 +18,7 @@ from taskveil.client.fields import Category, Count, Date, Flag, Number
 from taskveil.designs import design
 from taskveil.designs.methods import Method
 from taskveil.designs.sweeps.sweep import sweep
+from taskveil.progress import Progress
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
@@ -100,13 +101,17 @@ def weights(X: Floats) -> Floats:
     return scale
 
 
-def write_release(folder: Path) -> Veil:
+def write_release(folder: Path, *, progress: bool | Progress | None = False) -> Veil:
     """Design the demo's release into a folder, with the curve of loss against budget beside it (frontier.json)."""
     volunteers = table(people(VOLUNTEERS))
     task = LinearTask(np.diag(weights(SCHEMA.expand(volunteers))))
-    veil = design(volunteers, task, epsilon=EPSILON, method="codebook", domain=SCHEMA)
-    veil.save(folder)
-    curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, seeds=1, domain=SCHEMA)
+    with Progress.of(progress) as bar:
+        bar.begin("designing", 2.0)
+        with bar.part("the release", 1.0) as part:
+            veil = design(volunteers, task, epsilon=EPSILON, method="codebook", domain=SCHEMA, progress=part)
+        veil.save(folder)
+        with bar.part("every budget", 1.0) as part:
+            curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, domain=SCHEMA, progress=part)
     curve.to_json(folder / "frontier.json", losses=False)
     return veil
 

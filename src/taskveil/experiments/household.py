@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich.progress import track
 
 from taskveil import style
 from taskveil.arrays import Floats
@@ -26,6 +25,7 @@ from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household, order
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.losses import Loss
+from taskveil.progress import Progress
 from taskveil.tasks import LinearTask
 
 EPSILONS = (1.0, 1.5, 3.0, 5.0, 10.0, 50.0)
@@ -59,7 +59,7 @@ def problem(split: int | None = None) -> tuple[Floats, Floats, LinearTask]:
     return days[:count], days[count:], LinearTask(np.diag(weights) / np.sqrt(24))
 
 
-def run(seeds: int = 5, *, progress: bool = False, **_: object) -> list[Row]:
+def run(seeds: int = 5, *, progress: bool | Progress | None = False, **_: object) -> list[Row]:
     """All rows, means over `seeds` where a design depends on one."""
     train, test, task = problem()
     rows = [_row(d, eps, True, _loss(_published_way(d, eps, train, test, task) @ _k2(task)))
@@ -70,21 +70,32 @@ def run(seeds: int = 5, *, progress: bool = False, **_: object) -> list[Row]:
     return rows + _constant_rows(train, test, task)
 
 
-def split_rows(split: int, *, progress: bool = False, **_: object) -> list[Row]:
+def split_rows(split: int, *, progress: bool | Progress | None = False, **_: object) -> list[Row]:
     """What holds at the true ε on the random split of that number, one seed, and the constant answer."""
     train, test, task = problem(split)
     return honest_rows(train, test, task, seeds=1, progress=progress) + _constant_rows(train, test, task)
 
 
-def honest_rows(train: Floats, test: Floats, task: LinearTask, *, seeds: int, progress: bool = False) -> list[Row]:
+def honest_rows(
+    train: Floats, test: Floats, task: LinearTask, *, seeds: int, progress: bool | Progress | None = False
+) -> list[Row]:
     """True ε, enforced for every input; mean over `seeds` where a design depends on one."""
     rows = []
     points = [(method, epsilon) for method in METHODS for epsilon in EPSILONS]
-    for method, epsilon in track(points, "household…", disable=not progress):
-        count = seeds if method in SEEDED else 1
-        veils = [design(train, task, epsilon=epsilon, method=method, seed=seed) for seed in range(count)]
-        rows.append(_row(method, epsilon, False, _loss(np.mean([veil.losses(test) for veil in veils], axis=0)), count))
+    with Progress.of(progress) as bar:
+        bar.begin("household", len(points))
+        for method, epsilon in points:
+            with bar.part(f"household, {method}, ε = {epsilon:g}", 1) as part:
+                count = seeds if method in SEEDED else 1
+                losses = [_losses(train, test, task, epsilon, method, seed, part) for seed in range(count)]
+                rows.append(_row(method, epsilon, False, _loss(np.mean(losses, axis=0)), count))
     return rows
+
+
+def _losses(
+    train: Floats, test: Floats, task: LinearTask, epsilon: float, method: MethodName, seed: int, progress: Progress
+) -> Floats:
+    return design(train, task, epsilon=epsilon, method=method, seed=seed, progress=progress).losses(test)
 
 
 def _constant_rows(train: Floats, test: Floats, task: LinearTask) -> list[Row]:
@@ -118,7 +129,7 @@ def _any_data_limit(test: Floats, task: LinearTask, epsilon: float) -> Loss:
 def _hourly(method: MethodName) -> Floats:
     """(24,): the same reports, judged by each hour alone."""
     train, test, task = problem()
-    veil = design(train, task, epsilon=HOURLY_EPSILON, method=method)
+    veil = design(train, task, epsilon=HOURLY_EPSILON, method=method, progress=False)
     hours = (replace(veil, task=LinearTask(np.eye(24)[hour : hour + 1])) for hour in range(24))
     return np.array([hour.loss(test).mean for hour in hours])
 

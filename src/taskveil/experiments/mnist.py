@@ -17,6 +17,7 @@ from taskveil.experiments import models
 from taskveil.experiments.data import mnist, order
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 from taskveil.tasks import ModelTask
 
 RECIPE = Recipe(penalty=0.2, epochs=8, batch=64)
@@ -66,7 +67,7 @@ def problem(split: int | None = None) -> models.Experiment:
     return models.Experiment(name="mnist", X=X, y=y, X_test=X_test, y_test=y_test, task=task, smaller=(3.0,))
 
 
-def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[Row]:
+def run(seeds: int = 5, *, device: str = "cpu", progress: bool | Progress | None = False) -> list[Row]:
     """All rows; without CUDA one seed for all but codebook and task-aware, which would take hours."""
     experiment = problem()
     options: dict[str, Any] = {"device": device, "progress": progress}

@@ -24,6 +24,7 @@ from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.losses import Loss
+from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
 
 HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
@@ -94,26 +95,29 @@ def honest_rows(
     methods: Sequence[Method] = HONEST,
     variants: Sequence[str] = (),
     device: str = "cpu",
-    progress: bool = False,
+    progress: bool | Progress | None = False,
 ) -> list[Row]:
     """True ε, enforced for every input; mean over seeds of the expected loss on the test records. Methods are names, or
     designers of your own; `variants` are codebooks with other options."""
     rows = []
-    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device, progress=progress)
+    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
     ways = [(designer.name, designer, problem) for designer in map(designer_of, methods)]
     ways += [(name, designer_of("codebook"), replace(problem, **VARIANTS[name])) for name in variants]
-    for name, designer, posed in ways:
-        budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
-        veils = design_many(designer, posed, epsilons=budgets, seeds=range(seeds))
-        found = [(epsilon, veil.losses(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
-        for epsilon in budgets:
-            loss = Loss.of(np.mean([losses for e, losses in found if e == epsilon], axis=0), exact=False)
-            bounded = (loss.mean, loss.low, loss.high)
-            rows.append(_row(experiment, name, epsilon, bounded, series=_series(name), seeds=seeds))
+    with Progress.of(progress) as bar:
+        bar.begin(experiment.name, len(ways))
+        for name, designer, posed in ways:
+            budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
+            with bar.part(f"{experiment.name}, {name}", 1) as part:
+                veils = design_many(designer, replace(posed, progress=part), epsilons=budgets, seeds=range(seeds))
+                found = [(epsilon, veil.losses(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
+            for epsilon in budgets:
+                loss = Loss.of(np.mean([losses for e, losses in found if e == epsilon], axis=0), exact=False)
+                bounded = (loss.mean, loss.low, loss.high)
+                rows.append(_row(experiment, name, epsilon, bounded, series=_series(name), seeds=seeds))
     return rows
 
 
-def split_rows(experiment: Experiment, *, device: str = "cpu", progress: bool = False) -> list[Row]:
+def split_rows(experiment: Experiment, *, device: str = "cpu", progress: bool | Progress | None = False) -> list[Row]:
     """Honest and reference rows of one random split, one seed."""
     return [*honest_rows(experiment, seeds=1, device=device, progress=progress), *reference_rows(experiment)]
 
@@ -139,7 +143,7 @@ def published_rows(
     starts: int = 1,
     draws: int = 100,
     device: str = "cpu",
-    progress: bool = False,
+    progress: bool | Progress | None = False,
 ) -> list[Row]:
     """Computed as the published numbers were: their noise scale, Δ₁ of the test records themselves.
 
@@ -152,7 +156,8 @@ def published_rows(
     test = Objective.of(experiment.task, experiment.X_test, experiment.y_test, device)
     dims = [experiment.X.shape[1]] if method == "task_agnostic" else list(latent_dims)
     cells = [(e, z, s) for e in experiment.epsilons for z in dims for s in range(seeds * starts)]
-    made = train(X, design, Replicas.of(cells, device), recipe, method=method, progress=progress)
+    with Progress.of(progress) as bar:
+        made = train(X, design, Replicas.of(cells, device), recipe, method=method, progress=bar)
     losses = made.losses(X_test, test, draws=draws).cpu().numpy()
     losses = losses.reshape(len(losses), -1, seeds, starts)
     best = losses[..., 0]

@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from rich.progress import track
 from torch import Tensor
 
 from taskveil.designs.learned.objective import Objective
@@ -21,6 +20,7 @@ from taskveil.designs.learned.replicas import Networks, Replicas, apply_task, l1
 from taskveil.designs.methods import MethodName
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
+from taskveil.progress import SILENT, Progress
 
 PUBLISHED: tuple[MethodName, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
 """The paper's designs."""
@@ -90,7 +90,7 @@ def train(
     *,
     method: MethodName = "task_aware",
     seed: int = 0,
-    progress: bool = False,
+    progress: Progress = SILENT,
 ) -> PublishedDesign:
     """Algorithm 1 (task_aware), or the decoder alone on a frozen encoder: identity, or one learned without noise."""
     if method not in PUBLISHED:
@@ -133,7 +133,8 @@ def train(
     with torch.no_grad():
         latents = made.encode(X)
         scale = made.scale(latents)
-    for _ in track(range(c.epochs), f"as published: {method}", disable=not progress):
+    progress.begin(f"as published: {method}", c.epochs)
+    for _ in range(c.epochs):
         noise = scale * standard_laplace(latents.shape, generator)
         for idx in batches():
             part = slice(None) if c.batch is None else idx  # a slice copies nothing

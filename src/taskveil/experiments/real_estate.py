@@ -14,6 +14,7 @@ from taskveil.experiments import models
 from taskveil.experiments.data import order, real_estate
 from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 from taskveil.tasks import ModelTask
 
 RECIPE = Recipe(penalty=0.2, epochs=2000, steps=15)
@@ -40,7 +41,7 @@ def problem(split: int | None = None) -> models.Experiment:
     )
 
 
-def run(seeds: int = 5, *, device: str = "cpu", progress: bool = False) -> list[Row]:
+def run(seeds: int = 5, *, device: str = "cpu", progress: bool | Progress | None = False) -> list[Row]:
     """All rows, means over `seeds`; two seeds for the figure over Z."""
     return models.all_rows(
         problem(), RECIPE, baselines=BASELINES, over_dims=RECIPE, dims=DIMS, seeds=seeds, starts=STARTS,

@@ -15,6 +15,7 @@ from typing import Any
 
 from taskveil.errors import DataError
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,9 @@ class Finished:
     rows: list[Row]
 
     @classmethod
-    def by_running(cls, name: str, seeds: int, *, device: str = "cpu", progress: bool = False) -> Finished:
+    def by_running(
+        cls, name: str, seeds: int, *, device: str = "cpu", progress: bool | Progress | None = False
+    ) -> Finished:
         """Run the experiment now."""
         start = time.perf_counter()
         rows = _module(name).run(seeds, device=device, progress=progress)

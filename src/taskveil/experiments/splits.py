@@ -16,6 +16,7 @@ from rich.table import Table
 
 from taskveil.errors import DataError
 from taskveil.experiments.report import Row
+from taskveil.progress import Progress
 
 WITHOUT = ("theory",)
 """Experiments whose records are drawn from a formula: every one of them is a random split already."""
@@ -63,7 +64,7 @@ def table(title: str, splits: Sequence[Sequence[Row]]) -> Table:
 
 
 def rows_of_splits(
-    name: str, count: int, *, folder: Path | None = None, device: str = "cpu", progress: bool = False
+    name: str, count: int, *, folder: Path | None = None, device: str = "cpu", progress: bool | Progress | None = False
 ) -> list[list[Row]]:
     """The rows of the first `count` splits of an experiment, one list per split; none where there is nothing to split.
 

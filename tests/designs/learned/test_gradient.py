@@ -16,6 +16,7 @@ from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.gradient import Answers, LightEncoder, Reports, Settings, _batches, invert, learn
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Grid
+from taskveil.progress import SILENT
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(120, 3))
@@ -43,7 +44,7 @@ def reports(grid: Grid = GRID, fixed: np.ndarray | None = None, width: int = 3) 
 
 
 def learned(objective: Objective, source: Reports, grid: Grid = GRID, **options: Any) -> Answers:
-    return learn(source, objective, grid, SETTINGS, **{"seed": 0, "progress": False, "title": "", **options})
+    return learn(source, objective, grid, SETTINGS, **{"seed": 0, "progress": SILENT, "title": "", **options})
 
 
 def test_latents_share_one_budget_and_padding_is_never_seen() -> None:

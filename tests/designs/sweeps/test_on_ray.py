@@ -19,6 +19,7 @@ from tests.cli.running import run
 
 import taskveil as tv
 from designers import Noisy, Plain
+from taskveil import progress
 from taskveil.cluster import joining
 from taskveil.designs import Problem
 from taskveil.errors import ClusterError, TaskError
@@ -42,7 +43,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("**/*")) if path.is_file()}
 
 
-def test_points_and_releases_are_those_of_the_plain_engine(tmp_path: Path) -> None:
+def test_points_and_releases_are_those_of_the_plain_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(where=WHERE)
     task = tv.LinearTask(np.diag([2.0, 1.0, 0.5, 0.0]))
     options: dict[str, Any] = {
@@ -51,7 +54,11 @@ def test_points_and_releases_are_those_of_the_plain_engine(tmp_path: Path) -> No
         "segment": "where",
     }
     here = tv.sweep(table, task, releases=tmp_path / "plain", **options)
-    there = tv.sweep(table, task, releases=tmp_path / "ray", engine="ray", **options)
+    monkeypatch.setattr(progress, "OTHER_LINE", 0.0)
+    capsys.readouterr()
+    there = tv.sweep(table, task, releases=tmp_path / "ray", engine="ray", progress=True, **options)
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("starting", "12 of"))]
+    assert shown == ["starting 12 tasks on Ray  0%", "12 of 12 tasks finished on Ray  100%"]
     assert there.common == here.common
     assert there.segments == here.segments
     assert there.rows() == here.rows()  # with the losses of single records behind them

@@ -18,6 +18,7 @@ from designers import Noisy, Plain
 from taskveil.designs import Problem
 from taskveil.designs.sweeps.resuming import fingerprint, identity
 from taskveil.errors import DataError, TaskError
+from taskveil.progress import Progress
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -154,4 +155,4 @@ def test_models_labels_and_devices_are_told_apart() -> None:
         fingerprint(replace(problem, task=tv.MultiTask([(task, 20.0)]), y=[labels]), X[:9], [labels[:9]]),
     }
     assert len(seen) == 9
-    assert fingerprint(Problem.of(X, task, y=list(labels), progress=True), X[:9], labels[:9]) in seen
+    assert fingerprint(Problem.of(X, task, y=list(labels), progress=Progress(True)), X[:9], labels[:9]) in seen

@@ -79,7 +79,7 @@ def trial(count: int, test: int) -> Trial:
     rng = np.random.default_rng(0)
     return Trial.of(
         rng.normal(size=(count, 2)), tv.LinearTask(np.eye(2)), y=None, X_test=rng.normal(size=(test, 2)), y_test=None,
-        domain=None, latent_dim=None, device="cpu", progress=False, on_device=OnDevice(), answers="direct", block=1,
+        domain=None, latent_dim=None, device="cpu", on_device=OnDevice(), answers="direct", block=1,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -175,10 +175,13 @@ def test_lists_are_lists(wrong: dict) -> None:
         tv.sweep(X, tv.LinearTask(np.eye(3)), **{"epsilons": [1.0], "methods": ["task_aware"], **wrong})
 
 
-def test_by_default_methods_that_cannot_serve_the_task_are_left_out() -> None:
+def test_by_default_one_seed_of_what_is_cheap_for_the_task() -> None:
     forest = tv.ModelTask(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, Y))
-    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear", seeds=1)
-    assert frontier.methods == ["codebook"]
+    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear")
+    assert frontier.methods == ["auto"]
+    assert [point.seed for point in frontier.points] == [0]  # though it is seeded
+    mean = tv.sweep(X, tv.MeanTask(np.eye(3)), epsilons=[2.0])
+    assert mean.methods == ["means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split"]
     assert tv.sweep(X, LINEAR, epsilons=[2.0]).methods == ["codebook", "task_aware", "task_agnostic"]
     with pytest.raises(TaskError, match="task_aware learns through the model's gradients"):
         tv.sweep(X, forest, y=Y, epsilons=[2.0], methods=["codebook", "task_aware"])
@@ -202,6 +205,32 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_fitted_again(mixed: bool)
     assert tv.sweep(X, several, **options | {"y": [y, y]}).clear == pytest.approx(3 * frontier.clear)
     one = tv.sweep(X, several, **options | {"y": [y, None]})  # no answers, nothing to know by heart
     assert one.clear == pytest.approx(frontier.clear)
+
+
+class Counted(DecisionTreeRegressor):
+    """Counts how often any copy of it is fitted."""
+
+    fits: ClassVar[list[int]] = []
+
+    def fit(self, X: Any, y: Any) -> Counted:
+        self.fits.append(len(X))
+        return super().fit(X, y)
+
+
+def test_budgets_share_what_can_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tv.ModelTask(Counted(max_depth=2, random_state=0).fit(X, Y))
+    asked: list[Any] = []
+    everything = tasks.design_many
+
+    def listening(designer: Any, problem: Any, **options: Any) -> Any:
+        asked.append((designer.name, options))
+        return everything(designer, problem, **options)
+
+    monkeypatch.setattr(tasks, "design_many", listening)
+    Counted.fits.clear()
+    tv.sweep(X, task, y=Y, epsilons=[1, 2, 4, 8], encoder="linear")
+    assert asked == [("auto", {"epsilons": (1.0, 2.0, 4.0, 8.0), "seeds": (0,)})]
+    assert Counted.fits == [84]  # once, without the 30% held out
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

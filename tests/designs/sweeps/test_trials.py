@@ -22,7 +22,7 @@ X = RNG.normal(size=(200, 2)) * np.repeat([[1.0], [20.0]], 100, axis=0)
 def trial(X: Any, **options: Any) -> Trial:
     given: dict[str, Any] = {
         **{"y": None, "X_test": None, "y_test": None, "domain": None, "latent_dim": None, "device": "cpu"},
-        **{"progress": False, "on_device": OnDevice(), "answers": "direct", "block": 1},
+        **{"on_device": OnDevice(), "answers": "direct", "block": 1},
     }
     return Trial.of(X, options.pop("task", tv.LinearTask(np.eye(2))), **{**given, **options})
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from rich.progress import track
 from torch import Tensor, nn
 
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.inverse import Inverse, fit_inverse
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Grid, Networks, Replicas, keep, snapshot, standard_laplace
+from taskveil.progress import SILENT, Progress
 
 _NUMBERS_AT_ONCE = 2**25
 
@@ -144,7 +144,7 @@ def learn(
     settings: Settings,
     *,
     seed: int,
-    progress: bool,
+    progress: Progress,
     title: str,
 ) -> Answers:
     """Train encoder (where there is one) and head of all replicas; keep, for each cell, the best latent dimension at
@@ -156,7 +156,7 @@ def learn(
         grid: which replica is which.
         settings: how to learn.
         seed: of mini-batches and noise.
-        progress: show how far learning is, under `title`.
+        progress: advanced by one with every step, under `title`.
     """
     head = Head(reports.replicas, reports.gain.shape[-1], settings.head_hidden, len(objective.centre))
     training = Answers(reports=reports, head=head, objective=objective)
@@ -166,7 +166,8 @@ def learn(
     curve: list[Tensor] = []
     checkpoints: list[list[Tensor]] = []
     every = max(1, settings.steps // settings.checkpoints)
-    for step in track(_steps(training, modules, held, settings, seed), title, settings.steps, disable=not progress):
+    for step in _steps(training, modules, held, settings, seed):
+        progress.advance(title)
         if step % every == 0:
             curve.append(_held_out(training, held, settings.held_out_draws))
             checkpoints.append(snapshot(modules, final.flatten()))
@@ -224,7 +225,7 @@ def _held_out(training: Answers, held: Tensor, draws: int) -> Tensor:
     return total
 
 
-def invert(answers: Answers, X: Records, *, seed: int, progress: bool = False, **options: Any) -> Inverse:
+def invert(answers: Answers, X: Records, *, seed: int, progress: Progress = SILENT, **options: Any) -> Inverse:
     """Stage 2 for what the heads of all replicas ask for."""
     generator = torch.Generator(X.device).manual_seed(seed)
     replicas = len(answers.reports.replicas)

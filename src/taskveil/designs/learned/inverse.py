@@ -10,11 +10,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from rich.progress import track
 from torch import Tensor, nn
 
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.objective import Objective
+from taskveil.progress import SILENT, Progress
+
+STEPS, WARM_UP = 400, 200
+"""Of learning through the model, and of least squares before."""
 
 
 class Inverse(nn.Module):
@@ -53,16 +56,17 @@ def fit_inverse(
     objective: Objective,
     *,
     hidden: int = 64,
-    steps: int = 400,
-    warm_up: int = 200,
+    steps: int = STEPS,
+    warm_up: int = WARM_UP,
     batch: int = 256,
     rate: float = 3e-3,
     seed: int = 0,
-    progress: bool = False,
+    progress: Progress = SILENT,
 ) -> Inverse:
     """First E[x | wanted answer] by least squares, then f(A(t)) = t through the model.
 
-    `asked(size)` draws answers that the designs ask for, (size, outputs), and the records behind them, (size, n).
+    `asked(size)` draws answers that the designs ask for, (size, outputs), and the records behind them, (size, n). Every
+    step advances `progress` by one.
     """
     model = objective.differentiable
     with torch.random.fork_rng(devices=[X.device] if X.device.type == "cuda" else []):
@@ -70,7 +74,8 @@ def fit_inverse(
         inverse = Inverse(asked(4096)[0], X, objective, hidden).to(X.device)
     optimiser = torch.optim.Adam(inverse.parameters(), rate, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, warm_up + steps, pct_start=0.1)
-    for step in track(range(warm_up + steps), "inverting the task", disable=not progress):
+    for step in range(warm_up + steps):
+        progress.advance("inverting the task")
         wanted, records = asked(batch)
         estimates = inverse(wanted)
         if step < warm_up:

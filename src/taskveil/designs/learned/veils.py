@@ -19,12 +19,13 @@ from taskveil.designs.laplace.baselines import USUAL_DIM
 from taskveil.designs.laplace.build import box_region, cloud_region, image_region
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.gradient import Answers, LightEncoder, Reports, Settings, invert, learn
-from taskveil.designs.learned.inverse import Inverse
+from taskveil.designs.learned.inverse import STEPS, WARM_UP, Inverse
 from taskveil.designs.learned.objective import Objective, check_device
 from taskveil.designs.learned.replicas import Grid
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
+from taskveil.progress import Progress
 from taskveil.veil import Veil
 
 MOST_CHECKED = 2000
@@ -46,7 +47,7 @@ class TrainingSet:
     x: Records
     objective: Objective
     settings: Settings
-    progress: bool
+    progress: Progress
 
     @classmethod
     def of(cls, problem: Problem, settings: Settings) -> TrainingSet:
@@ -98,7 +99,7 @@ def design_models(
     """A veil for every (ε, seed), all learned at once.
 
     Args:
-        problem: the volunteers, a task with gradients, and where and how visibly to learn.
+        problem: the volunteers, a task with gradients, where to learn, and where to say how far it is.
         epsilons: budgets of one report.
         seeds: of the search for designs.
         method: "task_aware", "task_agnostic" or "privacy_agnostic".
@@ -106,6 +107,8 @@ def design_models(
     """
     data = TrainingSet.of(problem, settings or Settings.for_size(len(problem.X)))
     cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
+    stages = 2 if method == "privacy_agnostic" else 1
+    problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
     match method:
         case "task_aware":
             parts, answers = _task_aware(data, cells, problem.latent_dim)

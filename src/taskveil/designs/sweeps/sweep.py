@@ -25,22 +25,25 @@ from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError, TaskError, callers_line
 from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
+from taskveil.progress import Progress
 from taskveil.schema import Schema
-from taskveil.tasks import Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
 
-USUAL: tuple[Method, ...] = (
-    "codebook", "task_aware", "task_agnostic", "means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split",
-)  # fmt: skip
-"""What is compared if nobody says which methods: those of them that can serve the task."""
+USUAL: tuple[Method, ...] = ("auto",)
+USUAL_OF_MATRICES: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
+USUAL_OF_MEANS: tuple[Method, ...] = ("means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split")
+"""What is compared if nobody says which methods. For a model, that is what `design` does: others learn through its
+gradients for minutes, or ask it thousands of times for every test record, and are compared where they are named. For a
+matrix they cost little."""
 
 
 @overload
 def sweep(
     X: Any, task: Task, *, epsilons: Iterable[float], methods: Sequence[Method] | None = None, y: Any = None,
-    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 3, encoder: Any = "auto",
+    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 1, encoder: Any = "auto",
     answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
-    device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
+    device: str = "cpu", progress: bool | Progress | None = None, block: int = 1, resume: str | Path | None = None,
     segment: None = None, segment_test: None = None, releases: str | Path | None = None, engine: EngineName = "plain",
     address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
 ) -> Frontier: ...  # fmt: skip
@@ -49,10 +52,10 @@ def sweep(
 @overload
 def sweep(
     X: Any, task: Task, *, epsilons: Iterable[float], methods: Sequence[Method] | None = None, y: Any = None,
-    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 3, encoder: Any = "auto",
+    X_test: Any = None, y_test: Any = None, seeds: int | Sequence[int] = 1, encoder: Any = "auto",
     answers: Answers = "direct", share_model: bool = False, volunteers_unseen: bool = False,
     client_bytes: int = CLIENT_BYTES, latent_dim: int | None = None, domain: Domain | Schema | None = None,
-    device: str = "cpu", progress: bool = False, block: int = 1, resume: str | Path | None = None,
+    device: str = "cpu", progress: bool | Progress | None = None, block: int = 1, resume: str | Path | None = None,
     segment: Any, segment_test: Any = None, releases: str | Path | None = None, engine: EngineName = "plain",
     address: str | None = None, workers: int | None = None, num_gpus: float = 0.0,
 ) -> SegmentedFrontier: ...  # fmt: skip
@@ -67,7 +70,7 @@ def sweep(
     y: Any = None,
     X_test: Any = None,
     y_test: Any = None,
-    seeds: int | Sequence[int] = 3,
+    seeds: int | Sequence[int] = 1,
     encoder: Any = "auto",
     answers: Answers = "direct",
     share_model: bool = False,
@@ -76,7 +79,7 @@ def sweep(
     latent_dim: int | None = None,
     domain: Domain | Schema | None = None,
     device: str = "cpu",
-    progress: bool = False,
+    progress: bool | Progress | None = None,
     block: int = 1,
     resume: str | Path | None = None,
     segment: Any = None,
@@ -94,13 +97,15 @@ def sweep(
             copies of a record together (`designs.folds`), and a scikit-learn model is fitted again without them.
         task: what the data is for.
         epsilons: the budgets to try.
-        methods: the designs to compare, as in `design`: names, or designers of your own. By default "codebook", and
-            "task_aware" and "task_agnostic" where these can serve the task: both need a model with gradients. For a
-            MeanTask, "means" and the literature's ways (`designs.means.literature`), which are formulas and no veils.
+        methods: the designs to compare, as in `design`: names, or designers of your own. By default "auto", as in
+            `design`; others take longer for a model, and are compared if they are named. For a LinearTask, "codebook",
+            "task_aware" and "task_agnostic"; for a MeanTask, "means" and the literature's ways
+            (`designs.means.literature`), which are formulas and no veils.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name. A
             model that was fitted to them looks too good without privacy, and where it runs on devices itself; so does
             any other than scikit-learn's that was fitted to X, without `X_test`.
-        seeds: how many, or which; designs that hardly depend on one have the first.
+        seeds: how many, or which; designs that hardly depend on one have the first. Several show how much of a loss is
+            luck, and take as many times as long.
         block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
             then held out instead of random ones.
         resume: a file that keeps every finished design; a sweep that was interrupted goes on from there, with either
@@ -124,76 +129,86 @@ def sweep(
         with the losses of single test records behind them, so that a budget can be chosen with confidence. With
         segments, such a frontier for all and one for each, and what each gained.
     """
-    designers, budgets, chosen = _asked_for(USUAL if methods is None else methods, epsilons, seeds)
     check_block(block)
     _check_engine(engine, device, address, workers, num_gpus)
+    budgets, chosen = _budgets_and_seeds(epsilons, seeds)
+    named = None if methods is None else _designers(methods)
     labels = _labels(segment, segment_test, X, X_test)
     _check_unlike(labels, y)
-    trial = Trial.of(
-        X,
-        task,
-        y=y,
-        X_test=X_test,
-        y_test=y_test,
-        domain=domain,
-        latent_dim=latent_dim,
-        device=device,
-        progress=progress,
-        on_device=OnDevice(
-            encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
-        ),
-        answers=answers,
-        block=block,
-    )
-    served = as_linear(trial.problem.task) or trial.problem.task
-    if methods is None:
-        designers = [designer for designer in designers if designer.why_not(served) is None]
-    reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
-    if reasons:  # now, and not after hours with the methods before
-        raise TaskError(" ".join(reasons))
-    groups = {} if labels is None else groups_of(trial, *_apart(labels, trial))
-    trials = {None: trial, **_parts(trial, groups)}
-    done = FinishedPoints(
-        resume,
-        fingerprint(trial.problem, trial.X_test, trial.y_test, block),
-        designers,
-        {name: same_people(part.trained, part.tested) for name, part in trials.items() if name is not None},
-    )
-    wanted = [
-        Place(name, designer.name, epsilon, seed)
-        for name in trials
-        for designer in designers
-        for epsilon in budgets
-        for seed in (chosen if designer.seeded(served) else chosen[:1])
-    ]
-    folders = ReleaseFolders(
-        releases,
-        seed=chosen[0],
-        segments=[name for name in trials if name is not None],
-        methods=[designer.name for designer in designers if not isinstance(designer, Formula)],
-    )
-    unreleased = folders.missing(wanted, done.releases)
-    shared = Shared(
-        trials=trials,
-        own={designer.name: designer for designer in designers if DESIGNERS.get(designer.name) is not designer},
-        released=None if releases is None else chosen[0],
-    )
-    works = Work.missing(place for place in wanted if place not in done.points or place in unreleased)
-    made: Iterator[list[Made]]
-    if engine == "ray":
-        kept = "" if resume is None else f"What was finished is kept in {resume}."
-        made = make_on_ray(shared, works, address=address, workers=workers, num_gpus=num_gpus, kept=kept)
-    else:
-        made = make_here(shared, works)
-    with closing(made):  # type: ignore[type-var]  # a generator, which leaves the cluster when it ends
-        for designs in made:
-            done.add([(one.segment, one.point) for one in designs], folders.ids(designs))
-            folders.save(designs)
-    points: dict[Segment, list[Point]] = {name: [] for name in trials}
-    for place in wanted:
-        points[place.segment].append(done.points[place])
-    frontiers = {name: _frontier(part, points[name]) for name, part in trials.items()}
+    with Progress.of(progress) as bar:
+        bar.begin("parting the volunteers", 0.0)  # a model may be fitted again here
+        trial = Trial.of(
+            X,
+            task,
+            y=y,
+            X_test=X_test,
+            y_test=y_test,
+            domain=domain,
+            latent_dim=latent_dim,
+            device=device,
+            on_device=OnDevice(
+                encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
+            ),
+            answers=answers,
+            block=block,
+        )
+        served = as_linear(trial.problem.task) or trial.problem.task
+        designers = _designers(usual(served)) if named is None else named
+        reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
+        if reasons:  # now, and not after hours with the methods before
+            raise TaskError(" ".join(reasons))
+        groups = {} if labels is None else groups_of(trial, *_apart(labels, trial))
+        trials = {None: trial, **_parts(trial, groups)}
+        done = FinishedPoints(
+            resume,
+            fingerprint(trial.problem, trial.X_test, trial.y_test, block),
+            designers,
+            {name: same_people(part.trained, part.tested) for name, part in trials.items() if name is not None},
+        )
+        wanted = [
+            Place(name, designer.name, epsilon, seed)
+            for name in trials
+            for designer in designers
+            for epsilon in budgets
+            for seed in (chosen if designer.seeded(served) else chosen[:1])
+        ]
+        folders = ReleaseFolders(
+            releases,
+            seed=chosen[0],
+            segments=[name for name in trials if name is not None],
+            methods=[designer.name for designer in designers if not isinstance(designer, Formula)],
+        )
+        unreleased = folders.missing(wanted, done.releases)
+        shared = Shared(
+            trials=trials,
+            own={designer.name: designer for designer in designers if DESIGNERS.get(designer.name) is not designer},
+            released=None if releases is None else chosen[0],
+        )
+        works = Work.missing(place for place in wanted if place not in done.points or place in unreleased)
+        made: Iterator[list[Made]]
+        if engine == "ray":
+            kept = "" if resume is None else f"What was finished is kept in {resume}."
+            made = make_on_ray(
+                shared, works, address=address, workers=workers, num_gpus=num_gpus, kept=kept, progress=bar
+            )
+        else:
+            made = make_here(shared, works, bar)
+        with closing(made):  # type: ignore[type-var]  # a generator, which leaves the cluster when it ends
+            for designs in made:
+                done.add([(one.segment, one.point) for one in designs], folders.ids(designs))
+                folders.save(designs)
+        points: dict[Segment, list[Point]] = {name: [] for name in trials}
+        for place in wanted:
+            points[place.segment].append(done.points[place])
+        frontiers = {name: _frontier(part, points[name]) for name, part in trials.items()}
     return frontiers[None] if labels is None else _segmented(frontiers, groups)
+
+
+def usual(task: Task) -> Sequence[Method]:
+    """What is compared if nobody says which methods."""
+    if isinstance(task, MeanTask):
+        return USUAL_OF_MEANS
+    return USUAL_OF_MATRICES if isinstance(task, LinearTask) else USUAL
 
 
 def _parts(trial: Trial, groups: Mapping[str, Group]) -> dict[Segment, Trial]:
@@ -230,25 +245,34 @@ def _segmented(frontiers: Mapping[Segment, Frontier], groups: Mapping[str, Group
     )
 
 
-def _asked_for(
-    methods: Sequence[Method], epsilons: Iterable[float], seeds: int | Sequence[int]
-) -> tuple[list[Designer], list[float], list[int]]:
-    """Designers, budgets and seeds, at least one of each and none twice."""
-    if isinstance(methods, str) or not isinstance(methods, Iterable) or not isinstance(epsilons, Iterable):
-        raise TaskError('methods and epsilons come as lists: methods=["codebook"], epsilons=[1.0, 2.0].')
-    designers = [designer_of(method) for method in methods]
+def _budgets_and_seeds(epsilons: Iterable[float], seeds: int | Sequence[int]) -> tuple[list[float], list[int]]:
+    """Budgets and seeds, at least one of each and none twice."""
+    if not isinstance(epsilons, Iterable):
+        raise TaskError(_LISTS)
     budgets = sorted({as_epsilon(epsilon) for epsilon in epsilons})
     chosen = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
-    if not budgets or not designers or not chosen:
+    if not budgets or not chosen:
         raise TaskError(
-            "a sweep needs at least one budget, seed and method; "
-            f"got {len(budgets)} budgets, {len(chosen)} seeds, {len(designers)} methods."
+            f"a sweep needs at least one budget and one seed; got {len(budgets)} budgets, {len(chosen)} seeds."
         )
+    return budgets, chosen
+
+
+def _designers(methods: Sequence[Method]) -> list[Designer]:
+    """The designers of the methods, at least one and no name twice."""
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise TaskError(_LISTS)
+    designers = [designer_of(method) for method in methods]
+    if not designers:
+        raise TaskError("a sweep needs at least one method; got 0 methods.")
     names = [designer.name for designer in designers]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise TaskError(f"two methods of the sweep are named {twice!r}: give each a name of its own.")
-    return designers, budgets, chosen
+    return designers
+
+
+_LISTS = 'methods and epsilons come as lists: methods=["codebook"], epsilons=[1.0, 2.0].'
 
 
 def _check_engine(engine: str, device: str, address: str | None, workers: int | None, num_gpus: float) -> None:

@@ -12,8 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rich.progress import track
-
 from taskveil.cluster.joining import connected
 from taskveil.cluster.working import in_any_order
 from taskveil.designs.finishing import finished
@@ -24,6 +22,7 @@ from taskveil.designs.sweeps.parcels import Parcel, packed, unpacked
 from taskveil.designs.sweeps.trials import Trial
 from taskveil.designs.threads import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
+from taskveil.progress import SILENT, Progress
 from taskveil.release.carrying import carried, passing_folder
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
 
@@ -65,6 +64,16 @@ class Work:
                 for epsilons, seeds in together.items()
             ]
         return found
+
+    @property
+    def count(self) -> int:
+        """How many designs it makes."""
+        return len(self.epsilons) * len(self.seeds)
+
+    @property
+    def title(self) -> str:
+        """What a progress bar calls it."""
+        return self.method if self.segment is None else f"{self.segment}, {self.method}"
 
     def parted(self, designer: Designer, task: Task) -> list[Work]:
         """The same in parts that workers can do side by side without doing anything twice.
@@ -110,10 +119,12 @@ class Made(NamedTuple):
         return Place(self.segment, self.point.method, self.point.epsilon, self.point.seed)
 
 
-def make(shared: Shared, work: Work) -> Iterator[Made]:
+def make(shared: Shared, work: Work, progress: Progress = SILENT) -> Iterator[Made]:
     """All designs of one task, each as soon as it is there; what goes wrong is said of the segment."""
     try:
-        yield from _made(shared, work)
+        for count, made in enumerate(_made(shared, work, progress), start=1):
+            progress.reach(count / work.count)  # of designers that do not say themselves how far they are
+            yield made
     except TaskveilError as error:
         if work.segment is None:
             raise
@@ -122,9 +133,9 @@ def make(shared: Shared, work: Work) -> Iterator[Made]:
         ) from error
 
 
-def _made(shared: Shared, work: Work) -> Iterator[Made]:
+def _made(shared: Shared, work: Work, progress: Progress) -> Iterator[Made]:
     trial, designer = shared.trials[work.segment], shared.designer(work.method)
-    problem, block = trial.problem, trial.block
+    problem, block = replace(trial.problem, progress=progress), trial.block
     if isinstance(designer, Formula):
         for epsilon in work.epsilons:
             losses = designer.expected_losses(problem, epsilon, trial.X_test)
@@ -142,10 +153,12 @@ def _made(shared: Shared, work: Work) -> Iterator[Made]:
         yield Made(work.segment, point, release)
 
 
-def make_here(shared: Shared, works: Sequence[Work]) -> Iterator[list[Made]]:
+def make_here(shared: Shared, works: Sequence[Work], progress: Progress = SILENT) -> Iterator[list[Made]]:
     """One task after the other; every design by itself as soon as it is there."""
+    progress.begin("designing", sum(work.count for work in works))
     for work in works:
-        yield from ([made] for made in make(shared, work))
+        with progress.part(work.title, work.count) as part:
+            yield from ([made] for made in make(shared, work, part))
 
 
 def make_on_ray(
@@ -156,6 +169,7 @@ def make_on_ray(
     workers: int | None,
     num_gpus: float,
     kept: str,
+    progress: Progress = SILENT,
 ) -> Iterator[list[Made]]:
     """The same designs by the workers of a cluster, task by task in any order, the largest first.
 
@@ -166,17 +180,19 @@ def make_on_ray(
         workers: that work at a time.
         num_gpus: that every task takes for itself.
         kept: what a failure leaves, as the last words of its message.
+        progress: advanced by the designs of every task that is finished.
     """
     parts = [part for work in works for part in work.parted(shared.designer(work.method), shared.task(work.segment))]
     if not parts:
         return
+    progress.begin(f"starting {len(parts)} tasks on Ray", sum(part.count for part in parts))
     parts.sort(key=lambda part: _size(shared, part), reverse=True)
     with connected(address, workers=workers):
         _check_gpus(num_gpus)
         results = in_any_order(_on_worker, parts, shared=packed(shared), workers=workers, num_gpus=num_gpus, kept=kept)
         with closing(results):  # type: ignore[type-var]  # a generator
-            progress = shared.trials[None].problem.progress
-            for designs, said in track(results, "designing", len(parts), disable=not progress):
+            for count, (designs, said) in enumerate(results, start=1):
+                progress.advance(f"{count} of {len(parts)} tasks finished on Ray", len(designs))
                 for category, text in said:
                     warnings.warn(text, category, stacklevel=callers_line())
                 yield designs
@@ -193,9 +209,8 @@ def _on_worker(parcel: Parcel, work: Work) -> tuple[list[Made], list[tuple[type[
 
 def _size(shared: Shared, work: Work) -> tuple[bool, int]:
     """What a task is worth being begun early: whether anything is learned, and how many records are looked at."""
-    designs = len(work.epsilons) * len(work.seeds)
     learned = shared.designer(work.method).seeded(shared.task(work.segment))
-    return learned, designs * len(shared.trials[work.segment].problem.X)
+    return learned, work.count * len(shared.trials[work.segment].problem.X)
 
 
 def _check_gpus(wanted: float) -> None:

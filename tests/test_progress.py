@@ -1,0 +1,348 @@
+"""When a bar is shown, where, and what it says."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taskveil as tv
+import terminals
+from designers import Noisy
+from taskveil import progress as module
+from taskveil.designs import Problem
+from taskveil.progress import SILENT, Progress
+
+WORK = """
+import time
+from taskveil import progress
+progress.AFTER = {after}
+with progress.Progress({shown}) as bar:
+    bar.begin("counting sheep", 4)
+    for _ in range(2):
+        time.sleep(0.15)
+        bar.advance()
+    print("result")
+"""
+
+
+def work(shown: bool | None, *, terminal: bool, after: float = 0.05, **variables: str) -> terminals.Shown:
+    """What a program shows that does half of four steps in 0.3 s."""
+    found = terminals.run(WORK.format(shown=shown, after=after), terminal=terminal, **variables)
+    assert (found.code, found.out) == (0, "result\n")  # whatever is shown, what is printed into a pipe stays there
+    return found
+
+
+def test_a_terminal_gets_a_bar_that_says_what_and_how_long_and_is_gone_at_the_end() -> None:
+    found = work(None, terminal=True)
+    assert "counting sheep" in found.err
+    assert " 50%" in found.err
+    assert "about 1 s left" in found.err
+    assert terminals.screen(found.err) == ""
+    before = found.err[: found.err.rindex("counting sheep")]
+    assert "counting sheep" in terminals.screen(before + "counting sheep")  # the screen can show what it holds
+
+
+def test_short_work_shows_nothing() -> None:
+    assert module.AFTER == 2.0
+    assert work(None, terminal=True, after=2.0).err == ""
+
+
+def test_a_pipe_gets_nothing_unless_forced() -> None:
+    assert work(None, terminal=False).err == ""
+    assert work(None, terminal=False, FORCE_COLOR="1").err == ""
+    forced = work(True, terminal=False).err
+    assert forced.startswith("counting sheep")
+    assert "\x1b" not in forced
+
+
+def test_lines_are_few(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with Progress(True) as bar:
+        bar.begin("first", 100)
+        for step in range(100):
+            now[0] += 0.25
+            bar.advance("first" if step < 50 else "second")
+    assert [line.split("  ")[:2] for line in capsys.readouterr().err.splitlines()] == [
+        ["first", "0%"], ["first", "40%"], ["second", "51%"], ["second", "91%"],
+    ]  # fmt: skip
+
+
+def test_forced_on_a_terminal() -> None:
+    assert "counting sheep" in work(True, terminal=True, after=60).err
+    assert work(False, terminal=True).err == ""
+
+
+def test_terminals_without_colours_and_without_a_cursor() -> None:
+    plain = work(None, terminal=True, NO_COLOR="1").err
+    assert "counting sheep" in plain
+    assert "\x1b[3" not in plain
+    assert "\x1b[3" in work(None, terminal=True).err
+    assert work(None, terminal=True, TERM="dumb").err == ""
+    assert work(True, terminal=True, TERM="dumb").err.startswith("counting sheep")
+
+
+def test_a_long_first_step_shows_something_and_an_error_leaves_nothing() -> None:
+    for error in ("ValueError", "KeyboardInterrupt"):
+        found = terminals.run(
+            "import sys, time\nfrom taskveil import progress\nprogress.AFTER = 0.05\nsys.excepthook = lambda *_: None\n"
+            f"with progress.Progress() as bar:\n bar.begin('thinking', 1)\n time.sleep(0.4)\n raise {error}",
+            terminal=True,
+        )
+        assert found.code != 0
+        assert "thinking" in found.err
+        assert terminals.screen(found.err) == ""
+        assert found.err.rindex("\x1b[?25h") > found.err.rindex("\x1b[?25l")  # the cursor is back
+
+
+def test_rich_is_imported_with_the_first_bar() -> None:
+    program = (
+        "import sys\nfrom taskveil.progress import Progress\n"
+        "with Progress() as bar: bar.begin('x', 1); bar.advance()\n"
+        "assert 'rich' not in sys.modules"
+    )
+    assert terminals.run(program, terminal=True).code == 0
+
+
+@dataclass
+class Recorder:
+    """A screen that remembers."""
+
+    shown: list[tuple[str, float | None, str]] = field(default_factory=list)
+    closed: int = 0
+
+    def show(self, what: str, share: float | None, left: str) -> None:
+        self.shown.append((what, share, left))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def screens(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
+    """All screens that are opened."""
+    opened: list[Recorder] = []
+
+    def fresh() -> Recorder:
+        opened.append(Recorder())
+        return opened[-1]
+
+    monkeypatch.setattr(module, "_screen", fresh)
+    return opened
+
+
+def test_parts_count_in_their_own_unit(screens: list[Recorder]) -> None:
+    with Progress(True) as bar:
+        bar.begin("all", 4)
+        with bar.part("one", 3) as part:
+            part.begin("steps", 100)
+            part.advance(steps=50)
+            part.advance("others", 25)
+            part.begin("more", 50)
+        bar.advance("two")
+    ((*_, half, later, more, end, last),) = [[entry[:2] for entry in screen.shown] for screen in screens]
+    assert half == ("one: steps", 3 / 8)
+    assert later == ("one: others", 9 / 16)
+    assert more == ("one: more", 3 / 8)  # there is more to do than was known
+    assert end == ("one: more", 3 / 4)
+    assert last == ("two", 1.0)
+
+
+def test_a_part_that_fails_is_not_done() -> None:
+    bar = Progress()
+    bar.begin("all", 2)
+    with pytest.raises(ZeroDivisionError), bar.part("one", 1):
+        raise ZeroDivisionError
+    assert bar.share == 0.0
+
+
+def test_what_is_left_is_estimated_from_what_is_done(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with Progress(True) as bar:
+        bar.begin("x", 0.0)
+        bar.begin("x", 10)
+        now[0] = 120.0
+        bar.advance(steps=1)
+        now[0] = 1300.0
+        bar.advance(steps=1)
+        bar.reach(0.1)  # less than is done
+        bar.advance(steps=8)
+    unknown, begun, *rest = screens[0].shown
+    assert unknown == ("x", None, "")
+    assert begun == ("x", 0.0, "")
+    assert [left for _, _, left in rest] == ["about 3 min left", "about 80 min left", "about 80 min left", ""]
+
+
+def test_the_one_who_opens_a_bar_closes_it(screens: list[Recorder]) -> None:
+    bar = Progress(True)
+
+    def fail() -> None:
+        with bar:
+            with Progress.of(bar) as same:
+                assert same is bar
+                same.begin("x", 1)
+            assert screens[0].closed == 0
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert screens[0].closed == 1
+    bar.advance()  # too late: nothing is shown
+    assert len(screens) == 1
+    with Progress.of(True) as another:  # the screen is free again
+        another.begin("y", 1)
+    assert len(screens) == 2
+
+
+def test_no_second_bar_beside_the_first(screens: list[Recorder]) -> None:
+    with Progress(True), Progress(True) as other:
+        other.begin("x", 1)
+    assert len(screens) == 1
+
+
+def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_on_terminal", lambda: True)
+    monkeypatch.setattr(module, "AFTER", 0.05)
+    with Progress() as bar:
+        bar.begin("x", 1)
+    time.sleep(0.2)
+    assert screens == []
+    monkeypatch.setattr(module, "AFTER", 60.0)
+    before = set(threading.enumerate())
+    with Progress():
+        (waiting,) = set(threading.enumerate()) - before
+    waiting.join(5)
+    assert not waiting.is_alive()  # nobody waits for work that is done
+    monkeypatch.setattr(module, "AFTER", 0.05)
+    with Progress():
+        time.sleep(0.2)
+    assert len(screens) == 1
+
+
+def test_a_notebook_gets_a_line_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    handle = SimpleNamespace(update=lambda data, raw: texts.append(data["text/plain"]))
+    notebook: dict[str, Any] = {
+        "IPython": SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object())),
+        "IPython.display": SimpleNamespace(display=lambda *_, **__: handle),
+    }
+    for name, fake in notebook.items():
+        monkeypatch.setitem(sys.modules, name, fake)
+    monkeypatch.setattr(module, "AFTER", 0.01)
+    monkeypatch.setattr(module, "REDRAWN", 0.0)
+    with Progress() as bar:
+        bar.begin("counting", 4)
+        time.sleep(0.2)
+        bar.advance()
+    assert "counting  ██████░░░░░░░░░░░░░░░░░░  25%  about 1 s left" in texts
+    assert texts[-1] == ""
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace()))
+    assert not module._in_notebook()  # IPython in a terminal
+
+
+def test_it_travels_as_silence(screens: list[Recorder]) -> None:
+    with Progress(True) as bar:
+        bar.begin("x", 1)
+        for one in (bar, bar.part("y", 1), SILENT):
+            assert pickle.loads(pickle.dumps(one)) is SILENT
+            assert copy.deepcopy(one) is SILENT
+    assert Progress.of(False) is SILENT
+    with SILENT as silent, silent.part("z", 1) as part:
+        part.begin("x", 1)
+        part.advance()
+        part.reach(0.5)
+    assert part.share == 0.0
+    assert len(screens) == 1
+
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+TASK = tv.LinearTask(np.eye(3))
+
+
+@dataclass(frozen=True)
+class Talking(Noisy):
+    """Says how far it is."""
+
+    name: str = "talking"
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, tv.Veil]]:
+        problem.progress.begin("searching", 4)
+        problem.progress.advance()
+        yield from super().designs(problem, epsilons, seeds)
+
+
+def test_designs_and_sweeps_have_one_bar(screens: list[Recorder]) -> None:
+    tv.design(X, TASK, epsilon=1.0, method=Talking(), progress=True)
+    assert ("searching", 0.25) in [entry[:2] for entry in screens[0].shown]
+    options: dict[str, Any] = {"epsilons": [1.0, 2.0], "methods": [Talking(), Noisy()]}
+    tv.sweep(X, TASK, progress=True, **options)
+    seen = [entry[:2] for entry in screens[1].shown]
+    assert ("talking: searching", 0.125) in seen
+    assert ("noisy", 0.75) in seen  # a designer that says nothing: the first of its two designs
+    assert seen[-1] == ("noisy", 1.0)
+    where = ["a", "b"] * 210
+    tv.sweep(np.random.default_rng(1).normal(size=(420, 3)), TASK, progress=True, segment=where, **options)
+    assert "b, talking: searching" in [what for what, _, _ in screens[2].shown]
+    tv.sweep(X, TASK, progress=False, **options)
+    tv.sweep(X, TASK, **options)  # piped, as in every test
+    assert [screen.closed for screen in screens] == [1, 1, 1]
+
+
+@dataclass(frozen=True)
+class Nesting(Noisy):
+    """Calls `design` for itself, and hands nothing down."""
+
+    name: str = "nesting"
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, tv.Veil]]:
+        tv.design(problem.X, TASK, epsilon=1.0, method=Talking(), progress=True)
+        yield from super().designs(problem, epsilons, seeds)
+        raise ZeroDivisionError
+
+
+def test_a_bar_is_closed_when_a_design_fails_and_there_is_one_if_it_is_nested(screens: list[Recorder]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        tv.sweep(X, TASK, epsilons=[1.0], methods=[Nesting()], progress=True)
+    assert [screen.closed for screen in screens] == [1]
+
+
+def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
+    from torch import nn
+
+    tv.design(X, tv.ModelTask(nn.Linear(3, 1)), epsilon=1.0, method="privacy_agnostic", progress=True)
+    shares: dict[str, list[float]] = {}
+    for what, share, _ in screens[0].shown:
+        shares.setdefault(what, []).append(share or 0.0)
+    stages = ("learning encoders without noise", "learning decoders", "inverting the task")
+    assert [shares[what][-1] for what in stages] == pytest.approx([400 / 1400, 800 / 1400, 1.0])
+
+
+def test_a_long_design_shows_a_bar_by_itself() -> None:
+    program = (
+        "import numpy as np, taskveil as tv\nfrom taskveil import progress\nfrom torch import nn\n"
+        "progress.AFTER = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
+        "tv.design(X, tv.ModelTask(nn.Linear(3, 1)), epsilon=1.0, method='task_aware')"
+    )
+    found = terminals.run(program, terminal=True)
+    assert found.code == 0, found.err
+    assert "learning encoders" in found.err
+    assert "left" in found.err
+    assert terminals.screen(found.err) == ""
+    piped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (piped.stdout, piped.stderr) == ("", "")
