@@ -66,6 +66,7 @@ bench: $(READY)
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
+	$(BIN)/taskveil reproduce field --held-back --json results/field.json --plot docs --summary docs/field.md --resume results/field --jobs 2
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(VERSION)" || { echo "there is no $(PYTHON): name one with PYTHON="; exit 2; }
