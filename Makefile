@@ -68,6 +68,7 @@ bench: $(READY)
 
 reproduce: $(READY)
 	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
+	$(BIN)/taskveil reproduce field --held-back --json results/field.json --plot docs --summary docs/field.md --resume results/field --jobs 2
 
 # $(1): the extra of taskveil that is installed, from these sources.
 define install

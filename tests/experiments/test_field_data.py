@@ -11,12 +11,13 @@ from conftest import needs
 from taskveil.errors import DataError
 from taskveil.experiments import field
 from taskveil.experiments.data import local_file
-from taskveil.experiments.field_data import NAMED, OTHERS, Table, load, split
+from taskveil.experiments.field_data import HELD_BACK, NAMED, OTHERS, Table, load, split
 from taskveil.experiments.field_models import MODELS
 from taskveil.tasks import ModelTask
 
 HAVE_TABLES = local_file("field/fair.csv") is not None
 OWN = ("fair", "anes96", "star98", "seattle_weather", "cars")
+FROM_FILES = ("marriages", "parties", "warmth", "origins", "tomorrow", "poverty", "stores")
 
 
 @needs(HAVE_TABLES, "the field tables in TASKVEIL_DATA")
@@ -28,12 +29,19 @@ OWN = ("fair", "anes96", "star98", "seattle_weather", "cars")
         ("star98", (303, 20), None),
         ("seattle_weather", (1461, 7), 5),
         ("cars", (398, 9), None),
+        ("marriages", (6366, 8), 5),
+        ("parties", (944, 10), 7),
+        ("warmth", (1461, 11), None),
+        ("origins", (398, 7), 3),
+        ("tomorrow", (1416, 24), 2),
+        ("poverty", (303, 20), None),
+        ("stores", (414, 6), None),
     ],
 )
 def test_the_tables(name: str, shape: tuple[int, int], classes: int | None) -> None:
     table = load(name)
     assert table.X.shape == shape
-    assert np.isnan(table.X).sum() == (6 if name == "cars" else 0)
+    assert np.isnan(table.X).sum() == (6 if name in ("cars", "origins") else 0)
     assert np.isfinite(table.y).all()
     if classes is None:
         assert table.loss == "mse"
@@ -41,12 +49,19 @@ def test_the_tables(name: str, shape: tuple[int, int], classes: int | None) -> N
         assert np.unique(table.y).tolist() == list(range(classes))
 
 
-@pytest.mark.parametrize("name", [name for name in {**NAMED, **OTHERS} if name not in OWN])
+@pytest.mark.parametrize("name", [name for name in {**NAMED, **OTHERS, **HELD_BACK} if name not in (*OWN, *FROM_FILES)])
 def test_tables_that_need_no_file(name: str) -> None:
     table = load(name)
     assert len(table.X) == len(table.y)
     assert np.isfinite(table.X).all()
     assert load(name).X.tolist() == table.X.tolist()
+
+
+@needs(HAVE_TABLES, "the field tables in TASKVEIL_DATA")
+def test_the_target_of_a_held_back_table_is_no_attribute() -> None:
+    for name in HELD_BACK:
+        table = load(name)
+        assert not any(np.array_equal(column, table.y) for column in table.X.T)
 
 
 def test_splits_share_no_record_and_fill_gaps_from_the_design_alone() -> None:
@@ -87,5 +102,8 @@ def test_models_are_better_than_the_constant(model: str, loss: str, monkeypatch:
 def test_every_pair_has_its_table_and_its_model() -> None:
     assert {data for data, _ in field.NAMED} == set(NAMED)
     assert {data for data, _ in field.OTHERS} == set(OTHERS)
+    assert {data for data, _ in field.HELD_BACK} == set(HELD_BACK)
     assert {model for _, model in (*field.NAMED, *field.OTHERS)} == set(MODELS)
+    assert {model for _, model in field.HELD_BACK} <= set(MODELS)
+    assert not set(HELD_BACK) & {*NAMED, *OTHERS}
     assert len(field.NAMED) >= 12

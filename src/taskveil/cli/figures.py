@@ -6,13 +6,16 @@ from __future__ import annotations
 import json
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taskveil.cli.console import busy, console, print_whole
 from taskveil.errors import TaskError
 from taskveil.experiments import EXPERIMENTS
+
+if TYPE_CHECKING:
+    from taskveil.experiments.field import Part
 
 FIELD = "field"
 Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all", FIELD)}, type=str)  # type: ignore[misc]
@@ -66,13 +69,22 @@ def reproduce(
     resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes that share the parts of field.", min=1)] = 1,
     only: Annotated[list[str] | None, typer.Option(help="Parts of field by name: iris, iris-forest, …")] = None,
+    held_back: Annotated[
+        bool, typer.Option("--held-back", help="Of field, also the pairs that are measured once, at the end.")
+    ] = False,
+    commit: Annotated[
+        str | None, typer.Option(help="Of field, the version that is measured; by default what git says.")
+    ] = None,
 ) -> None:
-    """The paper's figures and ours beside them; or field, the comparison with simple ways on other people's data."""
+    """The paper's figures and ours beside them; or field, the comparison with simple methods on other people's data."""
     asked = [entry.value for entry in experiment]
     if FIELD in asked:
         if len(set(asked)) > 1:
             raise TaskError("field is a comparison of its own: run it by itself.")
-        _field(json_file, plot, splits, summary, resume, jobs, only or [])
+        from taskveil.experiments import field
+
+        chosen = field.parts(splits or field.SPLITS, only or [], held_back=held_back)
+        _field(chosen, json_file, plot, summary, resume, jobs, commit)
         return
     from taskveil.experiments.report import shares_table, table, write_json
     from taskveil.experiments.runs import Finished
@@ -113,20 +125,19 @@ def reproduce(
 
 
 def _field(
+    chosen: list[Part],
     json_file: Path | None,
     plot: Path | None,
-    splits: int,
     summary: Path | None,
     resume: Path | None,
     jobs: int,
-    only: list[str],
+    commit: str | None,
 ) -> None:
     """The comparison in the field: tables, shares, and whatever files are asked for."""
     from taskveil.experiments import field, field_page
 
-    chosen = field.parts(splits or field.SPLITS, only)
     found = {}
-    for part, mine in field.rows_of_parts(chosen, folder=resume, jobs=jobs):
+    for part, mine in field.rows_of_parts(chosen, folder=resume, jobs=jobs, commit=commit):
         found[part] = mine
         console.print(f"{part.name} ({len(found)} of {len(chosen)})")
     rows = [row for part in chosen for row in found[part]]

@@ -1,7 +1,8 @@
 """The comparison in the field: our designs beside what a user could write in five lines, on other people's data.
 
 Every part is a table, a model and a random split: 60% of the records fit the model and are the volunteers with their
-real labels, the others judge with theirs. All ways are judged on the same records by the expectation over their noise.
+real labels, the others judge with theirs. All methods are judged on the same records by the expectation over their
+noise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
+from taskveil.experiments import field_peers
+from taskveil.experiments.commit import current_commit
 from taskveil.experiments.field_data import Split, load, split
 from taskveil.experiments.field_models import MODELS
 from taskveil.tasks import LossName, ModelTask
@@ -62,9 +65,25 @@ OTHERS = (
 )
 """Pairs that no goal was set for."""
 
+HELD_BACK = (
+    ("marriages", "boosted"),
+    ("parties", "forest"),
+    ("warmth", "boosted"),
+    ("origins", "neighbours"),
+    ("tomorrow", "linear"),
+    ("poverty", "forest"),
+    ("stores", "neighbours"),
+    ("hastie", "boosted"),
+    ("shells", "forest"),
+    ("friedman_second", "linear"),
+    ("moons", "network"),
+    ("sparse", "linear"),
+)
+"""Pairs that are measured once, when nothing about designs is changed any more. Do not look at them before."""
+
 SIMPLE: tuple[MethodName, ...] = ("label_response", "binned_response", "prediction_laplace", "attribute_laplace")
 OURS = {"auto": False, "auto_shared": True}
-"""Our designs, and whether the model may be shipped, as all simple ways but the last do."""
+"""Our designs, and whether the model may be shipped, as all simple methods but the last do."""
 FOR_ACCURACY = {"accurate": False, "accurate_shared": True}
 """The same for classifiers, designed for loss="zero_one"; their `loss` is the share of wrong answers."""
 
@@ -88,7 +107,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FieldRow:
-    """The expected test loss of one way at one budget; classifiers also have an expected accuracy."""
+    """The expected test loss of one method at one budget; classifiers also have an expected accuracy."""
 
     experiment: str = "field"
     data: str
@@ -98,11 +117,20 @@ class FieldRow:
     design: str
     loss: float
     accuracy: float | None
+    commit: str | None = None
+    """Which version was measured."""
 
 
-def parts(splits: int = SPLITS, only: Sequence[str] = ()) -> list[Part]:
-    """All parts with the first so many splits, or those of them whose name begins with one of `only`."""
-    every = [Part(data, model, number) for data, model in (*NAMED, *OTHERS) for number in range(splits)]
+def parts(splits: int = SPLITS, only: Sequence[str] = (), *, held_back: bool = False) -> list[Part]:
+    """All parts with the first so many splits, or those of them whose name begins with one of `only`.
+
+    Args:
+        splits: how many.
+        only: beginnings of names; none for all.
+        held_back: the pairs that are measured once are among them. No name selects them without it.
+    """
+    pairs = (*NAMED, *OTHERS, *(HELD_BACK if held_back else ()))
+    every = [Part(data, model, number) for data, model in pairs for number in range(splits)]
     chosen = [part for part in every if not only or part.name.startswith(tuple(only))]
     if not chosen:
         names = sorted({f"{data}-{model}" for data, model, _ in every})
@@ -111,7 +139,7 @@ def parts(splits: int = SPLITS, only: Sequence[str] = ()) -> list[Part]:
 
 
 def rows_of_parts(
-    chosen: Sequence[Part], *, folder: Path | None = None, jobs: int = 1
+    chosen: Sequence[Part], *, folder: Path | None = None, jobs: int = 1, commit: str | None = None
 ) -> Iterator[tuple[Part, list[FieldRow]]]:
     """Every part with its rows, as soon as they are there.
 
@@ -119,6 +147,7 @@ def rows_of_parts(
         chosen: which.
         folder: where the rows of finished parts are kept, and found again.
         jobs: how many parts are computed at a time, each in a process of its own.
+        commit: which version is measured; by default what git says about this package.
     """
     missing = []
     for part in chosen:
@@ -127,14 +156,15 @@ def rows_of_parts(
             yield part, _read(path)
         else:
             missing.append(part)
+    commit = commit or current_commit()
     if jobs == 1:
-        yield from ((part, _kept(part, folder)) for part in missing)
+        yield from ((part, _kept(part, folder, commit)) for part in missing)
         return
     # The largest first, so that none is left alone at the end.
     missing.sort(key=lambda part: -load(part.data).X.size)
     # Fresh processes: a fork would copy the locks of threads that are running here.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_kept, part, folder): part for part in missing}
+        waiting = {pool.submit(_kept, part, folder, commit): part for part in missing}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
 
@@ -145,9 +175,9 @@ def write_rows(path: Path, rows: Sequence[FieldRow]) -> None:
     path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
-def _kept(part: Part, folder: Path | None) -> list[FieldRow]:
+def _kept(part: Part, folder: Path | None, commit: str | None) -> list[FieldRow]:
     """The rows of a part, written to the folder before they are returned."""
-    rows = part_rows(part)
+    rows = [replace(row, commit=commit) for row in part_rows(part)]
     if folder is not None:
         draft = folder / f"field-{part.name}.json.part"
         write_rows(draft, rows)
@@ -164,7 +194,7 @@ def _read(path: Path) -> list[FieldRow]:
 
 @one_thread()
 def part_rows(part: Part) -> list[FieldRow]:
-    """Every way at every budget, on one split."""
+    """Every method at every budget, on one split."""
     table = load(part.data)
     records = split(table, part.split)
     with warnings.catch_warnings():
@@ -192,7 +222,10 @@ def part_rows(part: Part) -> list[FieldRow]:
 def _measured(
     records: Split, model: object, loss: LossName, *, unseen: bool
 ) -> Iterator[tuple[str, float, float, float | None]]:
-    """(design, ε, expected test loss, expected accuracy) of every way; `unseen`: the model never saw the volunteers."""
+    """(design, ε, expected test loss, expected accuracy) of every method.
+
+    `unseen`: the model never saw the volunteers.
+    """
     X, y, X_test, y_test = records.X, records.y, records.X_test, records.y_test
     task = ModelTask(model, loss)
     task.check_width(X.shape[1])
@@ -218,6 +251,8 @@ def _measured(
         for epsilon, _, veil in design_many(designer, problem, epsilons=EPSILONS, seeds=[0]):
             found = veil.loss(X_test, y_test)
             yield name, epsilon, found.mean, found.accuracy
+    kept = Problem.of(X, task, y=y, on_device=OnDevice(volunteers_unseen=unseen))
+    yield from field_peers.measured(kept, EPSILONS, X_test, y_test)
 
 
 def _constant(task: ModelTask, X: Floats, y: Floats) -> Floats:

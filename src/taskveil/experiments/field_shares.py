@@ -1,39 +1,61 @@
-"""At how many points of the comparison ours is as good as the best simple way: the arithmetic of the shares.
+"""At how many points of the comparison ours is as good as the best simple method: the arithmetic of the shares.
 
-A point is one table, model and budget: on one split, or with losses and accuracies averaged over its splits.
+A point is one table, model and budget: on one split, or with losses and accuracies averaged over its splits. A design
+that keeps the model at home may not depend on the model at all: two models of one table then give one design, and one
+point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from taskveil.experiments.field import OTHERS, SIMPLE, FieldRow
+from taskveil.experiments.field import HELD_BACK, OTHERS, SIMPLE, FieldRow
+from taskveil.experiments.field_peers import ON_OURS
 
 SLACK = 0.01
 """A hundredth of the loss, and a point of accuracy: less is no difference worth a word."""
 
+SAME = 1e-9
+"""Losses that differ by no more than this share are those of one design."""
+
+ASKED_SINGLE, ASKED_MEANS = 0.90, 0.95
+"""Shares asked for of points within 1% of the best simple method: on single splits, and of means over splits."""
+
+NAMED_PAIRS, FURTHER_PAIRS, HELD_BACK_PAIRS = GROUPS = ("Named pairs", "Further pairs", "Held-back pairs")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Losses and accuracies of all ways at one budget; accuracies of classifiers only."""
+    """Losses and accuracies of all methods at one budget; accuracies of classifiers only. `split` is None where they
+    are means over splits."""
 
     data: str
     model: str
+    split: int | None
     epsilon: float
     losses: dict[str, float]
     accuracies: dict[str, float]
 
     @property
     def best_simple(self) -> float:
-        """The least loss of any simple way; sending nothing is one."""
-        return min(loss for way, loss in self.losses.items() if way in (*SIMPLE, "constant"))
+        """The least loss of any simple method; a constant prediction is one."""
+        return self._least(*SIMPLE, "constant")
+
+    @property
+    def best_peer(self) -> float:
+        """The same, with the responses on our predictor among them."""
+        return self._least(*SIMPLE, *ON_OURS, "constant")
 
     def relative(self, design: str) -> float:
-        """The design's loss as a multiple of the best simple way's."""
+        """The design's loss as a multiple of the best simple method's."""
         return self.losses[design] / self.best_simple
+
+    def _least(self, *methods: str) -> float:
+        return min(loss for method, loss in self.losses.items() if method in methods)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +80,15 @@ class Share:
 
 def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[Point]:
     """The points of the rows, one for every split, or one with the means over splits."""
-    found: dict[tuple[str, str, float, int], dict[str, list[FieldRow]]] = {}
+    found: dict[tuple[str, str, float, int | None], dict[str, list[FieldRow]]] = {}
     for row in rows:
-        key = (row.data, row.model, row.epsilon, 0 if averaged else row.split)
+        key = (row.data, row.model, row.epsilon, None if averaged else row.split)
         found.setdefault(key, {}).setdefault(row.design, []).append(row)
     return [
         Point(
             data=data,
             model=model,
+            split=split,
             epsilon=epsilon,
             losses={way: float(np.mean([row.loss for row in same])) for way, same in ways.items()},
             accuracies={
@@ -74,55 +97,84 @@ def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[Point
                 if all(row.accuracy is not None for row in same)
             },
         )
-        for (data, model, epsilon, _), ways in found.items()
+        for (data, model, epsilon, split), ways in found.items()
     ]
 
 
-def shares(points: Sequence[Point]) -> list[Share]:
-    """What the comparison is about, in five numbers."""
-    return [
-        _share(
-            "within 1% of the best simple way or better, model shipped",
-            [point.relative("auto_shared") <= 1 + SLACK for point in points if "auto_shared" in point.losses],
-            0.95,
-        ),
-        _share(
-            "within 1% of the best simple way or better, model kept",
-            [point.relative("auto") <= 1 + SLACK for point in points if "auto" in point.losses],
-            0.85,
-        ),
-        _share(
-            "not above the constant by more than 1%, model shipped or kept",
-            [
-                all(point.losses[way] <= (1 + SLACK) * point.losses["constant"] for way in ("auto", "auto_shared"))
-                for point in points
-                if {"auto", "auto_shared"} <= point.losses.keys()
-            ],
-            1.0,
-        ),
-        *(
-            _share(
-                f"accuracy at most one point below label response, designed for it, model {word}",
-                [
-                    point.accuracies[way] >= point.accuracies["label_response"] - SLACK
-                    for point in points
-                    if way in point.accuracies
-                ],
-                asked,
-            )
-            for way, word, asked in (("accurate_shared", "shipped", 0.95), ("accurate", "kept", None))
-        ),
-    ]
+def same_design(points: Sequence[Point], design: str) -> list[list[Point]]:
+    """The points that have the design, those together whose models gave the same one: at one budget and split of one
+    table, with the same loss to 1e-9."""
+    found: dict[tuple[str, int | None, float], list[list[Point]]] = {}
+    for point in points:
+        if design not in point.losses:
+            continue
+        groups = found.setdefault((point.data, point.split, point.epsilon), [])
+        loss = point.losses[design]
+        for group in groups:
+            if math.isclose(group[0].losses[design], loss, rel_tol=SAME):
+                group.append(point)
+                break
+        else:
+            groups.append([point])
+    return [group for groups in found.values() for group in groups]
 
 
-def parted(rows: Iterable[FieldRow]) -> dict[str, list[FieldRow]]:
-    """The rows of the named pairs, and those of the further ones; only what there is."""
-    found: dict[str, list[FieldRow]] = {}
-    for row in rows:
-        other = (row.data, row.model) in OTHERS
-        found.setdefault("Further pairs" if other else "Named pairs", []).append(row)
+def shares(points: Sequence[Point], *, averaged: bool = False) -> list[Share]:
+    """What the comparison is about, in seven numbers. Where the model is kept, points of one design count once, and
+    meet what is asked for if they do beside every model; `averaged` says which share is asked for."""
+    asked = ASKED_MEANS if averaged else ASKED_SINGLE
+    found = []
+    for design, word in (("auto_shared", "shipped"), ("auto", "kept")):
+
+        def simple(point: Point, design: str = design) -> bool:
+            return point.relative(design) <= 1 + SLACK
+
+        found.append(
+            _share(f"within 1% of the best simple method or better, model {word}", points, design, simple, asked)
+        )
+    for design, word in (("auto_shared", "shipped"), ("auto", "kept")):
+
+        def peers(point: Point, design: str = design) -> bool:
+            return point.losses[design] <= (1 + SLACK) * point.best_peer
+
+        what = f"the same, with the responses on our predictor among the simple methods, model {word}"
+        having = [point for point in points if not point.losses.keys().isdisjoint(ON_OURS)]
+        found.append(_share(what, having, design, peers, None))
+
+    def harmless(point: Point) -> bool:
+        return all(point.losses[design] <= (1 + SLACK) * point.losses["constant"] for design in ("auto", "auto_shared"))
+
+    both = [point for point in points if "auto" in point.losses]
+    what = "not above the constant by more than 1%, model shipped or kept"
+    found.append(_share(what, both, "auto_shared", harmless, 1.0))
+    for design, word, share in (("accurate_shared", "shipped", 0.95), ("accurate", "kept", None)):
+
+        def accurate(point: Point, design: str = design) -> bool:
+            return point.accuracies[design] >= point.accuracies["label_response"] - SLACK
+
+        what = f"accuracy at most one point below label response, designed for it, model {word}"
+        having = [point for point in points if design in point.accuracies]
+        found.append(_share(what, having, design, accurate, share))
     return found
 
 
-def _share(what: str, met: Sequence[bool], asked: float | None) -> Share:
+def parted(rows: Iterable[FieldRow]) -> dict[str, list[FieldRow]]:
+    """The rows of the named pairs, those of the further ones and those held back; only what there is."""
+    found: dict[str, list[FieldRow]] = {group: [] for group in GROUPS}
+    for row in rows:
+        pair = row.data, row.model
+        other = FURTHER_PAIRS if pair in OTHERS else NAMED_PAIRS
+        found[HELD_BACK_PAIRS if pair in HELD_BACK else other].append(row)
+    return {group: mine for group, mine in found.items() if mine}
+
+
+def _share(
+    what: str, points: Sequence[Point], design: str, meets: Callable[[Point], bool], asked: float | None
+) -> Share:
+    """Of the points that have the design. Only one that keeps the model at home can be the same for two models."""
+    if design in ("auto", "accurate"):
+        counted = same_design(points, design)
+    else:
+        counted = [[point] for point in points if design in point.losses]
+    met = [all(meets(point) for point in group) for group in counted]
     return Share(what=what, met=sum(met), points=len(met), asked=asked)
