@@ -87,15 +87,19 @@ class LossBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """A method that `method="auto"` tried, and its expected loss on volunteers it was not fitted to.
+    """A design that was tried: method and encoder, its expected loss on volunteers who had no part in it, and what it
+    takes on a device.
 
-    `standard_error` is that of its difference from the chosen method, record by record (0 for the chosen one itself). A
-    method that was given up early was judged on fewer records: its loss is that of the chosen one plus the difference.
+    `standard_error` is that of its difference from the chosen design, record by record (0 for the chosen one itself).
+    `bytes` are those of the client folder, about; `operations` are the products and comparisons for one record.
     """
 
     method: str
+    encoder: str
     held_out_loss: float
     standard_error: float
+    bytes: int
+    operations: int
 
 
 def expected_losses(

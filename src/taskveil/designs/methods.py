@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
 from typing import Literal
 
-from taskveil.designs.auto import Best, SelfJudged
-from taskveil.designs.codebooks.linear import codebook, telling_means
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.auto import Best, best_of
+from taskveil.designs.codebooks.linear import linear_candidates, telling_means
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.means.design import MeanDesigner
 from taskveil.designs.means.literature import LITERATURE
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
+from taskveil.designs.selection import Candidate
 from taskveil.designs.simple.laplace import AttributeLaplace, PredictionLaplace
 from taskveil.designs.simple.responses import BinnedResponse, LabelResponse
-from taskveil.errors import BudgetError, TaskError
-from taskveil.tasks import LinearTask, MeanTask, Task, as_linear, needs_unbiased
+from taskveil.errors import BudgetError, TaskError, installed
+from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased
+from taskveil.tasks.models.freezing import is_torch_module
 from taskveil.veil import Veil
 
 MethodName = Literal[
@@ -49,12 +52,18 @@ class LaplaceDesigner:
             return needs_unbiased(task, self.name)
         if not self.for_models:
             return f"{self.name} is a design for linear tasks; a model has no matrix to factorise."
-        if task.torch_module is None:
+        if not task.differentiable:
             return (
                 f"{self.name} learns through the model's gradients, which a black box does not give: pass a torch "
                 'module or an ONNX file, or use method="codebook".'
             )
+        if not installed("torch"):
+            return f"{self.name} learns through the model's gradients, which takes torch: pip install 'taskveil[torch]'"
         return None
+
+    def competes(self, task: Task) -> bool:
+        """Whether it is a candidate of "auto": formulas are, and what torch learns is for torch models alone."""
+        return all(not isinstance(part, ModelTask) or is_torch_module(part.model) for part, _, _ in task.parted())
 
     def seeded(self, task: Task) -> bool:
         """Learned designs depend on the seed, formulas do not."""
@@ -97,22 +106,28 @@ class CodebookDesigner:
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
-        if (linear := problem.linear) is not None:
-            for seed, epsilon in product(seeds, epsilons):
-                veil = codebook(linear, epsilon, seed, problem.on_device.client_bytes)
-                # Of tables with categories and holes, chances are told.
-                yield epsilon, seed, veil if problem.schema is None else telling_means(veil, problem.X)
-        else:
-            for seed in seeds:
-                yield from ((one.epsilon, seed, one.veil) for one in self.judged(problem, epsilons, seed))
+        for seed in seeds:
+            yield from ((epsilon, seed, veil) for epsilon, veil in best_of(self, problem, epsilons, seed))
 
-    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterator[SelfJudged]:
-        """One for every budget of a task with models."""
-        from taskveil.designs.codebooks.model import model_codebooks
-        from taskveil.designs.learned.objective import check_device
+    def candidates(
+        self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
+    ) -> Iterator[tuple[float, list[Candidate]]]:
+        """For every budget, what may be chosen; with `compared`, each with its held-out losses."""
+        if (linear := problem.linear) is None:
+            from taskveil.designs.codebooks.model import model_candidates
 
-        check_device(problem.device)
-        yield from (SelfJudged(*found) for found in model_codebooks(problem, epsilons, seed))
+            yield from model_candidates(problem, epsilons, seed, fold, compared=compared)
+            return
+        for epsilon in epsilons:
+            found = linear_candidates(linear, epsilon, seed, fold, problem.on_device.client_bytes)
+            if problem.schema is not None:
+                # Of tables with categories and missing values, reports estimate probabilities.
+                found = [replace(each, make=partial(_with_means, each.make, problem.X)) for each in found]
+            yield epsilon, found
+
+
+def _with_means(make: Callable[[], Veil], X: Floats) -> Veil:
+    return telling_means(make(), X)
 
 
 _CODEBOOK = CodebookDesigner(name="codebook")
@@ -121,7 +136,7 @@ _MEANS = MeanDesigner(name="means")
 _NOTHING = NothingDesigner(name="nothing")
 
 DESIGNERS: dict[str, Designer] = {
-    "auto": Best(name="auto", candidates=(_CODEBOOK, _TASK_AWARE, _MEANS), otherwise=_NOTHING),
+    "auto": Best(name="auto", designers=(_CODEBOOK, _TASK_AWARE, _MEANS), otherwise=_NOTHING),
     "codebook": _CODEBOOK,
     "task_aware": _TASK_AWARE,
     "task_agnostic": LaplaceDesigner(name="task_agnostic", linear=baselines.task_agnostic),
@@ -168,7 +183,7 @@ def design_many(
         seeds: of the search for designs; reports are never seeded.
     """
     task = problem.task
-    problem = replace(problem, task=as_linear(task) or task)
+    problem = replace(problem, task=problem.served)
     reason = designer.why_not(problem.task)
     if reason is not None:
         raise TaskError(reason)

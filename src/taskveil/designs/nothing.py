@@ -12,10 +12,9 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
-from taskveil.designs.auto import FOLDS, SelfJudged
-from taskveil.designs.folds import folds_of, people
+from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.problem import Problem
-from taskveil.tasks import LinearTask, Task, needs_unbiased, take_labels
+from taskveil.tasks import LinearTask, Task, needs_unbiased
 from taskveil.veil import Veil
 
 LEAST_EPSILON = 2.0**-36
@@ -46,21 +45,6 @@ class NothingDesigner:
             else:
                 answer, output = problem.X.mean(axis=0), problem.task.constant_output(problem.X, problem.y)
             yield from ((epsilon, seed, self._veil(problem, answer, output, epsilon)) for epsilon in epsilons)
-
-    def judged(self, problem: Problem, epsilons: Sequence[float], seed: int) -> Iterator[SelfJudged]:
-        """One for every budget; what one answer for everybody costs each volunteer who had no part in it."""
-        X, y, task, person = problem.X, problem.y, problem.task, people(problem.X)
-        fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
-        losses = np.empty(len(X))
-        for part in range(int(fold.max()) + 1):
-            held = fold == part
-            mine, theirs = (take_labels(task, y, rows) for rows in (~held, held))
-            losses[held] = task.constant_losses(X[~held], mine, X[held], theirs)
-        for epsilon, _, veil in self.designs(problem, epsilons, [seed]):
-            # A record says the best answer only as well as the model can: what that costs is the same for all folds.
-            said = veil.decoder(np.zeros((1, 1)))
-            costs = losses if veil.answering is not None else task.pairwise_losses(said, X, y)[:, 0]
-            yield SelfJudged(epsilon, veil, costs, skilled=False)
 
     def _veil(self, problem: Problem, answer: Floats, output: Floats | None, epsilon: float) -> Veil:
         box, width = problem.domain.bounding_box, problem.X.shape[1]
@@ -94,7 +78,6 @@ def constant_record(problem: Problem, seed: int) -> Floats:
     X, task = problem.X, problem.task
     if isinstance(task, LinearTask):
         return np.asarray(X.mean(axis=0))
-    from taskveil.designs.codebooks.answers import answered_with
 
     def everybody(numbers: Floats) -> Floats:
         return np.asarray(numbers.sum(axis=0, keepdims=True))

@@ -24,7 +24,7 @@ from taskveil.progress import SILENT, Progress
 from taskveil.records import as_volunteers, column_names
 from taskveil.reference import truths
 from taskveil.schema import Schema
-from taskveil.tasks import LinearTask, Task, check_task, take_labels
+from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
 
 FEWEST = 5
@@ -128,6 +128,12 @@ class Problem:
             answers=answers,
             schema=schema,
         )
+
+    @property
+    def served(self) -> Task:
+        """The task that designs are made for: a linear one with the same loss, where there is one."""
+        own = self.on_device.encoder in ("auto", "linear") if isinstance(self.on_device.encoder, str) else False
+        return as_linear(self.task, labelled=self.y is not None or not own) or self.task
 
     @property
     def linear(self) -> LinearProblem | None:

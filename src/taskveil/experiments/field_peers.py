@@ -14,9 +14,8 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.client.mechanisms import Response
-from taskveil.designs.folds import folds_of, people
-from taskveil.designs.predictors.candidates import predictors
-from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
+from taskveil.designs.auto import folds
+from taskveil.designs.codebooks.model import Predictor, evidence_of, predictors
 from taskveil.designs.problem import Problem
 from taskveil.designs.simple.own_model import model_of
 from taskveil.designs.simple.responses import BINS, PER_BIN, given_reports
@@ -31,28 +30,15 @@ def our_predictor(problem: Problem, seed: int) -> tuple[Encoder, Floats]:
 
     This is the only place where the comparison reads how designs make predictors.
     """
-    # PLUG IN HERE: whatever designs call to get an encoder with honest out-of-fold predictions. Of several, choose by
-    # out-of-fold loss without noise: what `auto` uses at the largest budgets, where noise hardly counts.
-    task, box, person = problem.task, problem.domain.bounding_box, people(problem.X)
-    cost, truth = task.linear_form(problem.X, problem.y)
-    evidence = Evidence(
-        X=problem.X,
-        truth=truth,
-        cost=cost.learned_by,
-        fold=folds_of(person, FOLDS, np.random.default_rng(seed)),
-        low=box.low,
-        high=box.high,
-        seed=seed,
-        most_bytes=problem.on_device.client_bytes,
-        device=problem.device,
-        person=person,
-    )
+    cost, truth = problem.task.linear_form(problem.X, problem.y)
+    fold, _ = folds(problem, seed)
+    found = predictors(problem, evidence_of(problem, cost, truth, fold, seed), compared=True)
 
-    def loss(found: Predictor) -> float:
-        return float(cost.paired_scores(cost.softened(found.held_out), truth).mean())
+    def loss(each: Predictor) -> float:
+        return float(cost.paired_scores(cost.softened(each.final.predicted), truth).mean())
 
-    best = min(predictors(task, problem.y, evidence, problem.on_device), key=loss)
-    return best.encoder, best.held_out
+    best = min(found, key=loss)
+    return best.encoder, best.final.predicted
 
 
 def measured(

@@ -13,7 +13,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import LossName
+from taskveil.tasks.costs import LossName, SquaredError
 from taskveil.tasks.linear import LinearTask
 from taskveil.tasks.mean import MeanTask
 from taskveil.tasks.model import ModelTask
@@ -42,10 +42,15 @@ def check_task(task: Any) -> Task:
     return task
 
 
-def as_linear(task: Task) -> LinearTask | None:
-    """The LinearTask with the same loss, where there is one. A MeanTask is none: its designs must be unbiased."""
+def as_linear(task: Task, *, labelled: bool = True) -> LinearTask | None:
+    """The LinearTask with the same loss, where there is one. A MeanTask is none: its designs must be unbiased.
+
+    A linear model that is judged by squared error is one where its own answers are the truth: unless it is `labelled`.
+    """
     if isinstance(task, MultiTask):
         return task.stacked()
+    if isinstance(task, ModelTask) and not labelled and isinstance(task.cost, SquaredError) and task.lines is not None:
+        return LinearTask(task.lines[0] / np.sqrt(task.outputs))
     return task if isinstance(task, LinearTask) else None
 
 

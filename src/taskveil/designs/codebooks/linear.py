@@ -8,7 +8,9 @@ data.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,11 +22,13 @@ from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
-from taskveil.designs.folds import people
 from taskveil.designs.limits import gaussian_distortion, water_level
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import CLIENT_BYTES, MANIFEST
+from taskveil.designs.selection import Candidate
 from taskveil.designs.threads import one_thread
+from taskveil.errors import DataError
+from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 LISTED = 1024
@@ -36,9 +40,7 @@ TERMS = (32, 128)
 FINE = 2.5  # nats a direction from which on a lattice is better: levels need no volunteers to place them
 FEW = 64  # codewords or fewer follow no clusters worth less smoothing
 CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
-JUDGED = 2000  # records that choose between candidates
-PARTS = 3  # of them, each held out once
-BEHIND = 2.0  # standard errors behind the leader at which a candidate is given up
+JUDGED = 2000  # volunteers that judge candidates
 REACH = 1.5  # times the largest latent seen is as far as a device goes
 SMOOTH = 10.0  # volunteers that the estimate of a smooth density counts as, beside those whom a codeword is for
 
@@ -78,6 +80,11 @@ class ListedChoice:
     dim: int
     smoothing: float = 1.0
 
+    @property
+    def listed(self) -> int:
+        """How many codewords a device stores."""
+        return self.size
+
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
         """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
@@ -100,6 +107,11 @@ class LatticeChoice:
     nats: float
     spacing: float
 
+    @property
+    def listed(self) -> int:
+        """How many codewords a device stores: it counts levels instead."""
+        return 0
+
     def fit(
         self,
         latents: Floats,
@@ -121,6 +133,11 @@ class SumChoice:
     dim: int
     smoothing: float
 
+    @property
+    def listed(self) -> int:
+        """How many codewords a device stores."""
+        return self.stages * self.size
+
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> SumCode:
         """A code for latents (N, r), with more effort for the final one."""
         return fit_sum(
@@ -137,26 +154,97 @@ class SumChoice:
 Choice = ListedChoice | LatticeChoice | SumChoice
 
 
-@one_thread()
-def codebook(problem: LinearProblem, epsilon: float, seed: int = 0, most_bytes: int = CLIENT_BYTES) -> Veil:
-    """The codebook of least cross-validated expected loss, refitted on all volunteers; lists are as short as devices
-    that store `most_bytes` need them to be."""
-    moments, count = problem.moments, problem.most
-    variances = moments.eigenvalues[:count]
-    weights = np.sqrt(variances)[:, None] * moments.principal_map[:count]
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(problem.X))
-    latents = ((problem.X - moments.mean) @ weights.T)[order]
-    person = people(problem.X[order[:JUDGED]])
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Latents:
+    """The task's outputs in its principal directions: z = weights (x − mean), and the loss that they do not see.
+
+    Shapes: variances (r,), weights (r, n), back (n, r) from latents to records, mean (n,).
+    """
+
+    variances: Floats
+    weights: Floats
+    back: Floats
+    mean: Floats
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> Latents:
+        """Those of the problem's volunteers."""
+        moments, count = problem.moments, problem.most
+        variances = moments.eigenvalues[:count]
+        return cls(
+            variances=variances,
+            weights=np.sqrt(variances)[:, None] * moments.principal_map[:count],
+            back=moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300)),
+            mean=moments.mean,
+        )
+
+    def __call__(self, X: Floats) -> Floats:
+        """Records (N, n) → latents (N, r)."""
+        return np.asarray((X - self.mean) @ self.weights.T)
+
+    def unseen(self, X: Floats, task: LinearTask) -> Floats:
+        """(N,): the squared output that no latent tells, of records (N, n)."""
+        outputs = ((X - self.mean) @ task.K.T) ** 2
+        return np.asarray(np.maximum(outputs.sum(axis=1) - (self(X) ** 2).sum(axis=1), 0.0))
+
+
+def linear_candidates(
+    problem: LinearProblem, epsilon: float, seed: int, fold: Integers, most_bytes: int = CLIENT_BYTES
+) -> list[Candidate]:
+    """The codebooks that the plan leaves open, each with what it costs the volunteers of every fold (N,) when it is
+    made without them. `JUDGED` of them judge; the others are given the mean."""
+    latents = Latents.of(problem)
+    width = problem.X.shape[1]
     # A listed codeword takes a vector and a shift of whole numbers; the encoder takes a weight for every attribute.
-    most = max(2, (most_bytes - MANIFEST - 8 * (count + 3) * (problem.X.shape[1] + 2)) // (16 * count + 8))
-    options = candidates(latents, variances, epsilon, most=min(LISTED, most))
-    chosen = _best(options, latents[:JUDGED], person, epsilon, seed)
-    code = chosen.fit(latents, epsilon, rng, final=True)
-    back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
-    mechanism, decoder = code.parts(REACH * np.abs(latents).max(axis=0) + 1e-300, back, moments.mean)
+    each, rest = 16 * len(latents.variances) + 8, MANIFEST + 8 * (len(latents.variances) + 3) * (width + 2)
+    most = min(LISTED, max(2, (most_bytes - rest) // each))
+    options = candidates(latents(problem.X), latents.variances, epsilon, most=most)
+    judged = _judged(problem, options, epsilon, seed, fold)
+    return [
+        Candidate(
+            method="codebook",
+            encoder="linear",
+            losses=judged[option],
+            bytes=rest + each * option.listed,
+            operations=(width + option.listed) * len(latents.variances),
+            make=partial(_veil, problem, option, epsilon, seed),
+        )
+        for option in options
+    ]
+
+
+@one_thread()
+def _judged(
+    problem: LinearProblem, options: Sequence[Choice], epsilon: float, seed: int, fold: Integers
+) -> dict[Choice, Floats]:
+    """The held-out losses (N,) of every option."""
+    rows = np.random.default_rng(seed).permutation(len(problem.X))[:JUDGED]
+    losses = {option: np.full(len(problem.X), np.nan) for option in options}
+    for part in range(int(fold.max()) + 1):
+        held, others = rows[fold[rows] == part], rows[fold[rows] != part]
+        try:
+            latents = Latents.of(replace(problem, X=problem.X[others]))
+        except DataError:  # the others are all alike: nothing can be designed for them
+            continue
+        mine, theirs = latents(problem.X[others]), latents(problem.X[held])
+        unseen = latents.unseen(problem.X[held], problem.task)
+        for option in options:
+            code = option.fit(mine, epsilon, np.random.default_rng(seed))
+            losses[option][held] = code.losses(theirs) + unseen
+    return {option: np.where(np.isnan(found), np.nanmean(found), found) for option, found in losses.items()}
+
+
+@one_thread()
+def _veil(problem: LinearProblem, option: Choice, epsilon: float, seed: int) -> Veil:
+    """The codebook of that option, fitted to all volunteers."""
+    latents = Latents.of(problem)
+    rng = np.random.default_rng(seed)
+    told = latents(problem.X[rng.permutation(len(problem.X))])
+    code = option.fit(told, epsilon, rng, final=True)
+    mechanism, decoder = code.parts(REACH * np.abs(told).max(axis=0) + 1e-300, latents.back, latents.mean)
     box = problem.domain.bounding_box
-    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ moments.mean)
+    offset = -latents.weights @ latents.mean
+    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=latents.weights, offset=offset)
     return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method="codebook")
 
 
@@ -220,27 +308,3 @@ def _sums(plan: Plan, size: int, smoothing: float) -> SumChoice:
     stages = max(2, round(plan.nats / math.log(size)))
     size = max(2, round(math.exp(plan.nats / stages)))
     return SumChoice(stages=stages, size=size, dim=plan.active, smoothing=smoothing)
-
-
-def _best(options: list[Choice], latents: Floats, person: Integers, epsilon: float, seed: int) -> Choice:
-    """The least cross-validated loss, all records of one `person` (N,) held out together.
-
-    Whoever is clearly behind the leader after a part is not asked again.
-    """
-    if len(options) == 1:
-        return options[0]
-    part = person % PARTS
-    losses: dict[Choice, Floats] = {option: np.empty(0) for option in options}
-    for held in range(PARTS):
-        for option in losses:
-            code = option.fit(latents[part != held], epsilon, np.random.default_rng(seed))
-            losses[option] = np.append(losses[option], code.losses(latents[part == held]))
-        leader = min(losses.values(), key=np.mean)
-        losses = {option: found for option, found in losses.items() if not _clearly_above(found, leader)}
-    return min(losses, key=lambda option: float(losses[option].mean()))
-
-
-def _clearly_above(losses: Floats, others: Floats) -> bool:
-    """Whether losses are above others of the same records, both (N,), by more than `BEHIND` standard errors."""
-    gap = losses - others
-    return bool(gap.mean() > BEHIND * gap.std() / math.sqrt(len(gap)))

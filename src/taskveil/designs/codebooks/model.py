@@ -1,35 +1,41 @@
 """The codebook design for a model: a report is one of K answers, chosen so that the expected loss is least.
 
-What a device can know of the truth is a predictor's business (`designs.predictors`); what becomes of it, the answers
-and the channel that reports them, is found by alternation (`alternation`); which predictor, how many answers and how
-many of them favoured is chosen by cross-validation (`choosing`).
+What a device can know of the truth is a predictor's business (`designs.predictors`), cross-fitted by
+`designs.crossfit`. The number of answers is chosen by what the predictor says (`choosing`), the answers are found by
+alternation (`alternation`). A predictor's held-out losses are those of the whole design without the judged fold.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.encoders import Encoder, MeanEncoder, Plain
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.client.named import NamedEncoder
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.codebooks.choosing import choose, final_code, is_skilled
-from taskveil.designs.folds import folds_of, people
+from taskveil.designs.codebooks.choosing import STARTS, choose_shape, final_code
+from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST
-from taskveil.designs.predictors.candidates import predictors
-from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
+from taskveil.designs.predictors.candidates import families
 from taskveil.designs.problem import Problem
-from taskveil.errors import NamedModelWarning, callers_line
-from taskveil.losses import expected_losses
+from taskveil.designs.selection import Candidate
+from taskveil.designs.sizes import bytes_of
+from taskveil.designs.threads import one_thread
+from taskveil.errors import NamedModelWarning, TaskError, callers_line
 from taskveil.reference import Reference
-from taskveil.tasks.costs import Learnable
+from taskveil.tasks import take_labels
+from taskveil.tasks.costs import Learnable, LinearInTruth
 from taskveil.veil import Veil
 
 _ONLY_NAMED = (
@@ -39,88 +45,222 @@ _ONLY_NAMED = (
 )
 
 
-def model_codebooks(
-    problem: Problem, epsilons: Sequence[float], seed: int = 0
-) -> Iterator[tuple[float, Veil, Floats, bool]]:
-    """For every budget the codebook of least cross-validated loss, each as soon as it is there, with the loss of every
-    volunteer (N,) when it was held out, and whether its predictor is clearly better than one answer for everybody."""
-    task, box, person = problem.task, problem.domain.bounding_box, people(problem.X)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictor:
+    """A family with its encoder for devices, calibrated for the final design and for judging every fold."""
+
+    name: str
+    encoder: Encoder
+    final: Calibrated
+    judging: tuple[Calibrated, ...]
+
+    @property
+    def bytes(self) -> int:
+        """What the encoder takes on a device."""
+        return bytes_of(self.encoder) + MANIFEST
+
+
+def model_candidates(
+    problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
+) -> Iterator[tuple[float, list[Candidate]]]:
+    """For every budget the candidates, one for each predictor that fits onto devices.
+
+    Args:
+        problem: what to design for.
+        epsilons: budgets of one report.
+        seed: of predictors and codes.
+        fold: each volunteer's fold (N,).
+        compared: whether a single candidate, too, is judged, since it competes with other designs.
+    """
+    task = problem.task
     cost, truth = task.linear_form(problem.X, problem.y)
-    evidence = Evidence(
+    evidence = evidence_of(problem, cost, truth, fold, seed)
+    found = predictors(problem, evidence, compared=compared)
+    problem.progress.begin("judging codes", len(epsilons) * len(found))
+    made: dict[float, list[Candidate]] = {}
+    for epsilon in epsilons:
+        budget = min(epsilon, LARGEST_EPSILON)
+        if budget not in made:
+            designs = [_Design(problem, each, cost, truth, fold, budget, seed) for each in found]
+            made[budget] = [each.candidate() for each in designs]
+        yield epsilon, made[budget]
+
+
+def evidence_of(problem: Problem, cost: LinearInTruth, truth: Floats, fold: Integers, seed: int) -> Evidence:
+    """What predictors of the truth (N, S) learn from."""
+    box = problem.domain.bounding_box
+    return Evidence(
         X=problem.X,
         truth=truth,
         cost=cost.learned_by,
-        fold=folds_of(person, FOLDS, np.random.default_rng(seed)),
+        fold=fold,
         low=box.low,
         high=box.high,
         seed=seed,
         most_bytes=problem.on_device.client_bytes,
         device=problem.device,
-        person=person,
     )
-    # What a record says about the answer does not depend on the budget.
-    found = predictors(task, problem.y, evidence, problem.on_device)
-    preferred = next((place for place, each in enumerate(found) if each.preferred), None)
-    samples = [
-        Sample(
-            predicted=np.clip(each.held_out, *cost.latent_range(each.held_out)),
-            truth=truth,
-            cost=cost,
-            most=int((problem.on_device.client_bytes - each.bytes - MANIFEST) // (16 * truth.shape[1] + 8)),
+
+
+@one_thread()
+def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[Predictor]:
+    """All that compete and fit onto devices; TaskError where none does."""
+    competing = families(problem.task, problem.y, evidence, problem.on_device)
+    judging = compared or len(competing) > 1
+    found = []
+    # Fits take longer than codes for one budget.
+    problem.progress.begin("fitting predictors", 3 * len(competing))
+    for family in competing:
+        problem.progress.advance(f"fitting {family.name}", 3)
+        fitted = cross_fit(family, evidence, judging=judging)
+        final = calibrate(fitted.final, evidence)
+        encoder = family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift)
+        judged = tuple(calibrate(view, evidence) for view in fitted.judging)
+        found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged))
+    found += together(found, evidence)
+    small = [each for each in found if each.bytes <= problem.on_device.client_bytes]
+    if not small:
+        least = min(each.bytes for each in found)
+        raise TaskError(
+            f"no encoder fits into client_bytes={problem.on_device.client_bytes}: the smallest takes about "
+            f"{least:,} bytes."
         )
-        for each in found
+    return small
+
+
+def together(found: Sequence[Predictor], evidence: Evidence) -> list[Predictor]:
+    """The mean of several predictors, since what errs in different ways errs less together: of those that costs least,
+    in every view, for the volunteers whom the view does not judge. None where fewer than two can be parts of a mean."""
+    members = [each for each in found if isinstance(each.encoder, Plain)]
+    groups = [group for size in range(2, len(members) + 1) for group in combinations(members, size)]
+    if not groups:
+        return []
+
+    def mean(views: Sequence[Calibrated]) -> Floats:
+        return np.asarray(np.mean([view.predicted for view in views], axis=0))
+
+    def loss(views: Sequence[Calibrated], known: Bools) -> float:
+        return float(evidence.cost.paired_scores(mean(views)[known], evidence.truth[known]).mean())
+
+    everyone = np.ones(len(evidence), dtype=bool)
+    best = min(groups, key=lambda group: loss([each.final for each in group], everyone))
+    judging = []
+    for part in range(len(members[0].judging)):
+        known = evidence.fold != part
+        views = [[each.judging[part] for each in group] for group in groups]
+        judging.append(mean(min(views, key=lambda same: loss(same, known))))
+    encoders = tuple(each.encoder for each in best if isinstance(each.encoder, Plain))
+    return [
+        Predictor(
+            name=" and ".join(each.name for each in best),
+            encoder=MeanEncoder(encoders=encoders, weights=np.full(len(encoders), 1.0 / len(encoders))),
+            final=Calibrated.given(mean([each.final for each in best])),
+            judging=tuple(map(Calibrated.given, judging)),
+        )
     ]
-    made: dict[float, tuple[Veil, Floats, bool]] = {}
-    for epsilon in epsilons:
-        budget = min(epsilon, LARGEST_EPSILON)
-        if budget not in made:
-            rng = np.random.default_rng(seed)
-            chosen = choose(samples, person, budget, seed, preferred=preferred)
-            sample = samples[chosen.place]
-            code = final_code(sample, chosen.shape, budget, rng)
-            veil, losses = _veil(problem, found[chosen.place], sample, code, rng), chosen.losses
-            if isinstance(veil.encoder, NamedEncoder) and problem.on_device.encoder == "auto":
-                warnings.warn(_ONLY_NAMED, NamedModelWarning, stacklevel=callers_line())
-            if veil.answering is None:
-                losses = losses + _lost_by_records(problem, veil, sample, code)
-            made[budget] = veil, losses, is_skilled(sample) and veil.answering is not None
-        yield epsilon, *made[budget]
 
 
-def _veil(problem: Problem, predictor: Predictor, sample: Sample, code: Code, rng: np.random.Generator) -> Veil:
-    """The code as a device and a server run it. Answered directly, the estimate of a record is the mean of the
-    volunteers given the report; answered by the task, it is an input at which the task gives the wanted answer."""
-    task, cost, X = problem.task, sample.cost, problem.X
-    outputs = cost.outputs(code.answers)
-    sums = partial(given_reports, favoured=code.favoured(sample), response=code.response)
-    if problem.answers == "record":
-        codewords = answered_with(task, outputs, X, problem.y, sums, rng=rng, device=problem.device)
-        # What the task says there may differ from what was wanted; devices should know, where that can be written.
-        aims = cost.answers(task.predict(codewords)) if isinstance(cost, Learnable) else code.aims
+class _Design:
+    """One predictor's codebook for one budget, judged and made."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        predictor: Predictor,
+        cost: LinearInTruth,
+        truth: Floats,
+        fold: Integers,
+        epsilon: float,
+        seed: int,
+    ) -> None:
+        self.problem, self.predictor, self.cost, self.truth = problem, predictor, cost, truth
+        self.fold, self.epsilon, self.seed = fold, epsilon, seed
+        self.most = int((problem.on_device.client_bytes - predictor.bytes) // (16 * truth.shape[1] + 8))
+
+    @one_thread()
+    def candidate(self) -> Candidate:
+        """With its held-out losses, where its predictor can be judged."""
+        predictor = self.predictor
+        self.problem.progress.advance(f"ε = {self.epsilon:g}: codes for {predictor.name}")
+        losses = np.full(len(self.truth), np.nan)
+        for part, calibrated in enumerate(predictor.judging):
+            losses[self.fold == part] = self._judged(calibrated, self.fold == part)
+        return Candidate(
+            method="codebook",
+            encoder=predictor.name,
+            losses=losses,
+            bytes=predictor.bytes,
+            operations=int(predictor.encoder.operations),
+            make=self.veil,
+        )
+
+    def _sample(self, calibrated: Calibrated, rows: Any) -> Sample:
+        predicted = np.clip(calibrated.predicted, *self.cost.latent_range(calibrated.predicted))
+        return Sample(predicted=predicted[rows], truth=self.truth[rows], cost=self.cost, most=self.most)
+
+    def _code(self, sample: Sample, starts: int) -> Code:
+        """For a sample whose labels may be used: the shape without them, the answers with them."""
+        return final_code(sample, choose_shape(sample, self.epsilon, self.seed), self.epsilon, self.seed, starts)
+
+    def _judged(self, calibrated: Calibrated, held: Bools) -> Floats:
+        """The expected losses of the volunteers `held`, by a code that is made from the others alone."""
+        others, judged = self._sample(calibrated, ~held), self._sample(calibrated, held)
+        code = self._code(others, starts=1)
+        if self.problem.answers == "direct":
+            return code.losses(judged)
+        records, code = _by_records(self.problem.some(~held), others, code, self.seed)
+        task = self.problem.task
+        losses = task.pairwise_losses(records, self.problem.X[held], take_labels(task, self.problem.y, held))
+        told = np.take_along_axis(losses, code.favoured(judged), axis=1).sum(axis=1)
+        return np.asarray(code.response.extra * told + code.response.base * losses.sum(axis=1))
+
+    @one_thread()
+    def veil(self) -> Veil:
+        """The code as a device and a server run it, made from all volunteers. Answered directly, the estimate of a
+        record is the mean of the volunteers given the report; answered by the task, it is an input at which the task
+        gives the wanted answer."""
+        problem, cost = self.problem, self.cost
+        sample = self._sample(self.predictor.final, slice(None))
+        code = self._code(sample, starts=STARTS)
         answering = None
-    else:
-        codewords = sums(X) / sums(np.ones((len(sample), 1)))
-        aims, answering = code.aims, _table(outputs)
-    # The grid must suit what is compared on it: predictions, and the answers that they are nearest to.
-    region = box_region(*cost.latent_range(np.concatenate([sample.predicted, aims])))
-    vectors, offsets = cost.whole_scores(aims, region.step)
-    stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)
-    return Veil(
-        encoder=predictor.encoder,
-        mechanism=Codebook(region=region, stages=(stage,)),
-        decoder=_table(codewords),
-        answering=answering,
-        task=task,
-        method="codebook",
-        reference=Reference.of(task, X, problem.y, sample.predicted, problem.drawn),
+        if problem.answers == "record":
+            codewords, code = _by_records(problem, sample, code, self.seed)
+        else:
+            sums = partial(given_reports, favoured=code.favoured(sample), response=code.response)
+            codewords = sums(problem.X) / sums(np.ones((len(sample), 1)))
+            answering = _table(cost.outputs(code.answers))
+        # The grid must suit what is compared on it: predictions, and the answers that they are nearest to.
+        region = box_region(*cost.latent_range(np.concatenate([sample.predicted, code.aims])))
+        vectors, offsets = cost.whole_scores(code.aims, region.step)
+        stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)
+        if isinstance(self.predictor.encoder, NamedEncoder) and problem.on_device.encoder == "auto":
+            warnings.warn(_ONLY_NAMED, NamedModelWarning, stacklevel=callers_line())
+        return Veil(
+            encoder=self.predictor.encoder,
+            mechanism=Codebook(region=region, stages=(stage,)),
+            decoder=_table(codewords),
+            answering=answering,
+            task=problem.task,
+            method="codebook",
+            reference=Reference.of(problem.task, problem.X, problem.y, sample.predicted, problem.drawn),
+        )
+
+
+def _by_records(problem: Problem, sample: Sample, code: Code, seed: int) -> tuple[Floats, Code]:
+    """Records (K, n) at which the task gives the code's answers, as nearly as can be found, and the code whose devices
+    know what the task says there, where that can be written."""
+    cost, task = sample.cost, problem.task
+    sums = partial(given_reports, favoured=code.favoured(sample), response=code.response)
+    records = answered_with(
+        task,
+        cost.outputs(code.answers),
+        problem.X,
+        problem.y,
+        sums,
+        rng=np.random.default_rng(seed),
+        device=problem.device,
     )
-
-
-def _lost_by_records(problem: Problem, veil: Veil, sample: Sample, code: Code) -> Floats:
-    """By how much what the task says of estimated records costs every volunteer (N,) more than the answers that were
-    wanted: no record may be answered that way."""
-    said, _ = expected_losses(veil.device, veil.decoder, problem.task, problem.X, problem.y, latents=sample.predicted)
-    return said - code.losses(sample)
+    return records, replace(code, aims=cost.answers(task.predict(records))) if isinstance(cost, Learnable) else code
 
 
 def _table(rows: Floats) -> CodewordDecoder:

@@ -1,29 +1,34 @@
-"""Which predictors compete for a model's codebook: all that is allowed on the device and fits there."""
+"""Which predictors compete for a model's codebook: all that is allowed on the device, listed here with their cost."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
+from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import Encoder
 from taskveil.client.named import NamedEncoder
-from taskveil.designs.on_device import MANIFEST, OnDevice
-from taskveil.designs.predictors.boosted import fit_boosted
-from taskveil.designs.predictors.light import fit_light
-from taskveil.designs.predictors.linear import fit_linear
-from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.own import fit_own
-from taskveil.designs.predictors.predictor import Evidence, Predictor
-from taskveil.designs.predictors.together import together
+from taskveil.designs.crossfit import Evidence, Family, Fit, expected_seconds
+from taskveil.designs.on_device import OnDevice
+from taskveil.designs.predictors.boosted import BoostedTrees
+from taskveil.designs.predictors.light import Light
+from taskveil.designs.predictors.linear import Linear
+from taskveil.designs.predictors.own import Said, own_model
 from taskveil.errors import TaskError, UnusedModelWarning, callers_line
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
+from taskveil.tasks.models.freezing import is_torch_module
+
+SECONDS = 6.0
+"""Of processor time that a predictor's fits may take, about, to be a candidate of encoder="auto"."""
 
 
-def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Predictor]:
-    """Everything that may compete, each fitted; TaskError where nothing fits into what devices may store.
+def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+    """Everything that may compete.
 
     Args:
         task: what is to be predicted, and perhaps shared.
@@ -31,53 +36,93 @@ def predictors(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> lis
         evidence: what predictors learn from.
         allowed: what may run on devices.
     """
-    found: list[Predictor] = []
-    if allowed.allows("linear"):
-        found.append(fit_linear(evidence))
-    if allowed.allows("light"):
-        found.append(fit_light(evidence))
-    if allowed.allows("trees"):
-        found.append(fit_boosted(evidence))
+    if is_torch_module(allowed.encoder):
+        from taskveil.designs.predictors.networks import Architecture
+
+        return [Architecture.of(allowed.encoder, evidence)]
+    if not isinstance(allowed.encoder, str):
+        return [Given.of(allowed.encoder, evidence)]
+    found: list[Family] = [Linear()] if allowed.allows("linear") else []
+    if not (allowed.encoder == "auto" and y is None and isinstance(task, ModelTask) and task.lines is not None):
+        # Of a linear model that is itself the truth, nothing but lines is to be learnt.
+        others: list[Family] = [Light(), BoostedTrees()]
+        found += [
+            family
+            for family in others
+            if allowed.encoder == family.name
+            or (allowed.encoder == "auto" and expected_seconds(family, evidence, judging=True) <= SECONDS)
+        ]
     if allowed.allows("own"):
-        if isinstance(task, ModelTask) and not isinstance(task.cost, OwnLoss):
-            try:
-                found.append(fit_own(task, y, evidence, unseen=allowed.volunteers_unseen))
-            except TaskError as error:
-                if allowed.encoder == "own":
-                    raise
-                said = f"the shared model takes no part in the design: {error}"
-                warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
-        elif allowed.encoder == "own":
+        found += _own(task, y, evidence, allowed)
+    return found
+
+
+def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+    """The task's own model, where that is one that can be judged honestly; TaskError where it was asked for."""
+    if not isinstance(task, ModelTask) or isinstance(task.cost, OwnLoss):
+        if allowed.encoder == "own":
             raise TaskError(
                 'encoder="own" takes one model and a loss with a name: several models, and a loss of your own, are '
                 'served by "auto".'
             )
-    if isinstance(allowed.encoder, torch.nn.Module):
-        found.append(fit_architecture(allowed.encoder, evidence))
-    elif callable(allowed.encoder):
-        found.append(_callers(allowed.encoder, evidence))
-    if allowed.encoder == "auto":
-        found += together(found, evidence)
-    small = [predictor for predictor in found if predictor.bytes + MANIFEST <= allowed.client_bytes]
-    if not small:
-        least = min(predictor.bytes for predictor in found) + MANIFEST
-        raise TaskError(
-            f"no encoder fits into client_bytes={allowed.client_bytes}: the smallest takes about {least:,} bytes."
-        )
-    return small
+        return []
+    trained_anew = y is not None and not allowed.volunteers_unseen and not hasattr(task.model, "get_params")
+    try:
+        if trained_anew and (module := task.torch_module if task.differentiable else None) is not None:
+            from taskveil.designs.predictors.networks import Architecture
+
+            return [Architecture.of(module, evidence, name="own")]
+        return [own_model(task, y, evidence, unseen=allowed.volunteers_unseen)]
+    except TaskError as error:
+        if allowed.encoder == "own":
+            raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
+        said = f"the shared model takes no part in the design: {error}"
+        warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
+        return []
 
 
-def _callers(function: Any, evidence: Evidence) -> Predictor:
-    """A callable of the caller's own, which never saw the volunteers."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    outputs = evidence.truth.shape[1]
-    encoder = NamedEncoder.of(function, name=name, low=evidence.low, high=evidence.high, latents=outputs)
-    said = encoder(evidence.X)
-    if not np.isfinite(said).all():
-        raise TaskError(
-            f"the encoder must give {outputs} finite numbers for every record (N, {len(evidence.low)}): predictions of "
-            "what answers are judged by, class probabilities for a classifier."
-        )
-    if np.ptp(said, axis=0).max() == 0:
-        raise TaskError("the encoder says the same of all volunteers: there is nothing to report.")
-    return Predictor(name="callable", encoder=encoder, held_out=said)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """The family of one callable of the caller's own, which never saw the volunteers."""
+
+    function: Callable[[Floats], Floats]
+    named: NamedEncoder
+    name: str = "callable"
+    averaged: bool = False
+    logits: bool = False
+    as_it_is: bool = True
+
+    @classmethod
+    def of(cls, function: Any, evidence: Evidence) -> Given:
+        """The callable, which must give finite predictions that are not all alike."""
+        name = getattr(function, "__qualname__", type(function).__name__)
+        outputs = evidence.truth.shape[1]
+        encoder = NamedEncoder.of(function, name=name, low=evidence.low, high=evidence.high, latents=outputs)
+        said = encoder(evidence.X)
+        if not np.isfinite(said).all():
+            raise TaskError(
+                f"the encoder must give {outputs} finite numbers for every record (N, {len(evidence.low)}): "
+                "predictions of what answers are judged by, class probabilities for a classifier."
+            )
+        if np.ptp(said, axis=0).max() == 0:
+            raise TaskError("the encoder says the same of all volunteers: there is nothing to report.")
+        return cls(function=encoder, named=encoder)
+
+    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - nothing is fitted
+        """About how much processor time one fit takes: none."""
+        return 0.0
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:  # noqa: ARG002 - nothing is fitted
+        """The callable itself, for each set of rows."""
+        return [Said(self.function)] * len(rows)
+
+    def encoder(
+        self,
+        evidence: Evidence,  # noqa: ARG002 - the release names the callable, and that is all
+        fits: Sequence[Fit],  # noqa: ARG002
+        setting: int,  # noqa: ARG002
+        slope: float,  # noqa: ARG002
+        shift: Floats,  # noqa: ARG002
+    ) -> Encoder:
+        """The callable, named by the release."""
+        return self.named

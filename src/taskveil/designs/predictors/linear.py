@@ -1,88 +1,131 @@
-"""The least predictor that can be: linear, with ridge penalty, cross-fitted. On small tables often the best."""
+"""The smallest predictor: linear with a ridge penalty, all fits at once.
+
+For values, ridge regression has a closed form: the products XᵀX and XᵀT of a set of rows, and one eigendecomposition
+that serves all penalties. For classes, multinomial logistic regression is minimised by steps with a fixed bound on the
+curvature (Böhning and Lindsay), ½(XᵀX + penalty), accelerated by momentum; all fits and penalties move together.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-import torch
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from taskveil.arrays import Floats
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder
-from taskveil.designs.predictors.predictor import FOLDS, Evidence, Predictor
-from taskveil.designs.threads import one_thread
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.designs.crossfit import Evidence, Fit
 
 PENALTIES = (100.0, 10.0, 1.0, 0.1, 0.01)
-"""Tried from the heaviest on, each starting where the one before ended; in records' worth of evidence per weight."""
+"""In records' worth of evidence for every weight, attributes having variance one."""
 
-_JUDGES = 4000  # records that decide; more would hardly decide better
-_CELLS = 2**21  # numbers a table may have until only every other penalty is tried
-_STEPS = 60
+_STEPS = 60  # of logistic regression
+_JUDGES = 4000  # records that logistic regression learns from at most
 
 
-@one_thread()
-def fit_linear(evidence: Evidence) -> Predictor:
-    """φ = weights · x + offset (its softmax for classes): one model per fold, all with the penalty of least pooled
-    held-out loss; their mean is the device's encoder."""
-    X, cost = evidence.X, evidence.cost
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lines:
+    """Models of all penalties: outputs = X · slopesᵀ + offset. Shapes: slopes (H, S, n), offset (H, S)."""
+
+    slopes: Floats
+    offset: Floats
+
+    def outputs(self, X: Floats) -> Floats:
+        """(H, N, S)."""
+        return np.asarray(X @ self.slopes.transpose(0, 2, 1) + self.offset[:, None])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The family of ridge and logistic regression."""
+
+    name: str = "linear"
+    averaged: bool = False
+    logits: bool = True
+    as_it_is: bool = False
+
+    def seconds(self, evidence: Evidence) -> float:
+        """About how much processor time one fit takes."""
+        (count, width), outputs = evidence.X.shape, evidence.truth.shape[1]
+        products = 2e-10 * count * width * (width + outputs) + 1e-9 * width**3
+        steps = _STEPS * len(PENALTIES) * 4e-10 * min(count, _JUDGES) * outputs * (width + 20)
+        return float(products + (steps if evidence.cost.logits else 0.0))
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
+        """One model for each set of rows, fitted to these volunteers and to no others."""
+        X, truth = evidence.X, evidence.truth
+        if evidence.cost.logits:
+            return [_logistic(X[own], truth[own], evidence.seed) for own in rows]
+        return [_ridge(X[own], truth[own]) for own in rows]
+
+    def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:
+        """The device's encoder of slope · outputs + shift (S,)."""
+        (lines,) = fits
+        assert isinstance(lines, Lines)  # noqa: S101 - its own fit
+        return affine_encoder(
+            evidence.low,
+            evidence.high,
+            slope * lines.slopes[setting],
+            slope * lines.offset[setting] + shift,
+            softmax=bool(evidence.cost.logits),
+        )
+
+
+def _standard(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Records with mean zero and variance one (N, n), the mean, and the scale, infinite for constant attributes."""
     center, spread = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(spread > 1e-9 * (np.abs(center) + spread.max()), spread, np.inf)  # constants say nothing
-    inputs = torch.as_tensor((X - center) / scale)
-    goal = torch.as_tensor(evidence.truth)
-    shift, unit = cost.standard(goal)
-    goal = (goal - shift) / unit
-    keep = torch.as_tensor(evidence.fold)[None] != torch.arange(FOLDS)[:, None]
-    weights = torch.zeros(FOLDS, X.shape[1], goal.shape[1], dtype=torch.float64, requires_grad=True)
-    start = torch.zeros(FOLDS, 1, goal.shape[1], dtype=torch.float64, requires_grad=True)
-    rows = torch.as_tensor(np.random.default_rng(evidence.seed).permutation(len(X))[:_JUDGES])
-    best, chosen = np.inf, (weights.detach(), start.detach())
-    for penalty in PENALTIES if inputs.numel() <= _CELLS else PENALTIES[::2]:
-        _descend(inputs[rows], goal[rows], keep[:, rows], weights, start, penalty, evidence)
-        with torch.no_grad():
-            held = _held_out(inputs[rows], evidence.fold[rows.numpy()], weights, start)
-            loss = float(cost.tensor_losses(held, goal[rows]).mean())
-            if loss < best:
-                best, chosen = loss, (weights.detach().clone(), start.detach().clone())
-            elif loss > 1.02 * abs(best) + best - abs(best):
-                break
-    with torch.no_grad():
-        answers = cost.tensor_answers(_held_out(inputs, evidence.fold, *chosen) * unit + shift)
-        slopes = (chosen[0].mean(0) * unit).T.numpy() / scale
-        offset = (chosen[1].mean(0)[0] * unit + shift).numpy() - slopes @ center
-    encoder = affine_encoder(evidence.low, evidence.high, slopes, offset, softmax=bool(cost.logits))
-    return Predictor(name="linear", encoder=encoder, held_out=answers.numpy())
+    scale = np.where(spread > 1e-9 * (np.abs(center) + spread.max()), spread, np.inf)
+    return (X - center) / scale, center, scale
 
 
-def _descend(
-    inputs: torch.Tensor,
-    goal: torch.Tensor,
-    keep: torch.Tensor,
-    weights: torch.Tensor,
-    start: torch.Tensor,
-    penalty: float,
-    evidence: Evidence,
-) -> None:
-    """Moves `weights` and `start` of all folds to the least penalised loss; every fold has its own sum."""
-    optimizer = torch.optim.LBFGS(
-        [weights, start], max_iter=_STEPS, line_search_fn="strong_wolfe", tolerance_change=1e-7
-    )
-    share = keep.double() / keep.sum(dim=1, keepdim=True)
-
-    def objective() -> torch.Tensor:
-        optimizer.zero_grad()
-        losses = evidence.cost.tensor_losses(inputs @ weights + start, goal.expand(FOLDS, *goal.shape))
-        value = (losses * share).sum() + penalty / len(inputs) * weights.square().sum()
-        torch.autograd.backward(value)
-        return value
-
-    optimizer.step(objective)  # type: ignore[no-untyped-call]
+def _lines(weights: Floats, start: Floats, center: Floats, scale: Floats) -> Lines:
+    """Models with weights (H, n, S) and start (H, S) on the standard records, on the records as they are."""
+    slopes = weights.transpose(0, 2, 1) / scale
+    return Lines(slopes=slopes, offset=start - slopes @ center)
 
 
-def _held_out(inputs: torch.Tensor, fold: np.ndarray, weights: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-    """(N, S): for every record the model that does not see it."""
-    found = torch.empty(len(inputs), weights.shape[2], dtype=torch.float64)
-    for part in range(FOLDS):
-        held = torch.as_tensor(fold == part)
-        found[held] = inputs[held] @ weights[part] + start[part]
-    return found
+def _ridge(X: Floats, truth: Floats) -> Lines:
+    inputs, center, scale = _standard(X)
+    middle = truth.mean(axis=0)
+    values, axes = np.linalg.eigh(inputs.T @ inputs)
+    along = axes.T @ (inputs.T @ (truth - middle))
+    weights = np.stack([axes @ (along / (values + penalty)[:, None]) for penalty in PENALTIES])
+    return _lines(weights, np.tile(middle, (len(PENALTIES), 1)), center, scale)
+
+
+def _logistic(X: Floats, truth: Floats, seed: int) -> Lines:
+    """Penalties move together: weights (H, n, S), start (H, S). Momentum starts again where a step went too far."""
+    some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES]
+    X, truth = X[some], truth[some]
+    inputs, center, scale = _standard(X)
+    count, width = inputs.shape
+    classes, settings = truth.shape[1], len(PENALTIES)
+    penalty = np.array(PENALTIES)[:, None, None]
+    values, axes = np.linalg.eigh(inputs.T @ inputs)
+    values = np.maximum(values, 0.0)
+    Z = inputs @ axes  # in the directions in which the bound on the curvature is diagonal
+    pace = 1.0 / (values[None, :, None] / 2.0 + penalty)
+    weights = np.zeros((settings, width, classes))
+    share = truth.mean(axis=0) + 1.0 / count
+    start = np.tile(np.log(share / share.sum()), (settings, 1))
+    ahead, ahead_start, last_weights, last_start = weights, start, weights, start
+    momentum = 1.0
+    for _ in range(_STEPS):
+        logits = np.tensordot(Z, ahead, axes=(1, 1)).transpose(1, 0, 2) + ahead_start[:, None]
+        logits -= logits.max(axis=2, keepdims=True)
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=2, keepdims=True)
+        logits -= truth
+        slope = np.einsum("hnc,nw->hwc", logits, Z, optimize=True) + penalty * ahead
+        weights = ahead - pace * slope
+        start = ahead_start - logits.sum(axis=1) * (2.0 / count)
+        if float((slope * (weights - last_weights)).sum()) > 0:  # uphill: momentum led astray
+            momentum = 1.0
+        following = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        push = (momentum - 1.0) / following
+        ahead, ahead_start = weights + push * (weights - last_weights), start + push * (start - last_start)
+        last_weights, last_start, momentum = weights, start, following
+    return _lines(np.einsum("wv,hvc->hwc", axes, weights), start, center, scale)
 
 
 def affine_encoder(

@@ -1,16 +1,17 @@
-"""A network of the user's architecture, trained anew: cross-fitted copies, which devices run side by side.
+"""A network of the user's architecture, trained anew: copies with fresh weights, which devices run side by side.
 
-One copy per fold, with fresh weights, learns from the other folds. What it says of its own fold is what a device would
-say of a stranger. The mean of their outputs is better than any of them; where a device cannot carry them all, it gets
-one more, trained on everybody.
+Copies learn from some of the volunteers. What a copy says of the others is what a device would say of strangers. The
+mean of the folds' copies is better than any of them; where a device cannot store them all, it gets one more, trained on
+all volunteers.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,75 +23,117 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
+from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.on_device import MANIFEST
-from taskveil.designs.predictors.honesty import steepness
 from taskveil.designs.predictors.layer_models import as_layers
-from taskveil.designs.predictors.predictor import Evidence, Predictor, bytes_of
 from taskveil.designs.predictors.whole_layers import Layers, averaged
-from taskveil.designs.threads import one_thread
+from taskveil.designs.sizes import bytes_of
 from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 
-STEPS, BATCH, RATE, DECAY, AVERAGING = 2500, 64, 3e-3, 0.1, 0.995
+BATCH, RATE, DECAY, AVERAGING = 64, 3e-3, 0.1, 0.995
+LOOKS = (60, 100, 160, 250, 400, 630, 1000, 1600)
+"""Steps after which networks are kept: what held-out losses choose from."""
 DROPOUT = 0.3
 """Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
-LOOKS = 1  # at the held-out volunteers in an epoch, at least every …
-_SELDOM = 50  # … steps
-_EARLIEST = 300  # steps before learning may end
-_PATIENCE = 1.5  # times the steps of the best look
 _AT_ONCE = 2**11  # records asked about together
 
 
-@one_thread()
-def fit_architecture(module: nn.Module, evidence: Evidence, name: str = "network") -> Predictor:
-    """What networks of the module's architecture, trained anew to the evidence's cost, know of the truth.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """A network after each look; `shift` and `unit` (S,) lead from its outputs to the truth's unit."""
 
-    TaskError where the architecture is not made of layers that devices run, or has weights that cannot be made anew.
+    networks: list[nn.Module]
+    device: str
+    shift: Floats
+    unit: Floats
 
-    Args:
-        module: the architecture, from records (B, n) to values or logits (B, S); its weights are not used.
-        evidence: records and truth of the volunteers; copies are judged on the part that they did not see.
-        name: what the predictor is called.
-    """
-    X, truth, cost = evidence.X, evidence.truth, evidence.cost
-    found = as_layers(module, X.shape[1])
-    if found is None or not _can_start_anew(module):
-        raise TaskError(
-            f"the network cannot be trained anew for devices: it must take records of {X.shape[1]} attributes and be "
-            "made of linear, convolution, ReLU, pooling, flatten, dropout and batch normalisation layers only."
-        )
-    if found.outputs != truth.shape[1]:
-        raise TaskError(f"the network has {found.outputs} outputs where {truth.shape[1]} are to be predicted.")
-    try:
-        found.encoder(evidence.low, evidence.high, X[:100], softmax=bool(cost.logits))
-    except DataError as error:  # before anything is learnt
-        raise TaskError(f"the network cannot run on devices: {error}") from error
-    learning = _Learning(module, found.sees_pictures, evidence)
-    parts = [np.flatnonzero(evidence.fold == part) for part in range(int(evidence.fold.max()) + 1)]
-    copies, held_out, steps = learning.cross_fit(parts)
-    slope = steepness(held_out, truth, logits=bool(cost.logits), cost=cost)
-    middle = np.zeros(truth.shape[1]) if cost.logits else held_out.mean(axis=0)
-    calibrated = middle + slope * (held_out - middle)
+    def outputs(self, X: Floats) -> Floats:
+        """(H, N, S)."""
+        records, found = Records.of(X, self.device), []
+        with torch.no_grad():
+            for network in self.networks:
+                rows = torch.split(torch.arange(len(X)), _AT_ONCE)
+                said = torch.cat([network(records[part]) for part in rows]).double().cpu()
+                found.append(np.asarray(said) * self.unit + self.shift)
+        return np.stack(found)
 
-    def encoder(layers: Layers) -> LayeredEncoder:
-        start = slope * learning.shift + (1 - slope) * middle
-        return layers.encoder(
-            evidence.low,
-            evidence.high,
-            X,
-            slope=slope * learning.spread,
-            offset=start,
-            softmax=bool(cost.logits),
-        )
 
-    made = None
-    with suppress(DataError):  # side by side they may be more than a device should run
-        side_by_side = averaged([learning.as_layers(each) for each in copies])
-        made = None if side_by_side is None else encoder(side_by_side)
-    if made is None or bytes_of(made) + MANIFEST > evidence.most_bytes:
-        made = encoder(learning.as_layers(learning.fit(steps)))
-    return Predictor(name=name, encoder=made, held_out=cost.answers(calibrated))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """The family of networks of one architecture, from records (B, n) to values or logits (B, S)."""
+
+    module: nn.Module
+    pictures: bool
+    name: str
+    averaged: bool = True
+    logits: bool = True
+    as_it_is: bool = False
+
+    @classmethod
+    def of(cls, module: nn.Module, evidence: Evidence, name: str = "network") -> Architecture:
+        """TaskError where the module is not made of layers that devices run, or has weights that cannot be made anew;
+        its weights are not used."""
+        X, truth, cost = evidence.X, evidence.truth, evidence.cost
+        found = as_layers(module, X.shape[1])
+        if found is None or not _can_start_anew(module):
+            raise TaskError(
+                f"the network cannot be trained anew for devices: it must take records of {X.shape[1]} attributes and "
+                "be made of linear, convolution, ReLU, pooling, flatten, dropout and batch normalisation layers only."
+            )
+        if found.outputs != truth.shape[1]:
+            raise TaskError(f"the network has {found.outputs} outputs where {truth.shape[1]} are to be predicted.")
+        try:
+            found.encoder(evidence.low, evidence.high, X[:100], softmax=bool(cost.logits))
+        except DataError as error:  # before anything is learnt
+            raise TaskError(f"the network cannot run on devices: {error}") from error
+        return cls(module=module, pictures=found.sees_pictures, name=name)
+
+    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - who asks for an architecture knows
+        """About how much processor time one fit takes: not counted, since the caller chose the architecture."""
+        return 0.0
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
+        """One model for each set of rows, fitted to these volunteers and to no others."""
+        learning = _Learning(self.module, self.pictures, evidence)
+        return [learning.fit(own, evidence.seed + place) for place, own in enumerate(rows)]
+
+    def encoder(
+        self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats
+    ) -> LayeredEncoder:
+        """The device's encoder of slope · mean outputs + shift (S,)."""
+
+        def made(trained: Sequence[Trained], layers: Layers) -> LayeredEncoder:
+            unit = np.mean([each.unit for each in trained], axis=0)
+            start = np.mean([each.shift for each in trained], axis=0)
+            return layers.encoder(
+                evidence.low,
+                evidence.high,
+                evidence.X,
+                slope=slope * unit,
+                offset=slope * start + shift,
+                softmax=bool(evidence.cost.logits),
+            )
+
+        copies = [fit for fit in fits if isinstance(fit, Trained)]
+        found = None
+        with suppress(DataError):  # side by side they may be more than a device should run
+            layers = [self._layers(each, setting, evidence) for each in copies]
+            side_by_side = averaged(layers)
+            found = None if side_by_side is None else made(copies, side_by_side)
+        if found is None or bytes_of(found) + MANIFEST > evidence.most_bytes:
+            (alone,) = self.fit(evidence, [np.arange(len(evidence))])
+            assert isinstance(alone, Trained)  # noqa: S101 - its own fit
+            found = made([alone], self._layers(alone, setting, evidence))
+        return found
+
+    def _layers(self, trained: Trained, setting: int, evidence: Evidence) -> Layers:
+        """A trained network, scaler and all."""
+        layers = as_layers(trained.networks[setting], evidence.X.shape[1])
+        if layers is None:
+            raise TaskError("the network computes something else than its layers.")
+        return layers
 
 
 def _can_start_anew(module: nn.Module) -> bool:
@@ -129,69 +172,35 @@ def _drop(part: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _Learning:
-    """The volunteers as networks see them, and how networks learn from them. Outputs are learned in the unit that
-    `spread` and `shift` (S,) translate to the truth's."""
+    """The volunteers as networks see them, and how networks learn from them."""
 
     def __init__(self, module: nn.Module, pictures: bool, evidence: Evidence) -> None:
-        X, truth, cost, device = evidence.X, evidence.truth, evidence.cost, evidence.device
-        self.cost, self.module, self.seed, self.device = cost, module, evidence.seed, device
+        X, device = evidence.X, evidence.device
+        self.cost, self.module, self.truth, self.device = evidence.cost, module, evidence.truth, device
         own = any(isinstance(part, _DropoutNd) for part in module.modules())
         self._dropout = pictures and not own
         self.records = Records.of(X, device)
-        goal = torch.as_tensor(truth, dtype=torch.float32, device=device)
-        shift, spread = cost.standard(goal)
-        self.goal, self.truth = (goal - shift) / spread, truth
-        self.shift, self.spread = (np.asarray(v.double().cpu()) for v in (shift, spread))
         # All points of pictures are scaled alike, and black stays black: the edges are padded with it.
         size = np.full(X.shape[1], math.sqrt(float((X**2).mean()))) if pictures else X.std(axis=0)
         center = np.zeros(X.shape[1]) if pictures else X.mean(axis=0)
         slope = 1.0 / np.where(size > 0, size, 1.0)
         self._scaler = [torch.as_tensor(v, dtype=torch.float32, device=device) for v in (center, slope)]
 
-    def as_layers(self, network: nn.Module) -> Layers:
-        """A trained network, scaler and all."""
-        layers = as_layers(network, self.records.width)
-        if layers is None:
-            raise TaskError("the network computes something else than its layers.")
-        return layers
-
-    def cross_fit(self, parts: list[Integers]) -> tuple[list[nn.Module], Floats, int]:
-        """One network per part that did not see it, their outputs (N, S) for these parts, and the steps they took: all
-        as many, those of least pooled held-out loss after calibration."""
+    def fit(self, rows: Integers, seed: int) -> Trained:
+        """A network that learnt from these volunteers alone, after each look."""
+        shift, unit = self.cost.standard(self.truth[rows])
+        goal = torch.as_tensor((self.truth - shift) / unit, dtype=torch.float32, device=self.device)
         with self._own_randomness():
-            return self._cross_fit(parts)
-
-    def _cross_fit(self, parts: list[Integers]) -> tuple[list[nn.Module], Floats, int]:
-        everyone = np.arange(len(self.records))
-        runs = [self._run(np.setdiff1d(everyone, part), self.seed + place) for place, part in enumerate(parts)]
-        seen = len(everyone) - min(len(part) for part in parts)
-        every = max(1, min(_SELDOM, math.ceil(seen / BATCH / LOOKS)))
-        best, best_step, chosen, held = math.inf, 0, [], np.zeros(self.truth.shape)
-        for step in range(every, STEPS + 1, every):
-            networks = [_after(run, every) for run in runs]
-            outputs = np.zeros(self.truth.shape)
-            for network, part in zip(networks, parts, strict=True):
-                outputs[part] = self._outputs(network, part)
-            slope = steepness(outputs, self.truth, logits=bool(self.cost.logits), cost=self.cost)
-            middle = 0.0 if self.cost.logits else outputs.mean(axis=0)
-            value = float(self.cost.losses(middle + slope * (outputs - middle), self.truth).mean())
-            if value < best:
-                best, best_step, held = value, step, outputs
-                chosen = [copy.deepcopy(network) for network in networks]
-            if step > max(_EARLIEST, _PATIENCE * best_step):
-                break
-        return chosen, held, best_step
-
-    def fit(self, steps: int) -> nn.Module:
-        """One network that learned from everybody, for so many steps."""
-        with self._own_randomness():
-            return _after(self._run(np.arange(len(self.records)), self.seed), steps)
+            run = self._run(rows, goal, seed)
+            kept = [copy.deepcopy(network).eval() for step, network in zip(range(1, LOOKS[-1] + 1), run, strict=False)
+                    if step in LOOKS]  # fmt: skip
+        return Trained(networks=kept, device=self.device, shift=shift, unit=unit)
 
     def _own_randomness(self) -> AbstractContextManager[None]:
         """First weights and dropout come from torch's own generators, which the caller finds as they were."""
         return torch.random.fork_rng(devices=None if self.device.startswith("cuda") else [])
 
-    def _run(self, rows: Integers, seed: int) -> Iterator[nn.Module]:
+    def _run(self, rows: Integers, goal: Tensor, seed: int) -> Iterator[nn.Module]:
         """Endless learning from some records: after every step the average of the latest networks."""
         torch.manual_seed(seed)
         network = _Scaled(self.module, *self._scaler, dropout=self._dropout).to(self.device)
@@ -207,20 +216,13 @@ class _Learning:
                 if len(pick) == 1 and len(mine) > 1:
                     continue
                 network.train()
-                losses = self.cost.tensor_losses(network(self.records[pick]), self.goal[pick.to(self.goal.device)])
+                losses = self.cost.tensor_losses(network(self.records[pick]), goal[pick.to(goal.device)])
                 optimizer.zero_grad(set_to_none=True)
                 losses.mean().backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 taken += 1
                 _average(average, network, 1 - min(AVERAGING, taken / (taken + 10)))
                 yield average
-
-    def _outputs(self, network: nn.Module, rows: Integers) -> Floats:
-        """(rows, S), in the truth's unit."""
-        network.eval()
-        with torch.no_grad():
-            parts = [network(self.records[part]) for part in torch.split(torch.as_tensor(rows), _AT_ONCE)]
-        return np.asarray(np.asarray(torch.cat(parts).double().cpu()) * self.spread + self.shift)
 
 
 @torch.no_grad()
@@ -229,9 +231,3 @@ def _average(average: nn.Module, network: nn.Module, share: float) -> None:
     latest = network.state_dict()
     for name, mean in average.state_dict().items():
         mean.lerp_(latest[name], share) if mean.is_floating_point() else mean.copy_(latest[name])
-
-
-def _after(run: Iterator[nn.Module], steps: int) -> nn.Module:
-    for _ in range(steps - 1):
-        next(run)
-    return next(run)

@@ -46,13 +46,16 @@ def heavy_tailed(X: Floats) -> Bools:
     return np.asarray(several & ((standard**4).mean(axis=0) - 3.0 > HEAVY))
 
 
-def scales(X: Floats) -> dict[str, MonotoneTables]:
-    """By name the tables worth trying for records (N, n); none where no attribute has a heavy tail."""
+BEND = "ranked"
+
+
+def tables_for(X: Floats) -> MonotoneTables | None:
+    """The tables through which a network sees records (N, n); None where no attribute has a heavy tail."""
     heavy = heavy_tailed(X)
     if not heavy.any() or X.shape[1] > MOST_TABLES:
-        return {}
+        return None
     X = np.clip(X, -FARTHEST_KNOT, FARTHEST_KNOT)  # beyond, differences are infinite
-    return {name: _tables(X, heavy, bend) for name, bend in _BENDS.items()}
+    return _tables(X, heavy, _BENDS[BEND])
 
 
 def _tables(X: Floats, heavy: Bools, bend: Callable[[Floats], Line]) -> MonotoneTables:

@@ -8,12 +8,14 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.named import NamedEncoder
+from taskveil.designs.crossfit import FOLDS, Evidence, Family, calibrate, cross_fit
 from taskveil.designs.folds import folds_of, people
-from taskveil.designs.predictors.predictor import FOLDS, Evidence
+from taskveil.designs.predictors.own import as_it_is
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
 from taskveil.tasks.costs import OwnLoss
+from taskveil.tasks.models.freezing import is_torch_module
 
 
 def model_of(problem: Problem) -> ModelTask:
@@ -36,24 +38,15 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     again: its user would have nothing better either.
     """
     task, X = model_of(problem), problem.X
-    if problem.y is None or problem.on_device.volunteers_unseen:
+    if problem.y is None or problem.on_device.volunteers_unseen or isinstance(task.cost, OwnLoss):
         return task.answers(X)
-    from taskveil.designs.predictors.own import out_of_fold
-
     person = people(X)
-    fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
-    if hasattr(task.model, "get_params"):
-        return out_of_fold(task, X, problem.y, fold)
-    box, cost = problem.domain.bounding_box, task.cost
-    if task.torch_module is None or isinstance(cost, OwnLoss):
-        return task.answers(X)
-    from taskveil.designs.predictors.networks import fit_architecture
-
+    box = problem.domain.bounding_box
     evidence = Evidence(
         X=X,
         truth=task.truth(X, problem.y),
-        cost=cost.learned_by,
-        fold=fold,
+        cost=task.cost.learned_by,
+        fold=folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed)),
         low=box.low,
         high=box.high,
         seed=seed,
@@ -61,8 +54,13 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
         device=problem.device,
     )
     try:
-        return fit_architecture(task.torch_module, evidence).held_out
-    except TaskError:  # layers that no device runs, or weights that cannot be drawn again
+        family: Family = as_it_is(task, problem.y)
+        if is_torch_module(task.model):
+            from taskveil.designs.predictors.networks import Architecture
+
+            family = Architecture.of(task.model, evidence)
+        return calibrate(cross_fit(family, evidence, judging=False).final, evidence).predicted
+    except TaskError:  # it can neither be fitted again nor trained anew
         return task.answers(X)
 
 

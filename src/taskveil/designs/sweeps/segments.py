@@ -18,8 +18,8 @@ import numpy as np
 
 from taskveil.arrays import Integers
 from taskveil.client.fields import Coded
+from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.folds import people
-from taskveil.designs.predictors.predictor import FOLDS
 from taskveil.designs.problem import FEWEST
 from taskveil.designs.sweeps.trials import Trial
 from taskveil.errors import DataError

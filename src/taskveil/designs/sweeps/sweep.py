@@ -27,7 +27,7 @@ from taskveil.guarantee import as_epsilon
 from taskveil.intervals import check_block
 from taskveil.progress import Progress
 from taskveil.schema import Schema
-from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, Task
 
 USUAL: tuple[Method, ...] = ("auto",)
 USUAL_OF_MATRICES: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
@@ -152,7 +152,7 @@ def sweep(
             answers=answers,
             block=block,
         )
-        served = as_linear(trial.problem.task) or trial.problem.task
+        served = trial.problem.served
         designers = _designers(usual(served)) if named is None else named
         reasons = [reason for reason in (designer.why_not(served) for designer in designers) if reason is not None]
         if reasons:  # now, and not after hours with the methods before

@@ -24,7 +24,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.progress import SILENT, Progress
 from taskveil.release.carrying import carried, passing_folder
-from taskveil.tasks import LinearTask, MeanTask, Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, Task
 
 Segment = str | None
 """A group of people by its name; None is everybody."""
@@ -102,8 +102,7 @@ class Shared:
 
     def task(self, segment: Segment) -> Task:
         """What designers are told the task is."""
-        task = self.trials[segment].problem.task
-        return as_linear(task) or task
+        return self.trials[segment].problem.served
 
 
 class Made(NamedTuple):

@@ -54,10 +54,6 @@ class CrossEntropy:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(-(truth * _log_softmax(outputs)).sum(axis=1))
 
-    def slopes(self, outputs: Floats, truth: Floats) -> Floats:
-        """(N, m), (N, m) → (N, m): the derivative of `losses` in the outputs."""
-        return np.asarray(np.exp(_log_softmax(outputs)) * truth.sum(axis=1, keepdims=True) - truth)
-
     def pairwise_losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(k, m), (N, m) → (N, k): every answer for every record."""
         return np.asarray(-truth @ _log_softmax(outputs).T)
@@ -125,11 +121,19 @@ class CrossEntropy:
         vectors = np.rint(np.log(np.maximum(answers, LEAST_PROBABILITY)) / _SCORE_STEP).astype(np.int64)
         return vectors, np.zeros(len(answers), dtype=np.int64)
 
-    # The same for tensors.
+    # What training asks.
 
-    def standard(self, truth: Tensor) -> tuple[Tensor, Tensor]:
+    def standard(self, truth: Floats) -> tuple[Floats, Floats]:
         """Shift and scale (S,): logits are near zero and of order one by themselves."""
-        return truth.new_zeros(truth.shape[1]), truth.new_ones(truth.shape[1])
+        return np.zeros(truth.shape[1]), np.ones(truth.shape[1])
+
+    def slopes(self, outputs: Array, truth: Array) -> Array:
+        """The derivative of each loss by its outputs: (…, m), (…, m) → (…, m)."""
+        weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        return np.asarray(weights * truth.sum(axis=-1, keepdims=True) - truth)
+
+    # The same for tensors.
 
     def tensor_answers(self, outputs: Tensor) -> Tensor:
         """`answers` of tensors."""

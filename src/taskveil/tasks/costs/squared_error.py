@@ -55,10 +55,6 @@ class SquaredError:
         """(N, m), (N, m) → (N,)."""
         return np.asarray(((outputs - truth) ** 2).mean(axis=1))
 
-    def slopes(self, outputs: Floats, truth: Floats) -> Floats:
-        """(N, m), (N, m) → (N, m): the derivative of `losses` in the outputs."""
-        return np.asarray(2.0 * (outputs - truth) / outputs.shape[1])
-
     def pairwise_losses(self, outputs: Floats, truth: Floats) -> Floats:
         """(k, m), (N, m) → (N, k): every answer for every record."""
         return np.asarray(squared_distances(truth, outputs) / outputs.shape[1])
@@ -124,12 +120,18 @@ class SquaredError:
         middle = (points.min(axis=0) + points.max(axis=0)) // 2
         return 2 * (points - middle), -((points - middle) * (points + middle)).sum(axis=1)
 
-    # The same for tensors.
+    # What training asks.
 
-    def standard(self, truth: Tensor) -> tuple[Tensor, Tensor]:
+    def standard(self, truth: Floats) -> tuple[Floats, Floats]:
         """Shift and scale (S,): networks learn outputs · scale + shift, so that all start alike."""
-        spread = truth.std(0, unbiased=False) + 1e-9
-        return truth.mean(0), spread.square().mean().sqrt().expand_as(spread) if self.one_unit else spread
+        spread = truth.std(axis=0) + 1e-9
+        return truth.mean(axis=0), np.full_like(spread, np.sqrt((spread**2).mean())) if self.one_unit else spread
+
+    def slopes(self, outputs: Array, truth: Array) -> Array:
+        """The derivative of each loss by its outputs: (…, m), (…, m) → (…, m)."""
+        return np.asarray((outputs - truth) * (2.0 / outputs.shape[-1]), dtype=outputs.dtype)
+
+    # The same for tensors.
 
     def tensor_answers(self, outputs: Tensor) -> Tensor:
         """`answers` of tensors."""

@@ -1,0 +1,239 @@
+"""Cross-fitting: what models say of volunteers whose labels they have not seen, for designing and for judging.
+
+One rule holds for every design: what was fitted with a volunteer's label never helps to judge that volunteer. The
+volunteers form `FOLDS` folds, made once per design. A *view* serves one purpose:
+
+- the view for the final design judges nobody. The prediction of a volunteer comes from a model that was fitted without
+  the volunteer's fold;
+- the view that judges fold k belongs to a design that is made without fold k. The prediction of a volunteer of another
+  fold j comes from a model that was fitted without j and k; the prediction of a volunteer of fold k comes from what a
+  device of that design runs. Whatever else the design needs (penalties, rounds, calibration, codes, answers) is made
+  from the volunteers whom the view does not judge.
+
+A model without j and k serves the views of both folds. So five folds need 5 + 10 models, and one more where devices
+run a model of all volunteers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.encoders import Encoder
+from taskveil.tasks.costs import Learnable
+
+FOLDS = 5
+"""Folds of the volunteers: each is predicted by models that did not see it."""
+
+_STEEPEST = 8.0  # outputs are multiplied by at most this factor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What predictors learn from: records X (N, n), the truth about them (N, S), and the cost of a prediction.
+
+    `fold` (N,) is each volunteer's fold, from 0; `low` and `high` (n,) bound the records; `most_bytes` is what devices
+    can store; torch computes on `device`.
+    """
+
+    X: Floats
+    truth: Floats
+    cost: Learnable
+    fold: Integers
+    low: Floats
+    high: Floats
+    seed: int
+    most_bytes: int
+    device: str = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def folds(self) -> int:
+        """How many folds there are."""
+        return int(self.fold.max()) + 1
+
+
+class Fit(Protocol):
+    """A model that was fitted to some of the volunteers."""
+
+    def outputs(self, X: Floats) -> Floats:
+        """(H, N, S): logits or values for records (N, n), with each of the family's H settings."""
+        ...
+
+
+class Family(Protocol):
+    """One kind of predictor: it fits models, and turns them into a device's encoder."""
+
+    @property
+    def name(self) -> str:
+        """What `encoder=` and `veil.considered` call it."""
+        ...
+
+    @property
+    def averaged(self) -> bool:
+        """Whether devices run the mean of the folds' models, and not one model of all volunteers."""
+        ...
+
+    @property
+    def logits(self) -> bool:
+        """Whether outputs are logits, where the cost takes them; class probabilities or values otherwise."""
+        ...
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether devices run the model without calibration."""
+        ...
+
+    def seconds(self, evidence: Evidence) -> float:
+        """About how much processor time one fit takes."""
+        ...
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
+        """One model for each set of rows, fitted to these volunteers and to no others."""
+        ...
+
+    def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:
+        """The device's encoder of slope · outputs + shift (S,), as class probabilities where the cost takes logits:
+        the mean of the `fits` with that setting."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """Outputs (H, N, S) for all volunteers, with each setting of the family, and whom the view judges (N,).
+
+    With `logits` outputs are logits, of a cost that takes them; `as_it_is` says that they cannot be calibrated.
+    """
+
+    outputs: Floats
+    judged: Bools
+    logits: bool
+    as_it_is: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrossFitted:
+    """A family's views: for the final design, for judging each fold (none where nothing is to be judged), and the
+    models that devices run the mean of."""
+
+    family: Family
+    final: View
+    judging: tuple[View, ...]
+    fits: tuple[Fit, ...]
+
+
+def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> CrossFitted:
+    """The family's views of the volunteers. Without `judging`, only the view for the final design."""
+    X, fold, folds = evidence.X, evidence.fold, evidence.folds
+    pairs = list(combinations(range(folds), 2)) if judging else []
+    left_out = [(part,) for part in range(folds)] + [tuple(pair) for pair in pairs]
+    if not family.averaged:
+        left_out.append(())
+    fits = dict(zip(left_out, family.fit(evidence, [_without(fold, parts) for parts in left_out]), strict=True))
+    final = [fits[(part,)].outputs(X[fold == part]) for part in range(folds)]
+    logits = family.logits and bool(evidence.cost.logits)
+    shape = (final[0].shape[0], len(X), final[0].shape[2])
+
+    def view(parts: Sequence[Floats], judged: Bools) -> View:
+        outputs = np.empty(shape)
+        for part, found in enumerate(parts):
+            outputs[:, fold == part] = found
+        return View(outputs=outputs, judged=judged, logits=logits, as_it_is=family.as_it_is)
+
+    views = []
+    if judging:
+        # What the model without {j, k} says of both folds that it has not seen.
+        said = {(j, k): (fits[j, k].outputs(X[fold == j]), fits[j, k].outputs(X[fold == k])) for j, k in pairs}
+        for k in range(folds):
+            parts = [said[min(j, k), max(j, k)][int(j > k)] if j != k else final[k] for j in range(folds)]
+            if family.averaged:
+                parts[k] = np.mean([said[min(j, k), max(j, k)][int(k > j)] for j in range(folds) if j != k], axis=0)
+            views.append(view(parts, fold == k))
+    on_device = [fits[(part,)] for part in range(folds)] if family.averaged else [fits[()]]
+    return CrossFitted(
+        family=family,
+        final=view(final, np.zeros(len(X), dtype=bool)),
+        judging=tuple(views),
+        fits=tuple(on_device),
+    )
+
+
+def _without(fold: Integers, parts: Sequence[int]) -> Integers:
+    return np.flatnonzero(~np.isin(fold, parts))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibrated:
+    """One setting of a family, and slope and shift (S,) that make its outputs honest; `predicted` (N, S) are the
+    answers that follow."""
+
+    setting: int
+    slope: float
+    shift: Floats
+    predicted: Floats
+
+    @classmethod
+    def given(cls, predicted: Floats) -> Calibrated:
+        """Predictions (N, S) that need no calibration."""
+        return cls(setting=0, slope=1.0, shift=np.zeros(predicted.shape[1]), predicted=predicted)
+
+
+def calibrate(view: View, evidence: Evidence) -> Calibrated:
+    """The setting of least loss, with the slope of least loss, on the volunteers whom the view does not judge."""
+    known, cost = ~view.judged, evidence.cost
+    truth = evidence.truth[known]
+
+    def answers(outputs: Floats) -> Floats:
+        return cost.answers(outputs) if view.logits else outputs
+
+    losses = [float(cost.paired_scores(answers(outputs[known]), truth).mean()) for outputs in view.outputs]
+    setting = int(np.argmin(losses))
+    outputs = view.outputs[setting]
+    if view.as_it_is:
+        return Calibrated.given(answers(outputs))
+    slope = steepness(outputs[known], truth, cost if view.logits else None)
+    middle = np.zeros(truth.shape[1]) if view.logits else outputs[known].mean(axis=0)
+    shift = (1.0 - slope) * middle
+    honest = answers(slope * outputs + shift)
+    return Calibrated(
+        setting=setting,
+        slope=slope,
+        shift=shift,
+        predicted=honest if view.logits else np.clip(honest, *cost.latent_range(outputs[known])),
+    )
+
+
+def steepness(outputs: Floats, truth: Floats, cost: Learnable | None) -> float:
+    """The factor from 0 to 8 by which outputs (N, S) must be multiplied to be honest about the truth (N, S): below one
+    where a model is too sure of itself. Logits are judged by their `cost`, other numbers (None) by squares about their
+    mean."""
+    if cost is None:
+        centred = outputs - outputs.mean(axis=0)
+        energy = float((centred**2).sum())
+        slope = float((centred * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
+        return float(np.clip(slope, 0.0, _STEEPEST))
+
+    # One volunteer more, of anybody's class, could have met any of the outputs: where a few records are told apart
+    # without a mistake, no slope would be steep enough without that one.
+    cautious = (len(truth) * truth + truth.mean(axis=0)) / (len(truth) + 1.0)
+
+    def loss(slope: float) -> float:
+        return float(cost.losses(slope * outputs, cautious).mean())
+
+    # Convex in the slope, so that a bounded search finds the minimum.
+    return float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": 1e-3}).x)
+
+
+def expected_seconds(family: Family, evidence: Evidence, *, judging: bool) -> float:
+    """About how much processor time cross-fitting takes."""
+    folds = evidence.folds
+    return family.seconds(evidence) * (folds + judging * math.comb(folds, 2) + (not family.averaged))
