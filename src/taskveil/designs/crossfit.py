@@ -200,9 +200,12 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
     outputs = view.outputs[setting]
     if view.as_it_is:
         return Calibrated.given(answers(outputs))
-    slope = steepness(outputs[known], truth, cost if view.logits else None)
-    middle = np.zeros(truth.shape[1]) if view.logits else outputs[known].mean(axis=0)
-    shift = (1.0 - slope) * middle
+    # Outputs are drawn towards the constant prediction, so that where they say nothing they are the constant itself.
+    constant = cost.best_constant(truth, lambda: truth)
+    middle = constant if view.logits else cost.answers(constant[None])[0]
+    center = middle if view.logits else outputs[known].mean(axis=0)
+    slope = steepness(outputs[known] - center, middle, truth, cost if view.logits else None)
+    shift = middle - slope * center
     honest = answers(slope * outputs + shift)
     return Calibrated(
         setting=setting,
@@ -212,14 +215,13 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
     )
 
 
-def steepness(outputs: Floats, truth: Floats, cost: Learnable | None) -> float:
-    """The factor from 0 to 8 by which outputs (N, S) must be multiplied to be honest about the truth (N, S): below one
-    where a model is too sure of itself. Logits are judged by their `cost`, other numbers (None) by squares about their
-    mean."""
+def steepness(outputs: Floats, middle: Floats, truth: Floats, cost: Learnable | None) -> float:
+    """The factor from 0 to 8 by which centred outputs (N, S) must be multiplied so that, added to the `middle` (S,),
+    they are honest about the truth (N, S): below one where a model is too sure of itself. Logits are judged by their
+    `cost`, other numbers (None) by squares."""
     if cost is None:
-        centred = outputs - outputs.mean(axis=0)
-        energy = float((centred**2).sum())
-        slope = float((centred * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
+        energy = float((outputs**2).sum())
+        slope = float((outputs * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
         return float(np.clip(slope, 0.0, _STEEPEST))
 
     # One volunteer more, of anybody's class, could have met any of the outputs: where a few records are told apart
@@ -227,10 +229,11 @@ def steepness(outputs: Floats, truth: Floats, cost: Learnable | None) -> float:
     cautious = (len(truth) * truth + truth.mean(axis=0)) / (len(truth) + 1.0)
 
     def loss(slope: float) -> float:
-        return float(cost.losses(slope * outputs, cautious).mean())
+        return float(cost.losses(slope * outputs + middle, cautious).mean())
 
-    # Convex in the slope, so that a bounded search finds the minimum.
-    return float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": 1e-3}).x)
+    # Convex in the slope, so that a bounded search finds the minimum; a search that ends near zero means zero.
+    found = float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": 1e-3}).x)
+    return found if loss(found) < loss(0.0) else 0.0
 
 
 def expected_seconds(family: Family, evidence: Evidence, *, judging: bool) -> float:

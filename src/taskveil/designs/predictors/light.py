@@ -221,7 +221,11 @@ class _Training:
         neurons = np.maximum(inputs @ first + first_offset, 0.0)
         outputs = neurons @ second + second_offset
         keep = self.keep[:, pick, None]
-        truth = ((self.truth[pick] - self.shift) / self.unit).astype(np.float32)
+        # Logits are shifted before they are judged; values are judged in the fit's own unit.
+        if self.cost.logits:
+            outputs, truth = outputs + self.shift.astype(np.float32), self.truth[None, pick].astype(np.float32)
+        else:
+            truth = ((self.truth[pick] - self.shift) / self.unit).astype(np.float32)
         error = self.cost.slopes(outputs, truth) * (keep / np.maximum(keep.sum(axis=1, keepdims=True), 1.0))
         back = (error @ second.transpose(0, 2, 1)) * (neurons > 0)
         return [

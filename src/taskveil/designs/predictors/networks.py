@@ -189,6 +189,8 @@ class _Learning:
     def fit(self, rows: Integers, seed: int) -> Trained:
         """A network that learnt from these volunteers alone, after each look."""
         shift, unit = self.cost.standard(self.truth[rows])
+        if self.cost.logits:
+            shift = np.zeros_like(shift)  # the last layer's offset learns where to start
         goal = torch.as_tensor((self.truth - shift) / unit, dtype=torch.float32, device=self.device)
         with self._own_randomness():
             run = self._run(rows, goal, seed)

@@ -124,8 +124,8 @@ class CrossEntropy:
     # What training asks.
 
     def standard(self, truth: Floats) -> tuple[Floats, Floats]:
-        """Shift and scale (S,): logits are near zero and of order one by themselves."""
-        return np.zeros(truth.shape[1]), np.ones(truth.shape[1])
+        """Shift and scale (S,): networks learn outputs · scale + shift. They start at the constant prediction."""
+        return self.best_constant(truth, lambda: truth), np.ones(truth.shape[1])
 
     def slopes(self, outputs: Array, truth: Array) -> Array:
         """The derivative of each loss by its outputs: (…, m), (…, m) → (…, m)."""
