@@ -165,7 +165,7 @@ def refitted(
                 Candidate(
                     method=designer.name,
                     encoder=type(veil.encoder).__name__.removesuffix("Encoder").lower(),
-                    losses=np.where(np.isnan(losses[epsilon]), np.nanmean(losses[epsilon]), losses[epsilon]),
+                    losses=losses[epsilon],
                     bytes=bytes_of(veil.encoder) + bytes_of(veil.mechanism) + MANIFEST,
                     operations=int(veil.encoder.operations),
                     make=lambda veil=veil: veil,  # type: ignore[misc]

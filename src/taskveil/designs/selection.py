@@ -29,8 +29,8 @@ SLACK = 0.01
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One design that may be chosen: what it is, what it costs volunteers who had no part in it (N,), what it takes on
-    a device, and how to make it from all volunteers."""
+    """One design that may be chosen: what it is, what it costs volunteers who had no part in it (N,), NaN where that
+    was not judged, what it takes on a device, and how to make it from all volunteers."""
 
     method: str
     encoder: str
@@ -39,21 +39,16 @@ class Candidate:
     operations: int
     make: Callable[[], Veil]
 
-    @property
-    def loss(self) -> float:
-        """The mean held-out loss."""
-        return float(self.losses.mean())
-
 
 def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, int]:
     """By how much the losses (N,) of one are below those of the other on average, the standard error of that, and of
     how many people: the records of one `person` (N,) count as one."""
     gap = other - one
-    mean = float(gap.mean())
-    sums = np.bincount(person, weights=gap - mean)
     count = len(np.unique(person))
     if count < 2:
-        return mean, math.inf, count
+        return 0.0, math.inf, count
+    mean = float(gap.mean())
+    sums = np.bincount(person, weights=gap - mean)
     return mean, math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(gap), count
 
 
@@ -73,30 +68,31 @@ def choose(
         person: whose record each volunteer's is (N,).
         constant: the constant prediction, taken where no candidate beats it; without it, one of the others is taken.
     """
-    worth = [each for each in candidates if constant is None or beats(each.losses, constant.losses, person)]
-    chosen = smallest(worth) if worth else constant
-    if chosen is None:
-        raise ValueError("there is nothing to choose from.")
     every = [*candidates, *([] if constant is None else [constant])]
-    entries = []
-    for each in every:
-        _, error, _ = lead(chosen.losses, each.losses, person)
-        entries.append(
-            Considered(
-                method=each.method,
-                encoder=each.encoder,
-                held_out_loss=each.loss,
-                standard_error=0.0 if each is chosen else error,
-                bytes=each.bytes,
-                operations=each.operations,
-            )
+    # All are compared on the volunteers whom all were judged on.
+    judged = np.isfinite(np.stack([each.losses for each in every])).all(axis=0)
+    losses = [each.losses[judged] for each in every]
+    person = person[judged]
+    means = [float(found.mean()) if judged.any() else math.nan for found in losses]
+    worth = [place for place in range(len(candidates)) if constant is None or beats(losses[place], losses[-1], person)]
+    chosen = smallest(every, means, worth) if worth else len(every) - 1
+    entries = [
+        Considered(
+            method=each.method,
+            encoder=each.encoder,
+            held_out_loss=mean,
+            standard_error=0.0 if place == chosen else lead(losses[chosen], losses[place], person)[1],
+            bytes=each.bytes,
+            operations=each.operations,
         )
-    order = sorted(range(len(every)), key=lambda place: (every[place] is not chosen, entries[place].held_out_loss))
-    return chosen, tuple(entries[place] for place in order)
+        for place, (each, mean) in enumerate(zip(every, means, strict=True))
+    ]
+    order = sorted(range(len(every)), key=lambda place: (place != chosen, means[place]))
+    return every[chosen], tuple(entries[place] for place in order)
 
 
-def smallest(candidates: Sequence[Candidate]) -> Candidate:
-    """The smallest on the device of those within 1% of the lowest loss."""
-    lowest = min(each.loss for each in candidates)
-    near = [each for each in candidates if each.loss <= lowest + SLACK * abs(lowest)]
-    return min(near, key=lambda each: (each.bytes, each.operations, each.loss))
+def smallest(every: Sequence[Candidate], means: Sequence[float], places: Sequence[int]) -> int:
+    """Of the candidates at these places, the place of the smallest on the device within 1% of the lowest loss."""
+    lowest = min(means[place] for place in places)
+    near = [place for place in places if not means[place] > lowest + SLACK * abs(lowest)]
+    return min(near, key=lambda place: (every[place].bytes, every[place].operations, means[place]))

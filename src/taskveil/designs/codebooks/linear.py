@@ -192,7 +192,7 @@ def linear_candidates(
     problem: LinearProblem, epsilon: float, seed: int, fold: Integers, most_bytes: int = CLIENT_BYTES
 ) -> list[Candidate]:
     """The codebooks that the plan leaves open, each with what it costs the volunteers of every fold (N,) when it is
-    made without them. `JUDGED` of them judge; the others are given the mean."""
+    made without them. `JUDGED` of them judge; of the others it is NaN."""
     latents = Latents.of(problem)
     width = problem.X.shape[1]
     # A listed codeword takes a vector and a shift of whole numbers; the encoder takes a weight for every attribute.
@@ -231,7 +231,7 @@ def _judged(
         for option in options:
             code = option.fit(mine, epsilon, np.random.default_rng(seed))
             losses[option][held] = code.losses(theirs) + unseen
-    return {option: np.where(np.isnan(found), np.nanmean(found), found) for option, found in losses.items()}
+    return losses
 
 
 @one_thread()
