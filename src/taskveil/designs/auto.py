@@ -130,6 +130,7 @@ def _chosen(
         nothing = None
         if otherwise is not None:
             ((_, (nothing,)),) = refitted(otherwise, problem, [epsilon], seed, fold)
+            nothing = replace(nothing, encoder="none")
         chosen, considered = choose(found[epsilon], person, nothing)
         if chosen is nothing:
             warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())

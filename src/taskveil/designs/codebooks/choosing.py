@@ -22,7 +22,7 @@ GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 FAVOURED = (1, 2, 4, 8)
 """m: how many codewords a record favours."""
 
-JUDGED = 2000
+JUDGED = 1000
 """Predictions that choose a shape, at most; more would hardly choose better."""
 
 STARTS = 6

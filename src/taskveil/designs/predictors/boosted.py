@@ -24,13 +24,13 @@ from taskveil.errors import TaskError
 MOST_LEAVES = 8192
 """Of an encoder: ten bytes each, and the knots."""
 
-ROUNDS, LEAVES = 80, 8
+ROUNDS, LEAVES = 60, 6
 """Trees for every output of a model, at most, and leaves of a tree."""
 
-LOOKS = (2, 4, 7, 12, 20, 32, 50, 80)
+LOOKS = (2, 4, 7, 12, 20, 34, 60)
 """Rounds after which held-out losses are compared."""
 
-_RATE, _BINS, _SEEN, _PULL = 0.12, 64, 0.5, 3.0  # learning rate, bins, share of attributes per split, pull towards 0
+_RATE, _BINS, _SEEN, _PULL = 0.15, 64, 0.5, 3.0  # learning rate, bins, share of attributes per split, pull towards 0
 _LEAST_WEIGHT = 1e-6  # of a class in a record that has others
 _LEAST_LEAF, _LARGEST_LEAST = 8, 50  # volunteers in a leaf at least: a hundredth of all, between these
 

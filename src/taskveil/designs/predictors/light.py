@@ -23,12 +23,12 @@ from taskveil.designs.predictors.scales import tables_for
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.sizes import bytes_of
 
-BATCH, FEWEST, MOST = 256, 16, 64
+BATCH, FEWEST, MOST = 128, 16, 96
 """Records in a batch; neurons of a network."""
-RATE, DECAY, AVERAGING = 6e-3, 0.1, 0.98
+RATE, DECAY, AVERAGING = 9e-3, 0.1, 0.98
 DROPOUTS = (0.0, 0.2)
 """Shares of the attributes that are left out at random while networks learn: with and without are settings too."""
-LOOKS = (30, 50, 80, 130, 200, 320, 500, 800, 1200)
+LOOKS = (20, 35, 60, 100, 170, 280, 480, 800)
 """Steps after which the networks are kept: as long as learning lasts, and what held-out losses choose from."""
 
 _FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
@@ -97,7 +97,7 @@ class Scaler:
 def neurons_for(count: int) -> int:
     """How many neurons a network has that learns from `count` records: in proportion to their square root, at which
     error by too few neurons and error by too few records balance (Barron, 1994)."""
-    return int(np.clip(round(2.0 * count**0.5), FEWEST, MOST))
+    return int(np.clip(round(3.0 * count**0.5), FEWEST, MOST))
 
 
 def magnitudes(X: Floats) -> Floats:
