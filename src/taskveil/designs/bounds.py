@@ -8,8 +8,8 @@ reach. Such cells are brought there where the variance that the task sees would 
 
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
 ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
-small group of people who are far from the others keeps its place, where it can be served. Bounds are kept where they
-are worth at least 1% of the design's gain.
+small group of people who are far from the others keeps its place, where it can be served. Bounds are kept where the
+held-out losses are lower with them at the 5% level (`selection.beats`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.codebooks.linear import REACH, ListedChoice, Plan
-from taskveil.designs.domain import Box
-from taskveil.designs.moments import Moments
+from taskveil.designs.codebooks.linear import REACH, Latents, ListedChoice, Plan
+from taskveil.designs.crossfit import FOLDS
+from taskveil.designs.domain import Box, Points
+from taskveil.designs.folds import folds_of
+from taskveil.designs.moments import LinearProblem
+from taskveil.designs.selection import beats
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
@@ -32,11 +35,10 @@ from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
-WORTH = 0.01  # of the gain, at least: less is no reason to change a record
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
 GROUP_SHARE = 0.2  # of the records, at most: more of them are as usual as the others
 
-_FOLDS, _EPSILON, _CODEWORDS = 10, 5.0, 64
+_EPSILON, _CODEWORDS = 5.0, 64
 _JUDGED = 200_000  # cells that judge, of 300 to 2000 records
 
 
@@ -182,43 +184,41 @@ def _variance_shares(X: Floats) -> Floats:
 
 @one_thread()
 def _helps(X: Floats, task: LinearTask, box: Box, rows: Integers) -> bool:
-    """Whether bounding the records that a code is fitted to helps held-out ones, beyond reason wild ones left out."""
+    """Whether bounding the records that a code is fitted to helps held-out ones at the 5% level; records that no design
+    could serve are left out."""
     rng = np.random.default_rng(0)
     picked = np.union1d(rows, rng.permutation(len(X))[: int(np.clip(_JUDGED // X.shape[1], 300, 2000))])
     X = X[picked]
-    fold = rng.permutation(len(X)) % min(_FOLDS, len(X))
+    person = np.arange(len(X))
+    fold = folds_of(person, min(FOLDS, len(X)), rng)
     far = UNFORESEEN * (box.high - box.low)
     foreseeable = ((box.low - far <= X) & (box.high + far >= X)).all(axis=1)
-    saved = gain = 0.0
-    for f in range(fold.max() + 1):
-        rest, held = X[fold != f], X[(fold == f) & foreseeable]
-        bounded = box.project(rest)
-        with_bounds = _held_out_loss(bounded, held, task)
-        with np.errstate(all="ignore"):  # what is wild may have no square
-            saved += _held_out_loss(rest, held, task) - with_bounds
-        gain += float(task.losses(np.broadcast_to(bounded.mean(axis=0), held.shape), held).sum()) - with_bounds
-    return saved > WORTH * max(gain, 0.0)
+    bounded, as_it_is = np.empty(len(X)), np.empty(len(X))
+    for part in range(int(fold.max()) + 1):
+        held = fold == part
+        bounded[held] = _held_out_losses(box.project(X[~held]), X[held], task)
+        as_it_is[held] = _held_out_losses(X[~held], X[held], task)
+    if not np.isfinite(as_it_is[foreseeable]).all():
+        return True
+    unit = max(float(as_it_is[foreseeable].max(initial=0.0)), np.finfo(float).tiny)  # squares of losses may overflow
+    return beats(bounded[foreseeable] / unit, as_it_is[foreseeable] / unit, person[foreseeable])
 
 
-def _held_out_loss(rest: Floats, held: Floats, task: LinearTask) -> float:
-    """The summed expected loss on held-out records of a small codebook for the others; infinite where there is none."""
-    try:
-        moments = Moments.of(rest, task)
-    except DataError:
-        return np.inf
-    count = moments.relevant
-    variances = moments.eigenvalues[:count]
-    into = np.sqrt(variances)[:, None] * moments.principal_map[:count]
-    latents = (rest - moments.mean) @ into.T
-    plan = Plan.of(variances, _EPSILON)
-    size = int(np.clip(round(np.exp(plan.nats)), 2, _CODEWORDS))
-    choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
-    code = choice.fit(latents, _EPSILON, np.random.default_rng(0))
-    reach = REACH * np.abs(latents).max(axis=0)
-    inside = np.clip(held, rest.min(axis=0), rest.max(axis=0)) - moments.mean
-    distance = squared_distances(np.clip(inside @ into.T, -reach, reach)[:, : choice.dim], code.codewords)
-    back = moments.factor @ moments.directions[:, :count] / np.sqrt(np.maximum(variances, 1e-300))
-    losses = task.pairwise_losses(code.codewords @ back[:, : choice.dim].T + moments.mean, held)
-    nearest = np.take_along_axis(losses, distance.argmin(axis=1)[:, None], axis=1)
-    total = float(code.response.extra * nearest.sum() + code.response.base * losses.sum())
-    return total if np.isfinite(total) else np.inf
+def _held_out_losses(others: Floats, held: Floats, task: LinearTask) -> Floats:
+    """The expected losses of records `held` (N, n) by a small codebook for the others; infinite where there is none."""
+    with np.errstate(all="ignore"):  # what is out of line may have no square
+        try:
+            latents = Latents.of(LinearProblem(X=others, task=task, domain=Points(others)))
+        except DataError:
+            return np.full(len(held), np.inf)
+        seen, plan = latents(others), Plan.of(latents.variances, _EPSILON)
+        size = int(np.clip(round(np.exp(plan.nats)), 2, _CODEWORDS))
+        choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
+        code = choice.fit(seen, _EPSILON, np.random.default_rng(0))
+        reach = REACH * np.abs(seen).max(axis=0)
+        inside = np.clip(latents(np.clip(held, others.min(axis=0), others.max(axis=0))), -reach, reach)
+        nearest = squared_distances(inside[:, : choice.dim], code.codewords).argmin(axis=1)
+        losses = task.pairwise_losses(code.codewords @ latents.back[:, : choice.dim].T + latents.mean, held)
+        favoured = np.take_along_axis(losses, nearest[:, None], axis=1)[:, 0]
+        total = code.response.extra * favoured + code.response.base * losses.sum(axis=1)
+        return np.where(np.isfinite(total), total, np.inf)
