@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,9 @@ from taskveil.losses import Considered
 from taskveil.release.parts import SERVER_KINDS
 
 METHODS = ["task_aware", "task_agnostic", "privacy_agnostic", "matrix_factorization"]
+TRIED = Considered(
+    method="codebook", encoder="linear", held_out_loss=1.5, standard_error=0.0, bytes=5000, operations=60
+)
 
 
 @pytest.fixture
@@ -130,21 +133,31 @@ def test_existing_folders_are_not_overwritten_by_accident(veil: tv.Veil, folder:
     assert (precious / "thesis.txt").exists()
 
 
-def test_releases_that_do_not_say_how_sure_a_choice_was_can_be_read(
+def _written(veil: tv.Veil, folder: Path, monkeypatch: pytest.MonkeyPatch, **said: object) -> Considered:
+    """What is read of a release whose choice said only this."""
+    older = make_dataclass("older", [(name, type(value)) for name, value in said.items()], frozen=True)
+    with monkeypatch.context() as before:
+        before.setitem(SERVER_KINDS, "considered", older)
+        replace(veil, considered=(older(**said),)).save(folder)
+    (read,) = tv.Veil.load(folder).considered
+    return read
+
+
+def test_releases_that_say_less_of_a_choice_can_be_read(
     veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As 0.1 wrote them."""
+    """As 0.1 wrote them, and as schema 5 did."""
+    first = _written(veil, tmp_path / "1", monkeypatch, method="codebook", held_out_loss=1.5)
+    fifth = _written(veil, tmp_path / "5", monkeypatch, method="codebook", held_out_loss=1.5, standard_error=0.25)
+    unsaid = Considered(method="codebook", encoder="", held_out_loss=1.5, standard_error=0.25, bytes=0, operations=0)
+    assert fifth == unsaid
+    assert first == replace(unsaid, standard_error=0.0)
 
-    @dataclass(frozen=True)
-    class Considered:
-        method: str
-        held_out_loss: float
 
-    with monkeypatch.context() as before:
-        before.setitem(SERVER_KINDS, "considered", Considered)
-        replace(veil, considered=(Considered("codebook", 1.5),)).save(tmp_path / "r")  # type: ignore[arg-type]
-    (read,) = tv.Veil.load(tmp_path / "r").considered
-    assert (read.method, read.held_out_loss, read.standard_error) == ("codebook", 1.5, 0.0)
+def test_what_was_considered_is_kept(veil: tv.Veil, tmp_path: Path) -> None:
+    considered = (TRIED, replace(TRIED, encoder="light and trees", standard_error=0.01, bytes=2**40, operations=0))
+    replace(veil, considered=considered).save(tmp_path / "r")
+    assert tv.Veil.load(tmp_path / "r").considered == considered
 
 
 def _schema_of(folder: Path) -> int:
@@ -153,10 +166,11 @@ def _schema_of(folder: Path) -> int:
 
 def test_what_older_versions_cannot_read_has_another_schema(veil: tv.Veil, tmp_path: Path) -> None:
     """Then they ask for a newer taskveil, instead of calling the release malformed."""
-    considered = (Considered(method="codebook", held_out_loss=1.5, standard_error=0.0),)
-    replace(veil, considered=considered).save(tmp_path / "r", volunteers=False)
+    replace(veil, considered=(TRIED,)).save(tmp_path / "r", volunteers=False)
     veil.save(tmp_path / "s")
-    assert [_schema_of(tmp_path / name) for name in "rs"] == [2, 5]
+    assert [_schema_of(tmp_path / name) for name in "rs"] == [6, 5]
     replace(veil, considered=(), reference=None).save(tmp_path / "t")
     assert _schema_of(tmp_path / "t") == 1
     assert tv.Veil.load(tmp_path / "r").considered[0].method == "codebook"
+    manifest, _ = read_files(tmp_path / "r" / "client")
+    assert manifest["schema"] == 1  # devices are not concerned

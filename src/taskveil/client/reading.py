@@ -54,7 +54,7 @@ from taskveil.client.verifying import verify
 from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 5
+SCHEMA = 6
 """The newest that is read here."""
 SINCE = {
     "tabled_encoder": 2,
@@ -243,9 +243,10 @@ def schema_of(content: dict[str, Any]) -> int:
     if "answering" in content:
         needed.append(3)  # on the server's side: until then a model answered for the estimate
     considered = content.get("considered")
-    if isinstance(considered, list) and any(
-        isinstance(entry, dict) and "standard_error" in entry for entry in considered
-    ):
+    entries = [entry for entry in considered if isinstance(entry, dict)] if isinstance(considered, list) else []
+    if any("encoder" in entry for entry in entries):
+        needed.append(6)  # on the server's side: until then it was not said what a design would have put on devices
+    if any("standard_error" in entry for entry in entries):
         needed.append(2)  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
     return max(needed, default=1)
 

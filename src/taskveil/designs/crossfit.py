@@ -211,7 +211,7 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
         setting=setting,
         slope=slope,
         shift=shift,
-        predicted=honest if view.logits else np.clip(honest, *cost.latent_range(outputs[known])),
+        predicted=honest if view.logits else np.clip(honest, *cost.latent_range(honest[known])),
     )
 
 

@@ -27,6 +27,9 @@ from taskveil.tasks import LinearTask, MeanTask, Task
 
 SERVER = "server"
 
+_UNSAID = {"standard_error": 0.0, "encoder": "", "bytes": 0, "operations": 0}
+"""What releases of schema 1 (how sure the choice was) and up to 5 (what devices would run) do not say of a design."""
+
 
 class Designed(Protocol):
     """What a release is made of. A `Veil` is one; this room does not need to know more of it."""
@@ -178,10 +181,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
             "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
             "reference": None if reference is None else unpack(reference, arrays, SERVER_KINDS, Reference),
-            # Releases of 0.1 do not say how sure the choice was.
-            "considered": unpack(
-                [{"standard_error": 0.0, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple
-            ),
+            "considered": unpack([{**_UNSAID, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple),
         }
         if answering is not None and parts["answering"].shape[1] != device.mechanism.report_width:
             raise ReleaseError(f"{folder}: the answers do not fit the reports.")
