@@ -19,9 +19,10 @@ from taskveil.client.device import Device
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 from taskveil.client.trees import TreeEncoder
-from taskveil.designs.predictors.boosted import fit_boosted
-from taskveil.designs.predictors.predictor import Evidence
+from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
+from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.sizes import bytes_of
 from taskveil.guarantee import Guarantee
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device
@@ -95,14 +96,16 @@ def main() -> None:
         "two classes": (CrossEntropy(), np.eye(2)[(y > 1).astype(int)]),
         "three classes": (CrossEntropy(), np.eye(3)[np.digitize(y, [0, 2])]),
     }
-    print("boosted trees fitted to 2,000 records, five folds:")
+    print("boosted trees cross-fitted to 2,000 records, fifteen models:")
     for name, (cost, truth) in goals.items():
         start = time.process_time()
-        box = {"low": low, "high": high}
-        predictor = fit_boosted(Evidence(X=X, truth=truth, cost=cost, fold=fold, **box, seed=0, most_bytes=2**19))
+        evidence = Evidence(X=X, truth=truth, cost=cost, fold=fold, low=low, high=high, seed=0, most_bytes=2**19)
+        fitted = cross_fit(BoostedTrees(), evidence)
+        honest = calibrate(fitted.final, evidence)
+        encoder = BoostedTrees().encoder(evidence, fitted.fits, honest.setting, honest.slope, honest.shift)
         spent = time.process_time() - start
-        assert isinstance(predictor.encoder, TreeEncoder)
-        print(f"  {name:30s} {spent:.1f} s   {len(predictor.encoder.values):,} leaves   {predictor.bytes:,} bytes")
+        assert isinstance(encoder, TreeEncoder)
+        print(f"  {name:30s} {spent:.1f} s   {len(encoder.values):,} leaves   {bytes_of(encoder):,} bytes")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Literal
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.auto import Best, best_of
 from taskveil.designs.codebooks.linear import linear_candidates, telling_means
+from taskveil.designs.codebooks.model import model_candidates
 from taskveil.designs.laplace import baselines, closed_form
 from taskveil.designs.means.design import MeanDesigner
 from taskveil.designs.means.literature import LITERATURE
@@ -114,8 +115,6 @@ class CodebookDesigner:
     ) -> Iterator[tuple[float, list[Candidate]]]:
         """For every budget, what may be chosen; with `compared`, each with its held-out losses."""
         if (linear := problem.linear) is None:
-            from taskveil.designs.codebooks.model import model_candidates
-
             yield from model_candidates(problem, epsilons, seed, fold, compared=compared)
             return
         for epsilon in epsilons:

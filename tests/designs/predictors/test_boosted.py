@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import boosted
-from taskveil.designs.predictors.boosted import MOST_LEAVES, fit_boosted
-from taskveil.designs.predictors.predictor import Evidence, Predictor
-from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
-
-VALUES, CLASSES = SquaredError(), CrossEntropy()
+from taskveil.designs.predictors.boosted import LOOKS, MOST_LEAVES, BoostedTrees
+from taskveil.tasks.costs import Learnable
 
 
 def table(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -21,12 +17,8 @@ def table(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, 2.0 * (X[:, 0] > 0.5) + np.sign(X[:, 1])
 
 
-def fitted(
-    X: np.ndarray, truth: np.ndarray, cost: Learnable, *, fold: np.ndarray | None = None, most_bytes: int = 2**19
-) -> Predictor:
-    fold = np.random.default_rng(1).permutation(len(X)) % 5 if fold is None else fold
-    box = {"low": X.min(axis=0), "high": X.max(axis=0)}
-    return fit_boosted(Evidence(X=X, truth=truth, cost=cost, fold=fold, **box, seed=0, most_bytes=most_bytes))
+def fitted(X: np.ndarray, truth: np.ndarray, cost: Learnable, **options: object) -> Designed:
+    return designed(BoostedTrees(), evidence_of(X, truth, cost, **options))  # type: ignore[arg-type]
 
 
 def entropy(answers: np.ndarray, truth: np.ndarray) -> float:
@@ -37,15 +29,14 @@ def test_values_are_predicted_and_held_out_predictions_are_honest() -> None:
     X, signal = table(600)
     noise = np.random.default_rng(2).normal(size=(600, 2))
     truth = np.c_[signal, 100 - 10 * signal] + noise * [1, 10]
-    predictor = fitted(X[:300], truth[:300], VALUES)
-    assert isinstance(predictor.encoder, TreeEncoder)
-    assert predictor.name == "trees"
+    found = fitted(X[:300], truth[:300], VALUES)
+    assert isinstance(found.encoder, TreeEncoder)
     seen, held, new = (
-        np.mean((found - wanted) ** 2, axis=0)
-        for found, wanted in (
-            (predictor.encoder(X[:300]), truth[:300]),
-            (predictor.held_out, truth[:300]),
-            (predictor.encoder(X[300:]), truth[300:]),
+        np.mean((said - wanted) ** 2, axis=0)
+        for said, wanted in (
+            (found.encoder(X[:300]), truth[:300]),
+            (found.held_out, truth[:300]),
+            (found.encoder(X[300:]), truth[300:]),
         )
     )
     assert (new < 0.55 * truth[300:].var(axis=0)).all()  # the noise alone is a third of the variance
@@ -58,22 +49,47 @@ def test_classes_are_predicted_with_honest_probabilities() -> None:
     X, signal = table(900)
     label = np.digitize(signal + np.random.default_rng(3).normal(size=900), [-0.5, 1.5])
     truth = np.eye(3)[label]
-    predictor = fitted(X[:400], truth[:400], CLASSES)
-    new = predictor.encoder(X[400:])
+    found = fitted(X[:400], truth[:400], CLASSES)
+    new = found.encoder(X[400:])
     assert new.sum(axis=1) == pytest.approx(1.0)
     constant = np.tile(truth[:400].mean(axis=0), (500, 1))
     assert entropy(new, truth[400:]) < 0.8 * entropy(constant, truth[400:])
-    assert entropy(predictor.held_out, truth[:400]) == pytest.approx(entropy(new, truth[400:]), rel=0.15)
+    assert entropy(found.held_out, truth[:400]) == pytest.approx(entropy(new, truth[400:]), rel=0.15)
     assert np.abs(new.mean(axis=0) - truth[400:].mean(axis=0)).max() < 0.06
+
+
+@pytest.mark.parametrize("kind", ["values", "two classes", "three classes", "a class that folds lack"])
+def test_the_device_says_what_was_fitted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosted, "MOST_LEAVES", 2**15)  # the models of all folds
+    X, signal = table(300)
+    fold = np.arange(300) % 5
+    if kind == "values":
+        truth, cost = np.c_[signal, -10.0 * signal + X[:, 2]], VALUES
+    else:
+        label = np.digitize(signal + X[:, 2], [0.0] if kind == "two classes" else [-0.5, 1.5])
+        truth, cost = np.eye(4 if "lack" in kind else label.max() + 1)[label], CLASSES
+        if "lack" in kind:
+            truth[:4], fold[:4] = np.eye(4)[3], 0
+    found = fitted(X, truth, cost, fold=fold)
+    assert found.encoder(X) == pytest.approx(found.on_device(X, cost), abs=1e-6)
+
+
+def test_every_look_is_a_setting() -> None:
+    X, signal = table(200)
+    (fit,) = BoostedTrees().fit(evidence_of(X, signal[:, None], VALUES), [np.arange(150)])
+    outputs = fit.outputs(X)
+    assert outputs.shape == (len(LOOKS), 200, 1)
+    errors = np.square(outputs[:, :150, 0] - signal[:150]).mean(axis=1)
+    assert (np.diff(errors) < 0).all()  # on what they learnt from, more rounds are better
 
 
 def test_soft_truths_teach_what_hard_ones_do() -> None:
     X, signal = table(600)
     chance = 1 / (1 + np.exp(-1.5 * signal))
     truth = np.c_[1 - chance, chance]
-    predictor = fitted(X[:300], truth[:300], CLASSES)
-    assert np.abs(predictor.encoder(X[300:]) - truth[300:]).mean() < 0.05
-    assert np.abs(predictor.held_out - truth[:300]).mean() < 0.05
+    found = fitted(X[:300], truth[:300], CLASSES)
+    assert np.abs(found.encoder(X[300:]) - truth[300:]).mean() < 0.05
+    assert np.abs(found.held_out - truth[:300]).mean() < 0.05
 
 
 @pytest.mark.parametrize("count", [40, 120])
@@ -81,36 +97,11 @@ def test_what_cannot_be_predicted_is_not_memorised(count: int) -> None:
     rng = np.random.default_rng(4)
     X, losses = rng.normal(size=(count + 2000, 8)), []
     for cost, truth in ((VALUES, rng.normal(size=(len(X), 1))), (CLASSES, np.eye(3)[rng.integers(0, 3, len(X))])):
-        predictor = fitted(X[:count], truth[:count], cost)
+        found = fitted(X[:count], truth[:count], cost)
         new, mean = truth[count:], truth[:count].mean(axis=0, keepdims=True)
-        ours = cost.scores(predictor.encoder(X[count:]), new).diagonal()  # every answer for its own record
+        ours = cost.paired_scores(found.encoder(X[count:]), new)
         losses.append(ours.mean() - cost.scores(mean, new).mean())
     assert max(losses) < 0.05
-
-
-def test_no_fold_sees_what_it_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, signal = table(120)
-    fold, seen, real = np.arange(120) % 4, [], boosted._fit
-
-    def watched(X: np.ndarray, truth: np.ndarray, *rest: Any) -> Any:
-        seen.append((X, truth))
-        model = real(X, truth, *rest)
-        monkeypatch.setattr(type(model), "staged", lambda self, X, looks: asked(self, X, looks))
-        return model
-
-    def asked(model: Any, X: np.ndarray, looks: np.ndarray) -> np.ndarray:
-        predicted.append(X)
-        return np.zeros((len(looks), len(X), 1))
-
-    predicted: list[np.ndarray] = []
-    monkeypatch.setattr(boosted, "_fit", watched)
-    fitted(X, signal[:, None], VALUES, fold=fold)
-    assert len(seen) == len(predicted) >= 8
-    for place, ((learnt, truth), asked_for) in enumerate(zip(seen, predicted, strict=True)):
-        others = fold != place % 4
-        assert np.array_equal(learnt, X[others])
-        assert np.array_equal(truth[:, 0], signal[others])
-        assert np.array_equal(asked_for, X[~others])
 
 
 def test_classes_that_a_fold_or_everybody_lacks_stay_possible() -> None:
@@ -120,8 +111,8 @@ def test_classes_that_a_fold_or_everybody_lacks_stay_possible() -> None:
     fold = np.maximum(np.arange(160) % 4, (np.arange(160) < 3) * 3)
     fold[:3] = 0
     truth = np.eye(4)[label]  # of the fourth class there is nobody
-    predictor = fitted(X, truth, CLASSES, fold=fold)
-    for answers in (predictor.held_out, predictor.encoder(X)):
+    found = fitted(X, truth, CLASSES, fold=fold)
+    for answers in (found.held_out, found.encoder(X)):
         assert np.isfinite(answers).all()
         assert answers.min() > 1e-7
         assert answers.sum(axis=1) == pytest.approx(1.0)
@@ -138,30 +129,32 @@ def test_one_class_and_constant_values_give_constants() -> None:
     assert same.held_out == pytest.approx(7.0)
 
 
+def test_constant_columns_say_nothing() -> None:
+    X, signal = table(200)
+    found = fitted(np.column_stack([X, np.full(200, 3.0)]), signal[:, None], VALUES)
+    assert np.mean((found.held_out[:, 0] - signal) ** 2) < 0.2 * signal.var()
+
+
 def test_encoders_fit_into_what_devices_store() -> None:
     X, signal = table(500)
     knots = 8 * 67 * 6
-    sizes = []
-    for room in (2**19, knots + 6000, knots + 1200):
-        predictor = fitted(X, signal[:, None], VALUES, most_bytes=MANIFEST + room)
-        assert predictor.bytes <= room
-        assert len(predictor.encoder.values) <= MOST_LEAVES
-        held = np.mean((predictor.held_out[:, 0] - signal) ** 2)
-        # What is said of strangers is what an encoder of that size says.
-        assert held == pytest.approx(np.mean((predictor.encoder(X)[:, 0] - signal) ** 2), abs=0.1 * signal.var())
-        assert held < 0.6 * signal.var()
-        sizes.append(predictor.bytes)
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] > sizes[-1]
-    nothing = fitted(X, signal[:, None], VALUES, most_bytes=0)
-    assert nothing.bytes < 2000 + knots
+    full = fitted(X, signal[:, None], VALUES)
+    assert len(full.encoder.values) <= MOST_LEAVES  # type: ignore[attr-defined]
+    sizes = [full.bytes]
+    for room in (full.bytes - 1, knots + 12 * 400):
+        found = fitted(X, signal[:, None], VALUES, most_bytes=MANIFEST + room)
+        assert found.bytes <= room
+        # A few folds' models say nearly what all of them say.
+        assert np.mean((found.encoder(X)[:, 0] - full.encoder(X)[:, 0]) ** 2) < 0.05 * signal.var()
+        sizes.append(found.bytes)
+    assert sizes[0] > sizes[1] >= sizes[2]
+    nothing = fitted(X, signal[:, None], VALUES, most_bytes=0)  # one model at least: candidates leave it out
+    assert nothing.bytes < sizes[0]
 
 
-def test_large_tables_are_learnt_from_some_of_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, signal = table(2400)
-    monkeypatch.setattr(boosted, "_CELLS", 6000)  # a thousand of six attributes
-    predictor = fitted(X, signal[:, None], VALUES)
-    assert predictor.held_out.shape == (2400, 1)
-    assert np.mean((predictor.held_out[:, 0] - signal) ** 2) < 0.1 * signal.var()
-    monkeypatch.setattr(boosted, "_WORK", 1)  # as pictures have it: the smallest trees alone
-    assert np.bincount(fitted(X, signal[:, None], VALUES).encoder._walk.leaves).argmax() == 3
+def test_a_seed_decides_everything() -> None:
+    X, signal = table(150)
+    first, again, other = (fitted(X, signal[:, None], VALUES, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.held_out, again.held_out)
+    assert np.array_equal(first.encoder(X), again.encoder(X))
+    assert not np.array_equal(first.held_out, other.held_out)

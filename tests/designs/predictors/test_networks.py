@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import networks
-from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.predictor import Evidence
+from taskveil.designs.predictors.networks import Architecture
 from taskveil.errors import TaskError
-from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 FOLD = np.arange(400) % 3
 
@@ -35,15 +36,12 @@ def architecture() -> nn.Module:
 
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "STEPS", 120)
-    monkeypatch.setattr(networks, "_SELDOM", 10)
-    monkeypatch.setattr(networks, "LOOKS", 0.1)
+    monkeypatch.setattr(networks, "LOOKS", (30, 60, 120))
 
 
-def fitted(module: nn.Module, X: np.ndarray, truth: np.ndarray, **options: object) -> networks.Predictor:
-    given = {"cost": CrossEntropy(), "fold": FOLD[: len(X)], "seed": 0, "low": X.min(axis=0), "high": X.max(axis=0)}
-    evidence = Evidence(X=X, truth=truth, **({"most_bytes": 2**19} | given | options))  # type: ignore[arg-type]
-    return fit_architecture(module, evidence)
+def fitted(module: nn.Module, X: np.ndarray, truth: np.ndarray, **options: Any) -> Designed:
+    given = evidence_of(X, truth, **{"cost": CLASSES, "fold": FOLD[: len(X)], **options})
+    return designed(Architecture.of(module, given), given)
 
 
 def test_an_architecture_is_learned_anew_and_runs_in_whole_numbers() -> None:
@@ -52,21 +50,21 @@ def test_an_architecture_is_learned_anew_and_runs_in_whole_numbers() -> None:
     before = [p.detach().clone() for p in module.parameters()]
     found = fitted(module, X[:300], truth[:300])
     assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
-    cost = CrossEntropy()
     held_out = -(truth[:300] * np.log(found.held_out)).sum(axis=1).mean()
     strangers = found.encoder(X[300:])
     assert strangers.sum(axis=1) == pytest.approx(1.0)
     loss = -(truth[300:] * np.log(strangers)).sum(axis=1).mean()
-    constant = cost.least_scores(truth[:300].mean(axis=0)[None])[0]
+    constant = CLASSES.least_scores(truth[:300].mean(axis=0)[None])[0]
     assert held_out < 0.5 * constant
     assert loss < 0.6 * constant
     # Three copies side by side, which share the record.
     assert isinstance(found.encoder, LayeredEncoder)
     assert found.encoder.layers[0].outputs == 3 * 6 * 36  # type: ignore[union-attr]
+    assert found.encoder(X) == pytest.approx(found.on_device(X, CLASSES), abs=0.03)
 
 
 def test_a_seed_decides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "STEPS", 10)
+    monkeypatch.setattr(networks, "LOOKS", (5, 10))
     X, truth = strokes(100)
     module = architecture()
     state = torch.random.get_rng_state()
@@ -78,7 +76,7 @@ def test_a_seed_decides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_small_client_gets_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "STEPS", 10)
+    monkeypatch.setattr(networks, "LOOKS", (5, 10))
     X, truth = strokes(100)
     full = fitted(architecture(), X, truth)
     assert isinstance(full.encoder, LayeredEncoder)
@@ -104,11 +102,33 @@ def test_values_are_learned_in_their_own_unit() -> None:
     value = np.abs(X[:, 0]) + (X[:, 1] - 5000.0) / 1000.0
     truth = np.column_stack([1e4 + 50 * value, 0.002 * value])
     module = nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
-    found = fitted(module, X, truth, cost=SquaredError())
+    found = fitted(module, X, truth, cost=VALUES)
     explained = 1 - ((found.held_out - truth) ** 2).mean(axis=0) / truth.var(axis=0)
     assert (explained > 0.8).all()
     running = 1 - ((found.encoder(X) - truth) ** 2).mean(axis=0) / truth.var(axis=0)
     assert (running > 0.8).all()
+
+
+@pytest.mark.parametrize("kind", ["values", "classes"])
+def test_awkward_volunteers(kind: str) -> None:
+    """An attribute that never changes, and a class that one fold alone has, or nobody."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(200, 3)), np.full(200, 7.0)])
+    truth = X[:, :1] if kind == "values" else np.eye(4)[(X[:, 0] > 0).astype(int)]
+    if kind == "classes":
+        truth[FOLD[:200] == 0] = np.eye(4)[2]
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, truth.shape[1]))
+    found = fitted(module, X, truth, cost=VALUES if kind == "values" else CLASSES)
+    for answers in (found.held_out, found.encoder(X)):
+        assert np.isfinite(answers).all()
+        assert kind == "values" or answers.min() > 0
+
+
+def test_every_look_is_a_setting() -> None:
+    X, truth = strokes(100)
+    given = evidence_of(X, truth, CLASSES)
+    (fit,) = Architecture.of(architecture(), given).fit(given, [np.arange(80)])
+    assert fit.outputs(X).shape == (3, 100, 3)
 
 
 class Own(nn.Module):
@@ -134,4 +154,4 @@ def test_networks_for_another_task_are_refused_before_they_learn() -> None:
     with pytest.raises(TaskError, match="4 outputs where 3"):
         fitted(nn.Linear(36, 4), X, truth)
     with pytest.raises(TaskError, match="cannot run on devices"):
-        fitted(nn.Sequential(nn.Linear(36, 3), nn.LogSoftmax(dim=1)), X, truth, cost=SquaredError())
+        fitted(nn.Sequential(nn.Linear(36, 3), nn.LogSoftmax(dim=1)), X, truth, cost=VALUES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,16 +13,18 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 import taskveil as tv
+from fits import designed
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder
 from taskveil.client.named import NamedEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
+from taskveil.designs.crossfit import Evidence
+from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import networks
-from taskveil.designs.predictors.honesty import steepness
-from taskveil.designs.predictors.own import fit_own, out_of_fold
-from taskveil.designs.predictors.predictor import Evidence
-from taskveil.errors import TaskError
-from taskveil.tasks.costs import CrossEntropy, SquaredError
+from taskveil.designs.predictors.candidates import families
+from taskveil.designs.predictors.networks import Architecture
+from taskveil.designs.predictors.own import Own, as_it_is, own_model, refitted
+from taskveil.errors import TaskError, UnusedModelWarning
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(300, 4))
@@ -29,18 +33,10 @@ LABEL = np.array(["no", "yes"])[(VALUE + RNG.normal(size=300) > 0).astype(int)]
 FOLD = np.arange(300) % 5
 
 
-def evidence(task: tv.ModelTask, y: object) -> Evidence:
+def evidence(task: tv.ModelTask, y: Any) -> Evidence:
     cost, truth = task.linear_form(X, y)
-    return Evidence(
-        X=X,
-        truth=truth,
-        cost=cost.learned_by,
-        fold=FOLD,
-        low=X.min(axis=0),
-        high=X.max(axis=0),
-        seed=0,
-        most_bytes=2**19,
-    )
+    box = {"low": X.min(axis=0), "high": X.max(axis=0)}
+    return Evidence(X=X, truth=truth, cost=cost.learned_by, fold=FOLD, **box, seed=0, most_bytes=2**19)
 
 
 def network() -> nn.Module:
@@ -59,55 +55,91 @@ def network() -> nn.Module:
         (GaussianNB(), "cross_entropy", NamedEncoder),
     ],
 )
-def test_strangers_are_predicted_as_the_volunteers_were(model: object, loss: str, form: type) -> None:
+def test_volunteers_are_predicted_by_copies_that_did_not_see_them(model: Any, loss: Any, form: type) -> None:
     y = VALUE if loss == "mse" else LABEL
-    task = tv.ModelTask(model.fit(X, y), loss)  # type: ignore[attr-defined, arg-type]
-    found = fit_own(task, y, evidence(task, y), unseen=False)
+    task = tv.ModelTask(model.fit(X, y), loss)
+    given = evidence(task, y)
+    found = designed(own_model(task, y, given, unseen=False), given)
     assert isinstance(found.encoder, form)
-    assert found.held_out.shape == (300, task.outputs)
-    # What a device says of a record is what the model says, drawn together as held-out predictions asked for.
-    said, device = task.answers(X), found.encoder(X)
-    assert np.corrcoef(said[:, -1], device[:, -1])[0, 1] > 0.98
-    # Volunteers were not predicted by a model that saw them: a forest is far better on those it has seen.
-    cost, truth = task.linear_form(X, y)
-    seen, unseen = (cost.paired_scores(p, truth).mean() for p in (np.clip(said, 1e-9, None), found.held_out))
-    assert seen < unseen if loss == "cross_entropy" else True
+    # The device runs the model itself, with the slope and shift that the copies asked for.
+    assert found.encoder(X) == pytest.approx(found.on_device(X, given.cost), abs=1e-4)
+    assert (found.final.slope == 1.0) == (form is NamedEncoder)
+    # Every volunteer's prediction is that of a copy fitted without its fold.
+    outputs = found.fitted.final.outputs[0]
+    for part in range(5):
+        said = refitted(task, X[part != FOLD], y[part != FOLD])(X[part == FOLD])
+        said = given.cost.outputs(said) if found.fitted.final.logits else said
+        np.testing.assert_array_equal(outputs[part == FOLD], said)
 
 
 def test_a_model_that_memorised_is_made_less_sure() -> None:
     noise = np.array(["a", "b"])[RNG.integers(0, 2, 300)]
     task = tv.ModelTask(RandomForestClassifier(20, random_state=0).fit(X, noise), "cross_entropy")
-    found = fit_own(task, noise, evidence(task, noise), unseen=False)
+    given = evidence(task, noise)
+    found = designed(own_model(task, noise, given, unseen=False), given)
     assert np.ptp(found.held_out[:, 0]) < 0.3
     assert np.ptp(found.encoder(X)[:, 0]) < 0.5
-    trusting = fit_own(task, noise, evidence(task, noise), unseen=True)
+    trusting = designed(own_model(task, noise, given, unseen=True), given)
     assert np.ptp(trusting.held_out[:, 0]) > 0.9
 
 
 def test_copies_that_lack_a_class_find_it_next_to_impossible() -> None:
     y = np.where(FOLD == 0, "rare", LABEL)  # held out together: the copy for that part never saw it
     task = tv.ModelTask(GaussianNB().fit(X, y), "cross_entropy")
-    said = out_of_fold(task, X, y, FOLD)
-    assert (said[FOLD == 0][:, 1] < 1e-9).all()
+    task.check_width(4)
+    said = refitted(task, X[FOLD > 0], y[FOLD > 0])(X)
+    assert (said[:, 1] < 1e-9).all()
     assert said.sum(axis=1) == pytest.approx(np.ones(300))
 
 
 def test_without_labels_the_model_is_taken_at_its_word() -> None:
-    task = tv.ModelTask(RandomForestClassifier(20, random_state=0).fit(X, LABEL), "cross_entropy")
-    found = fit_own(task, None, evidence(task, None), unseen=False)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, LABEL)
+    task = tv.ModelTask(forest, "cross_entropy")
+    given = evidence(task, None)
+    family = own_model(task, None, given, unseen=False)
+    assert not family.fits_again
+    found = designed(family, given)
     assert found.held_out == pytest.approx(task.answers(X))
     assert found.encoder(X) == pytest.approx(task.answers(X), abs=1e-6)
 
 
+class Counting(LogisticRegression):  # type: ignore[misc]
+    """Counts how often it is fitted."""
+
+    fits = 0
+
+    def fit(self, X: Any, y: Any) -> Counting:
+        Counting.fits += 1
+        super().fit(X, y)
+        return self
+
+
+def test_only_models_that_saw_the_volunteers_are_fitted_again() -> None:
+    task = tv.ModelTask(Counting().fit(X, LABEL), "cross_entropy")
+    given, rows = evidence(task, LABEL), [np.flatnonzero(FOLD > 0), np.arange(300)]
+    Counting.fits = 0
+    own_model(task, LABEL, given, unseen=True).fit(given, rows)
+    assert Counting.fits == 0
+    own_model(task, LABEL, given, unseen=False).fit(given, rows)
+    assert Counting.fits == 1  # the model of all volunteers is there already
+
+
 def test_a_network_is_trained_anew_or_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "STEPS", 60)
+    monkeypatch.setattr(networks, "LOOKS", (30, 60))
     task = tv.ModelTask(network(), "cross_entropy")
     y = (LABEL == "yes").astype(int)
-    anew = fit_own(task, y, evidence(task, y), unseen=False)
-    assert isinstance(anew.encoder, LayeredEncoder)
-    assert -np.log(anew.held_out[np.arange(300), y]).mean() < 0.69  # the weights given know nothing
-    as_it_is = fit_own(task, y, evidence(task, y), unseen=True)
-    assert np.abs(np.corrcoef(as_it_is.encoder(X)[:, 0], task.answers(X)[:, 0])[0, 1]) > 0.95
+    given = evidence(task, y)
+    (anew,) = families(task, y, given, OnDevice(encoder="own", share_model=True))
+    assert isinstance(anew, Architecture)
+    assert anew.name == "own"
+    found = designed(anew, given)
+    assert isinstance(found.encoder, LayeredEncoder)
+    assert -np.log(found.held_out[np.arange(300), y]).mean() < 0.69  # the weights given know nothing
+    (believed,) = families(task, y, given, OnDevice(encoder="own", share_model=True, volunteers_unseen=True))
+    assert isinstance(believed, Own)
+    said = designed(believed, given)
+    assert isinstance(said.encoder, LayeredEncoder)
+    assert said.encoder(X) == pytest.approx(said.on_device(X, given.cost), abs=0.02)
 
 
 def test_a_network_of_other_layers_must_not_have_seen_the_volunteers() -> None:
@@ -118,17 +150,20 @@ def test_a_network_of_other_layers_must_not_have_seen_the_volunteers() -> None:
     task = tv.ModelTask(Odd(), "cross_entropy")
     task.check_width(4)
     y = (LABEL == "yes").astype(int)
+    given = evidence(task, y)
     with pytest.raises(TaskError, match="volunteers_unseen=True"):
-        fit_own(task, y, evidence(task, y), unseen=False)
-    assert isinstance(fit_own(task, y, evidence(task, y), unseen=True).encoder, NamedEncoder)
+        own_model(task, y, given, unseen=False)
+    with pytest.raises(TaskError, match="volunteers_unseen=True"):
+        families(task, y, given, OnDevice(encoder="own", share_model=True))
+    with pytest.warns(UnusedModelWarning, match="takes no part"):
+        found = families(task, y, given, OnDevice(share_model=True))
+    assert [each.name for each in found] == ["linear", "light", "trees"]
+    assert isinstance(designed(own_model(task, y, given, unseen=True), given).encoder, NamedEncoder)
 
 
-def test_steepness_finds_how_sure_one_may_be() -> None:
-    logits = RNG.normal(size=(20_000, 2))
-    chance = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
-    truth = np.eye(2)[(RNG.random(20_000) < chance).astype(int)]
-    assert steepness(3.0 * logits, truth, logits=True, cost=CrossEntropy()) == pytest.approx(1 / 3, rel=0.1)
-    values = RNG.normal(size=(5000, 1))
-    noisy = 0.25 * values + RNG.normal(size=(5000, 1))
-    assert steepness(values, noisy, logits=False, cost=SquaredError()) == pytest.approx(0.25, abs=0.05)
-    assert steepness(np.ones((5, 1)), np.ones((5, 1)), logits=False, cost=SquaredError()) == 1.0
+def test_what_is_run_as_it_is_has_no_encoder() -> None:
+    task = tv.ModelTask(LogisticRegression().fit(X, LABEL), "cross_entropy")
+    family = as_it_is(task, LABEL)
+    assert family.as_it_is
+    with pytest.raises(TaskError, match="no encoder"):
+        family.encoder(evidence(task, LABEL), [], 0, 1.0, np.zeros(2))

@@ -1,13 +1,13 @@
-"""Scales of attributes with heavy tails: tried only where there are any, and made for any column."""
+"""The scale of attributes with heavy tails: only where there are any, and made for any column."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from taskveil.client.levels import LEVELS
+from taskveil.client.levels import LEVELS, MonotoneTables
 from taskveil.designs.predictors import scales as module
-from taskveil.designs.predictors.scales import KNOTS, heavy_tailed, ranked, scales
+from taskveil.designs.predictors.scales import KNOTS, heavy_tailed, ranked, tables_for
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(1000, 5))
@@ -34,50 +34,38 @@ def test_heavy_tails_are_found_in_any_unit_and_nothing_else() -> None:
     assert [name for name, heavy in zip(columns, found, strict=True) if heavy] == list(columns)[5:]
 
 
-def test_nothing_is_tried_without_heavy_tails_or_with_too_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert scales(Z) == {}
-    assert set(scales(SKEWED)) == {"capped", "logarithmic", "ranked"}
+def tabled(X: np.ndarray) -> MonotoneTables:
+    tables = tables_for(X)
+    assert tables is not None
+    return tables
+
+
+def test_no_tables_without_heavy_tails_or_with_too_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tables_for(Z) is None
+    assert tables_for(SKEWED) is not None
     monkeypatch.setattr(module, "MOST_TABLES", 4)
-    assert scales(SKEWED) == {}
+    assert tables_for(SKEWED) is None
 
 
-@pytest.mark.parametrize("scale", ["logarithmic", "ranked"])
-def test_lognormal_values_become_gaussian_ones(scale: str) -> None:
-    levels = scales(SKEWED)[scale](SKEWED)
+def test_lognormal_values_become_gaussian_ones() -> None:
+    levels = tabled(SKEWED)(SKEWED)
     for column in range(5):
         assert np.corrcoef(levels[:, column], Z[:, column])[0, 1] > 0.98
         assert np.corrcoef(SKEWED[:, column], Z[:, column])[0, 1] < 0.6
 
 
-def test_logarithms_are_followed_closely_and_from_either_end() -> None:
-    low = SKEWED.min(axis=0)
-    unit = np.array([np.quantile(c[c > c.min()] - c.min(), 0.05) for c in SKEWED.T])
-    wanted = np.log1p((SKEWED - low) / unit)
-    found = scales(SKEWED)["logarithmic"](SKEWED) / LEVELS
-    assert found == pytest.approx(wanted / wanted.max(axis=0), abs=2e-3)
-    mirrored = scales(-SKEWED)["logarithmic"](-SKEWED) / LEVELS
-    assert mirrored == pytest.approx(1.0 - found, abs=1e-5)
-
-
-def test_capped_is_a_line_between_quantiles() -> None:
-    levels = scales(SKEWED)["capped"](SKEWED)
-    low, high = np.quantile(SKEWED, [0.05, 0.95], axis=0)
-    assert levels / LEVELS == pytest.approx(np.clip((SKEWED - low) / (high - low), 0, 1), abs=2e-6)
-
-
 def test_other_attributes_stay_as_they_are() -> None:
     X = np.column_stack([SKEWED[:, 0], Z[:, 0], Z[:, 1] > 1, np.full(1000, 7.0)])
     extent = np.maximum(np.ptp(X, axis=0), 1e-9)
-    for tables in scales(X).values():
-        found = tables(X)[:, 1:3] / LEVELS
-        assert found == pytest.approx(((X - X.min(axis=0)) / extent)[:, 1:3], abs=2e-6)
-        assert np.ptp(tables(X)[:, 3]) == 0
+    levels = tabled(X)(X)
+    assert levels[:, 1:3] / LEVELS == pytest.approx(((X - X.min(axis=0)) / extent)[:, 1:3], abs=2e-6)
+    assert np.ptp(levels[:, 3]) == 0
 
 
 @pytest.mark.parametrize(
     "column",
     [
-        np.where(Z[:, 0] > 1.8, SKEWED[:, 0], 0.0),  # more zeros than the caps leave out
+        np.where(Z[:, 0] > 1.8, SKEWED[:, 0], 0.0),
         np.where(Z[:, 0] > 1.8, -SKEWED[:, 0], 0.0),
         np.append(np.zeros(998), [5e-324, 1.0]),
         np.append(np.zeros(998), [1.0, 1.7e308]),
@@ -88,12 +76,10 @@ def test_other_attributes_stay_as_they_are() -> None:
     ids=["zeros", "zeros and below", "subnormal", "huge", "widest", "ties", "e^100z"],
 )
 def test_no_column_is_too_strange(column: np.ndarray) -> None:
-    made = scales(np.column_stack([column, Z[:, 1]]))
-    assert len(made) == 3
-    for tables in made.values():
-        levels = tables(np.column_stack([column, Z[:, 1]]))[:, 0]
-        assert levels.min() < levels.max()
-        assert tables.knots.shape[1] <= KNOTS
+    tables = tabled(np.column_stack([column, Z[:, 1]]))
+    levels = tables(np.column_stack([column, Z[:, 1]]))[:, 0]
+    assert levels.min() < levels.max()
+    assert tables.knots.shape[1] <= KNOTS
 
 
 @pytest.mark.parametrize("count", [11, 60, 1000])

@@ -126,7 +126,7 @@ def test_networks_are_trained_anew_unless_they_never_saw_the_volunteers(monkeypa
     """One that knows its volunteers by heart must not be taken at its word."""
     from taskveil.designs.predictors import networks
 
-    monkeypatch.setattr(networks, "STEPS", 60)
+    monkeypatch.setattr(networks, "LOOKS", (30, 60))
     torch.manual_seed(0)
     luck = RNG.integers(2, size=120)  # nothing to be known
     network = nn.Sequential(nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 2))

@@ -157,8 +157,9 @@ def test_tables_are_matched_by_name() -> None:
 
 def test_methods_that_do_not_fit_are_refused_before_anything_is_designed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "design_many", lambda *_, **__: pytest.fail("a design was started"))
+    task = tv.ModelTask(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)))
     with pytest.raises(TaskError, match="no matrix to factorise"):
-        tv.sweep(X, tv.ModelTask(nn.Linear(3, 1)), epsilons=[1.0], methods=["codebook", "matrix_factorization"])
+        tv.sweep(X, task, epsilons=[1.0], methods=["codebook", "matrix_factorization"])
 
 
 def test_designs_that_hardly_depend_on_a_seed_have_the_first() -> None:

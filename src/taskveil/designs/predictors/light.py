@@ -226,7 +226,9 @@ class _Training:
             outputs, truth = outputs + self.shift.astype(np.float32), self.truth[None, pick].astype(np.float32)
         else:
             truth = ((self.truth[pick] - self.shift) / self.unit).astype(np.float32)
-        error = self.cost.slopes(outputs, truth) * (keep / np.maximum(keep.sum(axis=1, keepdims=True), 1.0))
+        # Labels that a fit must not learn from are dropped, not multiplied by zero: they may be no numbers at all.
+        error = np.where(keep > 0, self.cost.slopes(outputs, truth), np.float32(0.0))
+        error /= np.maximum(keep.sum(axis=1, keepdims=True), 1.0)
         back = (error @ second.transpose(0, 2, 1)) * (neurons > 0)
         return [
             inputs.T @ back,
