@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import taskveil as tv
 from cli.running import one_line, run
+from taskveil.cli import designing
 from taskveil.cli.app import app
+from taskveil.losses import Considered
 
 
 @pytest.fixture
@@ -51,11 +55,34 @@ def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, 
 def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path: Path) -> None:
     shown = run("design", str(csv), str(tmp_path / "r"), "--epsilon", "2")
     first, *others = tv.Veil.load(tmp_path / "r").considered
-    (line,) = [line for line in shown.splitlines() if line.startswith("Method: ")]
-    assert re.findall(r"(\w+) \+\S+ ± \S+", line) == [entry.method for entry in others]
-    assert line.startswith(f"Method: {first.method}, by cross-validation")
+    assert f"Method: {first.method}\n" in shown
+    table = shown[shown.index("held-out loss") :]
+    rows = [line.split() for line in table.splitlines() if re.match(r"  \w+  +\S+  +\S", line)]
+    assert [row[0] for row in rows] == list(dict.fromkeys(entry.method for entry in (first, *others)))
+    assert float(rows[0][2]) == pytest.approx(first.held_out_loss, rel=1e-3)
+    assert f"{len(others) + 1 - len(rows)} more designs of the same methods and encoders" in shown
+    assert max(len(line) for line in table.splitlines()[: len(rows) + 2]) <= 80
     assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of what records tell is kept", shown)
     assert "weighed by 1/spread" in shown
+
+
+def test_the_table_of_designs_fits_80_columns_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry(method: str, encoder: str, loss: float, error: float) -> Considered:
+        return Considered(
+            method=method, encoder=encoder, held_out_loss=loss, standard_error=error, bytes=524_288, operations=987_654
+        )
+
+    stream = io.StringIO()
+    monkeypatch.setattr(designing, "console", Console(file=stream, width=80))
+    chosen = entry("codebook", "linear and light and trees and own", 0.12345678, 0.0)
+    considered = (chosen, entry("task_aware", "hidden", 123456.7, 0.00123456), entry("nothing", "linear", 2.0, 1e-12))
+    designing.print_considered("codebook", considered)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith(("  codebook ", "  task_aware ", "  nothing ")) for line in lines) == 3
+    assert "…" not in stream.getvalue()
+    assert re.search(r"nothing +– +2 +1e-12 +524 kB +988 thousand", stream.getvalue())
+    assert re.search(r"0\.1235 +524 kB", stream.getvalue())  # of the chosen one there is no difference
 
 
 def test_the_loss_stands_between_nothing_sent_and_no_privacy(csv: Path, tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
+from rich.table import Table
 
 import taskveil as tv
 from taskveil.cli import options
@@ -16,7 +19,9 @@ from taskveil.cli.console import busy, console, refuse_existing
 from taskveil.cli.jobs import Asked, Job
 from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
+from taskveil.losses import Considered
 from taskveil.release.folder import sign as sign_release
+from taskveil.size import in_words
 
 LISTED = 12
 """Columns that are named one by one."""
@@ -108,13 +113,7 @@ def design(
         _print_error(judgement)
     else:
         _print_judgement(judgement, judged)
-    others = [
-        f"{entry.method} {entry.held_out_loss - veil.considered[0].held_out_loss:+.2g} ± {entry.standard_error:.2g}"
-        for entry in veil.considered
-        if entry.method != veil.method
-    ]
-    cost = f", by cross-validation; what the others cost more: {', '.join(others)}" if others else ""
-    console.print(f"Method: {veil.method}{cost}", soft_wrap=True, highlight=False)
+    print_considered(veil.method, veil.considered)
     console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
     if volunteers and veil.reference is not None:
         console.print(
@@ -135,6 +134,33 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "considered": [dataclasses.asdict(entry) for entry in veil.considered],
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
+
+
+def print_considered(method: str, considered: Sequence[Considered]) -> None:
+    """The method, and a table of what it was chosen from: of every method and encoder the best design."""
+    console.print(f"Method: {method}", highlight=False)
+    if len(considered) < 2:
+        return
+    shown: dict[tuple[str, str], Considered] = {}
+    for entry in considered:  # the chosen one comes first, then those of the lowest losses
+        shown.setdefault((entry.method, entry.encoder), entry)
+    view = Table(title="Compared by cross-validation; the first was chosen", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("method", "encoder"):
+        view.add_column(name, overflow="fold")
+    for name in ("held-out loss", "± vs first", "size", "operations"):
+        view.add_column(name, justify="right", no_wrap=True)
+    for place, entry in enumerate(shown.values()):
+        view.add_row(
+            entry.method,
+            "–" if entry.method == "nothing" else entry.encoder,
+            f"{entry.held_out_loss:.4g}",
+            f"{entry.standard_error:.2g}" if place else "",
+            in_words(entry.bytes, "B"),
+            in_words(entry.operations, "").strip(),
+        )
+    console.print(view, highlight=False)
+    if more := len(considered) - len(shown):
+        console.print(f"{more} more designs of the same methods and encoders: --json lists them.", highlight=False)
 
 
 def _print_error(judgement: Judgement | None) -> None:
