@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from taskveil.designs.predictors.predictor import Evidence, Predictor
 
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import boosted
 from taskveil.designs.predictors.boosted import MOST_LEAVES, fit_boosted
-from taskveil.designs.predictors.predictor import Evidence, Predictor
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
 
 VALUES, CLASSES = SquaredError(), CrossEntropy()

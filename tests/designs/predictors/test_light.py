@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
+from taskveil.designs.predictors.predictor import Evidence
 
 from taskveil.arrays import Floats
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.predictors import light
 from taskveil.designs.predictors.light import Network, fit_network, magnitudes
-from taskveil.designs.predictors.predictor import Evidence
 from taskveil.tasks.costs import CrossEntropy, LinearInTruth, SquaredError
 
 RNG = np.random.default_rng(0)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from taskveil.designs.predictors.predictor import Evidence
 
 from taskveil.designs.predictors.linear import affine_encoder, fit_linear
-from taskveil.designs.predictors.predictor import Evidence
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
 
 RNG = np.random.default_rng(1)

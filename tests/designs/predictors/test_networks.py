@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from taskveil.designs.predictors.predictor import Evidence
 from torch import Tensor, nn
 
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import networks
 from taskveil.designs.predictors.networks import fit_architecture
-from taskveil.designs.predictors.predictor import Evidence
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 

@@ -8,6 +8,8 @@ import torch
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from taskveil.designs.predictors.honesty import steepness
+from taskveil.designs.predictors.predictor import Evidence
 from torch import nn
 
 import taskveil as tv
@@ -16,9 +18,7 @@ from taskveil.client.named import NamedEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.predictors import networks
-from taskveil.designs.predictors.honesty import steepness
 from taskveil.designs.predictors.own import fit_own, out_of_fold
-from taskveil.designs.predictors.predictor import Evidence
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 

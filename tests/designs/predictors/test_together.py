@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from taskveil.designs.predictors.predictor import Evidence, Predictor
+from taskveil.designs.predictors.together import best_weights, together
 
 from taskveil.client.encoders import LinearEncoder, MeanEncoder
 from taskveil.client.named import NamedEncoder
-from taskveil.designs.predictors.predictor import Evidence, Predictor
-from taskveil.designs.predictors.together import best_weights, together
 from taskveil.tasks.costs import SquaredError
 
 RNG = np.random.default_rng(4)
