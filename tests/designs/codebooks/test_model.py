@@ -359,5 +359,12 @@ def test_no_encoder_is_larger_than_devices_allow() -> None:
     task = tv.ModelTask(regressor())
     veil = tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=6000)
     assert veil.size.client_bytes <= 6000
+    values = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)  # long codewords, and many of them
+    several = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, values))
+    free, small = (
+        tv.design(X, several, epsilon=12.0, y=values, method="codebook", encoder="linear", client_bytes=b).size
+        for b in (2**19, 6000)
+    )
+    assert free.client_bytes > 6000 >= small.client_bytes
     with pytest.raises(TaskError, match="no encoder fits into client_bytes=1024"):
         tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=1024)
