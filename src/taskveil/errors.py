@@ -128,9 +128,9 @@ class UnusedModelWarning(UserWarning):
 
 def callers_line() -> int:
     """The `stacklevel` with which a warning shows the line outside this package that led here, however many of our
-    own calls and generators lie between."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "taskveil":
+    own calls, generators and decorators lie between."""
+    level, frame, between = 1, sys._getframe(1), ("taskveil", "contextlib")
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in between:
         level, frame = level + 1, frame.f_back
     return level
 

@@ -105,7 +105,19 @@ def test_several_linear_tasks_arrive_as_one_and_leave_as_they_came() -> None:
 
 def test_a_task_that_a_designer_does_not_serve() -> None:
     with pytest.raises(TaskError, match=r"^noise is for linear tasks\.$"):
-        tv.design(X, MODEL, epsilon=1.0, method=Noisy())
+        tv.design(X, MODEL, epsilon=1.0, y=X[:, 0], method=Noisy())
+
+
+def test_a_linear_model_that_is_itself_the_truth_is_a_linear_task() -> None:
+    """With squared error and without labels, nothing but lines is to be told."""
+    lines = tv.LinearTask(MODEL.lines[0])
+    veil = tv.design(X, MODEL, epsilon=3.0, method=Noisy())
+    assert veil.task is MODEL
+    assert veil.loss(X).mean == pytest.approx(tv.design(X, lines, epsilon=3.0, method=Noisy()).loss(X).mean, rel=0.01)
+    direct = tv.design(X, MODEL, epsilon=3.0, method="codebook")
+    assert direct.losses(X).mean() < 0.7 * MODEL.constant_loss(X, None, X, None)
+    light = tv.design(X, MODEL, epsilon=3.0, method="codebook", encoder="trees")
+    assert type(light.encoder) is not type(direct.encoder)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import nn
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client
+from taskveil.designs.auto import folds, refitted
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Problem
 
@@ -85,7 +86,14 @@ def test_it_is_judged_on_everybody_by_answers_they_had_no_part_in() -> None:
     rng = np.random.default_rng(8)
     X, y = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
     task = tv.ModelTask(LogisticRegression().fit(X, y), "cross_entropy")
-    (one,) = NothingDesigner(name="nothing").judged(Problem.of(X, task, y=y), [1.0], 0)
+    problem = Problem.of(X, task, y=y)
+    fold, _ = folds(problem, 0)
+    ((epsilon, (one,)),) = refitted(NothingDesigner(name="nothing"), problem, [1.0], 0, fold)
+    assert epsilon == 1.0
+    assert one.method == "nothing"
     assert np.isfinite(one.losses).all()
     assert np.log(2) <= one.losses.mean() < 1.05 * np.log(2)
-    assert not one.skilled
+    for part in range(5):
+        others = np.bincount(y[fold != part]) + 1.0
+        expected = -np.log(others / others.sum())
+        np.testing.assert_allclose(one.losses[fold == part], expected[y[fold == part]])

@@ -26,6 +26,9 @@ LEVEL = 0.05
 SLACK = 0.01
 """Of the lowest loss: designs that lose less than this against each other count as equally good."""
 
+ROUNDING = 1e-9
+"""Of the losses: a lead below this may be made of rounding errors, which all point in one direction."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
@@ -53,9 +56,12 @@ def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, in
 
 
 def beats(one: Floats, other: Floats, person: Integers) -> bool:
-    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired."""
+    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. What differs
+    in the last digits only is the same."""
     mean, error, count = lead(one, other, person)
-    return mean > 0 and count > 1 and mean > error * float(student.ppf(1.0 - LEVEL, count - 1))
+    if count < 2 or mean <= ROUNDING * float(np.abs(other).mean()):
+        return False
+    return mean > error * float(student.ppf(1.0 - LEVEL, count - 1))
 
 
 def choose(

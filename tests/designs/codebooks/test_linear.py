@@ -14,6 +14,7 @@ from hostile import hostile_records
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
 from taskveil.designs.codebooks.linear import LatticeChoice, ListedChoice, Plan, SumChoice, candidates
+from taskveil.designs.problem import Problem
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # large budgets leave few losses
@@ -105,18 +106,54 @@ def test_a_seed_repeats_the_design_but_never_the_reports(volunteers: np.ndarray,
 def test_one_thread_and_the_callers_setting_afterwards(
     volunteers: np.ndarray, task: tv.LinearTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, original = set(), linear.candidates
+    threads, original = set(), linear.Latents.of
 
-    def spy(*arguments: object, **options: object) -> object:
+    def spy(problem: object) -> object:
         threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        return original(*arguments, **options)
+        return original(problem)
 
-    monkeypatch.setattr(linear, "candidates", spy)
+    options = [linear.ListedChoice(size=2, favoured=1, dim=1)]
+    monkeypatch.setattr(linear, "candidates", lambda *_, **__: options)
+    problem = Problem.of(volunteers, task).linear
+    (one,) = linear.linear_candidates(problem, 1.0, 0, np.arange(300) % 5)
+    monkeypatch.setattr(linear.Latents, "of", spy)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        tv.design(volunteers, task, epsilon=1.0, method="codebook")
+        linear._judged(problem, options, 1.0, 0, np.arange(300) % 5)
+        one.make()
         assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert threads == {1}
+
+
+def test_held_out_losses_are_those_of_codes_made_without_them(volunteers: np.ndarray, task: tv.LinearTask) -> None:
+    """What a fold costs does not change when its own records are moved; and not everybody judges."""
+    fold, other = np.arange(300) % 5, volunteers.copy()
+    rows = np.flatnonzero(fold == 3)
+    other[rows[1:]] = 100.0 + volunteers[rows[1:]]
+    problem = Problem.of(volunteers, task, domain=tv.Box(-1e3, 1e3))
+    changed = Problem.of(other, task, domain=tv.Box(-1e3, 1e3))
+    options = [linear.ListedChoice(size=4, favoured=1, dim=2), linear.ListedChoice(size=12, favoured=2, dim=2)]
+    one, two = (linear._judged(each.linear, options, 2.0, 0, fold) for each in (problem, changed))
+    for option in options:
+        assert np.isfinite(one[option]).all()
+        assert one[option][rows[0]] == pytest.approx(two[option][rows[0]], rel=1e-12)
+        assert not np.allclose(one[option][rows[1:]], two[option][rows[1:]])
+
+
+def test_candidates_say_what_they_take(volunteers: np.ndarray, task: tv.LinearTask) -> None:
+    problem = Problem.of(volunteers, task).linear
+    for each in linear.linear_candidates(problem, 3.0, 0, np.arange(300) % 5):
+        veil = each.make()
+        assert (each.method, each.encoder) == ("codebook", "linear")
+        assert each.bytes == pytest.approx(veil.size.client_bytes, abs=4096)
+        assert each.operations > 0
+
+
+def test_two_thousand_volunteers_judge(task: tv.LinearTask) -> None:
+    records = np.random.default_rng(3).normal(size=(2100, 6))
+    found = linear.linear_candidates(Problem.of(records, task).linear, 1.0, 0, np.arange(2100) % 5)
+    for each in found:
+        assert np.isfinite(each.losses).sum() == linear.JUDGED
 
 
 def test_lists_are_as_short_as_small_devices_need_them() -> None:

@@ -12,9 +12,13 @@ from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
+from taskveil.client.encoders import LinearEncoder, MeanEncoder
 from taskveil.client.named import NamedEncoder
-from taskveil.designs.codebooks.model import model_codebooks
+from taskveil.designs.auto import best_of, folds
+from taskveil.designs.codebooks.model import Predictor, evidence_of, model_candidates, together
+from taskveil.designs.crossfit import Calibrated, Evidence
 from taskveil.designs.domain import Points
+from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Problem
@@ -30,12 +34,12 @@ LABEL = (np.median(VALUE) < VALUE).astype(int)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light, "STEPS", 300)
+    monkeypatch.setattr(light, "LOOKS", (50, 130, 300))
 
 
 def codebooks(X: np.ndarray, task: Task, y: object, *epsilons: float, encoder: str = "auto") -> dict[float, Veil]:
     problem = Problem.of(X, task, y=y, domain=Points(X), on_device=OnDevice(encoder=encoder))
-    return {epsilon: veil for epsilon, veil, _, _ in model_codebooks(problem, epsilons)}
+    return dict(best_of(DESIGNERS["codebook"], problem, epsilons, 0))  # type: ignore[arg-type]
 
 
 def regressor() -> nn.Module:
@@ -179,7 +183,7 @@ def test_hostile_records_change_nothing_in_the_guarantee() -> None:
 def test_more_budget_than_can_be_used_is_not_spent() -> None:
     task = tv.ModelTask(regressor())
     veils = codebooks(X, task, VALUE, 400.0, 500.0)
-    assert veils[400.0] is veils[500.0]
+    assert veils[400.0].release_id == veils[500.0].release_id
     assert veils[500.0].guarantee.epsilon <= 28.0
 
 
@@ -237,7 +241,7 @@ def test_a_predictor_that_says_one_thing_makes_a_design() -> None:
     noise = 5.0 + np.random.default_rng(1).normal(size=320)
     model = RandomForestRegressor(4, min_samples_leaf=300, random_state=0).fit(X, noise)
     problem = Problem.of(X, tv.ModelTask(model), y=noise, on_device=OnDevice(encoder="own", share_model=True))
-    (veil,) = (veil for _, veil, *_ in model_codebooks(problem, (2.0,)))
+    ((_, veil),) = best_of(DESIGNERS["codebook"], problem, [2.0], 0)  # type: ignore[arg-type]
     assert veil.loss(X, noise).mean == pytest.approx(noise.var(), rel=0.05)
 
 
@@ -246,8 +250,8 @@ def test_the_callers_threads_are_left_alone_between_budgets() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        veils = model_codebooks(Problem.of(X, tv.ModelTask(regressor()), y=VALUE), (1.0, 2.0))
-        next(veils)
+        problem = Problem.of(X, tv.ModelTask(regressor()), y=VALUE)
+        next(best_of(DESIGNERS["codebook"], problem, [1.0, 2.0], 0))  # type: ignore[arg-type]
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -259,8 +263,10 @@ def test_what_a_record_cannot_answer_is_counted() -> None:
     problem = Problem.of(
         X[:160], task, y=LABEL[:160], domain=Points(X), on_device=OnDevice(encoder="linear"), answers="record"
     )
-    ((_, veil, held_out, _),) = model_codebooks(problem, [1.0])
-    assert held_out.mean() == pytest.approx(veil.losses(X[160:], LABEL[160:]).mean(), rel=0.2)
+    fold, _ = folds(problem, 0)
+    ((_, (found,)),) = model_candidates(problem, [1.0], 0, fold, compared=True)
+    veil = found.make()
+    assert found.losses.mean() == pytest.approx(veil.losses(X[160:], LABEL[160:]).mean(), rel=0.2)
 
 
 def test_a_release_that_would_only_name_its_model_is_announced() -> None:
@@ -273,3 +279,92 @@ def test_a_release_that_would_only_name_its_model_is_announced() -> None:
     assert isinstance(veil.encoder, NamedEncoder)
     assert veil.encoder.name == "KNeighborsRegressor: predictions"
     assert veil.encoder(x)[:, 0] == pytest.approx(task.predict(x)[:, 0])  # what whoever brings the model has
+
+
+def test_candidates_are_judged_only_where_they_compete() -> None:
+    problem = Problem.of(X, tv.ModelTask(regressor()), y=VALUE, on_device=OnDevice(encoder="linear"))
+    fold, _ = folds(problem, 0)
+    for compared in (True, False):
+        ((epsilon, (found,)),) = model_candidates(problem, [2.0], 0, fold, compared=compared)
+        assert (epsilon, found.method, found.encoder) == (2.0, "codebook", "linear")
+        assert np.isfinite(found.losses).all() == compared
+        assert abs(found.bytes - found.make().size.client_bytes) < 4096
+        assert found.operations == found.make().encoder.operations
+
+
+def test_held_out_losses_are_what_strangers_cost() -> None:
+    rng = np.random.default_rng(9)
+    strangers = rng.random((4000, 5))
+    theirs = strangers @ [2.0, -1.0, 0.5, 0.0, 0.0] + 0.05 * rng.normal(size=4000)
+    problem = Problem.of(X, tv.ModelTask(regressor()), y=VALUE)
+    fold, _ = folds(problem, 0)
+    for epsilon, found in model_candidates(problem, [1.0, 4.0], 0, fold, compared=True):
+        assert [each.encoder for each in found][:3] == ["linear", "light", "trees"]
+        for each in found:
+            error = 4 * each.losses.std() / np.sqrt(len(X))
+            assert each.losses.mean() == pytest.approx(each.make().losses(strangers, theirs).mean(), abs=error), epsilon
+
+
+# The mean of several.
+
+
+def of_values() -> Evidence:
+    problem = Problem.of(X, tv.ModelTask(regressor()), y=VALUE)
+    cost, truth = problem.task.linear_form(X, VALUE)
+    return evidence_of(problem, cost, truth, np.arange(len(X)) % 5, 0)
+
+
+def said(name: str, *errors: float, seed: int) -> Predictor:
+    """A predictor that errs so much, in the final view and then in the views that judge."""
+    rng, truth = np.random.default_rng(seed), VALUE[:, None]
+    views = [Calibrated.given(truth + error * rng.normal(size=truth.shape)) for error in errors]
+    encoder = LinearEncoder.of(low=np.zeros(5), high=np.ones(5), weights=np.ones((1, 5)), offset=np.zeros(1))
+    return Predictor(name=name, encoder=encoder, final=views[0], judging=tuple(views[1:]))
+
+
+def test_what_errs_in_different_ways_errs_less_together() -> None:
+    one, two, bad = (
+        said(name, *[error] * 6, seed=seed) for seed, (name, error) in enumerate((("a", 0.3), ("b", 0.3), ("bad", 8.0)))
+    )
+    (both,) = together([one, bad, two], of_values())
+    assert both.name == "a and b"
+    assert isinstance(both.encoder, MeanEncoder)
+    assert both.encoder.weights.tolist() == [0.5, 0.5]
+    np.testing.assert_array_equal(both.final.predicted, (one.final.predicted + two.final.predicted) / 2)
+    for part in range(5):
+        mean = (one.judging[part].predicted + two.judging[part].predicted) / 2
+        np.testing.assert_array_equal(both.judging[part].predicted, mean)
+
+
+def test_every_view_has_its_own_mean() -> None:
+    """Which are best together is found without those whom the view judges."""
+    a, b = said("a", *[0.3] * 6, seed=1), said("b", *[0.3] * 6, seed=2)
+    c = said("c", 8.0, 0.1, 8.0, 8.0, 8.0, 8.0, seed=3)
+    (mean,) = together([a, b, c], of_values())
+    assert mean.name == "a and b"
+    first, second = (mean.judging[part].predicted for part in range(2))
+    np.testing.assert_array_equal(second, (a.judging[1].predicted + b.judging[1].predicted) / 2)
+    assert not np.array_equal(first, (a.judging[0].predicted + b.judging[0].predicted) / 2)
+
+
+def test_what_a_release_only_names_is_no_part_of_a_mean() -> None:
+    named = NamedEncoder.of(lambda x: x[:, :1], name="model", low=np.zeros(5), high=np.ones(5), latents=1)
+    a, other = said("a", *[0.3] * 6, seed=1), said("own", *[0.3] * 6, seed=2)
+    other = Predictor(name="own", encoder=named, final=other.final, judging=other.judging)
+    assert together([a, other], of_values()) == []
+    assert together([a], of_values()) == []
+
+
+def test_no_encoder_is_larger_than_devices_allow() -> None:
+    task = tv.ModelTask(regressor())
+    veil = tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=6000)
+    assert veil.size.client_bytes <= 6000
+    values = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)  # long codewords, and many of them
+    several = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, values))
+    free, small = (
+        tv.design(X, several, epsilon=12.0, y=values, method="codebook", encoder="linear", client_bytes=b).size
+        for b in (2**19, 6000)
+    )
+    assert free.client_bytes > 6000 >= small.client_bytes
+    with pytest.raises(TaskError, match="no encoder fits into client_bytes=1024"):
+        tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=1024)

@@ -49,16 +49,16 @@ def choose_shape(sample: Sample, epsilon: float, seed: int) -> Shape:
     records, outputs = sample.predicted.shape
     order = np.random.default_rng(seed).permutation(records)[:JUDGED]
     judge = _Judge(sample[order], epsilon)
-    different = sample.cost.different(outputs)
-    groups = [size for size in group_sizes(epsilon, records, outputs) if size <= max(2, different)]
+    different, stored = sample.cost.different(outputs), max(2, sample.most)
+    groups = [size for size in group_sizes(epsilon, records, outputs) if size <= max(2, min(different, stored))]
     # The label itself is a shape too; and what a response over labels alone would favour.
-    if sample.cost.labels_apart(outputs) is not None and outputs > 1:
+    if sample.cost.labels_apart(outputs) is not None and 1 < outputs <= stored:
         several = round(outputs / (1 + math.exp(epsilon)))
         for favoured in {1, several} & set(range(1, outputs)):
             judge(Shape(outputs, favoured, by_label=True))
     first = min(groups, key=lambda group: abs(group - max(outputs, math.exp(min(epsilon, 20.0) / 2))))
     group = judge.climb([Shape(size, 1) for size in groups], groups.index(first)).size
-    most = min(records / 4, LISTED, different, sample.most)
+    most = min(records / 4, LISTED, different, stored)
     for size in _neighbours(groups, group):
         judge.climb([Shape(size * m, m) for m in FAVOURED if m == 1 or size * m <= most], 0)
     return min(judge.losses, key=lambda shape: (judge.losses[shape], shape))

@@ -27,7 +27,8 @@ from taskveil.designs.codebooks.choosing import STARTS, choose_shape, final_code
 from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST
-from taskveil.designs.predictors.candidates import families
+from taskveil.designs.predictors.candidates import families, leave_out
+from taskveil.designs.predictors.own import Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import Candidate
 from taskveil.designs.sizes import bytes_of
@@ -112,7 +113,13 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
     problem.progress.begin("fitting predictors", 3 * len(competing))
     for family in competing:
         problem.progress.advance(f"fitting {family.name}", 3)
-        fitted = cross_fit(family, evidence, judging=judging)
+        try:
+            fitted = cross_fit(family, evidence, judging=judging)
+        except TaskError as error:
+            if not isinstance(family, Own):
+                raise
+            leave_out(error, problem.on_device)  # its owner's estimator cannot learn from fewer volunteers
+            continue
         final = calibrate(fitted.final, evidence)
         encoder = family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift)
         judged = tuple(calibrate(view, evidence) for view in fitted.judging)

@@ -74,11 +74,16 @@ def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Fami
             return [Architecture.of(module, evidence, name="own")]
         return [own_model(task, y, evidence, unseen=allowed.volunteers_unseen)]
     except TaskError as error:
-        if allowed.encoder == "own":
-            raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
-        said = f"the shared model takes no part in the design: {error}"
-        warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
+        leave_out(error, allowed)
         return []
+
+
+def leave_out(error: TaskError, allowed: OnDevice) -> None:
+    """A warning that the shared model cannot compete; TaskError where it was asked for."""
+    if allowed.encoder == "own":
+        raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
+    said = f"the shared model takes no part in the design: {error}"
+    warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,6 +28,8 @@ from taskveil.tasks.models.estimators import from_estimator
 OWN = "own"
 """What the predictor is called."""
 
+_UNSEEN = 1e-12  # the probability of a class that a copy has not seen
+
 
 @dataclass(frozen=True, eq=False)
 class Said:
@@ -116,6 +118,11 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
     """
     if not hasattr(task.model, "get_params"):
         raise TaskError("only scikit-learn estimators can be fitted again without some of the volunteers.")
+    known, seen = task.frozen.classes, np.unique(np.asarray(y))
+    if known is not None and len(seen) == 1 and seen[0] in known:
+        # Of one class nothing is to be learnt, and most estimators refuse to try.
+        sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(_UNSEEN))[None])
+        return lambda X: np.repeat(sure, len(X), axis=0)
     from sklearn.base import clone
 
     with warnings.catch_warnings():
@@ -126,15 +133,15 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
             raise TaskError(f"the model cannot be fitted again without some of the volunteers: {error}") from error
         frozen = from_estimator(copy, task.cost, task.schema)
     places: Integers | None = None
-    if frozen.classes is not None and task.frozen.classes is not None:
-        order = np.argsort(task.frozen.classes)
-        places = order[np.searchsorted(task.frozen.classes, frozen.classes, sorter=order)]
+    if frozen.classes is not None and known is not None:
+        order = np.argsort(known)
+        places = order[np.searchsorted(known, frozen.classes, sorter=order)]
 
     def answers(X: Floats) -> Floats:
         outputs = frozen(X)
         if places is not None:
             # A copy knows only the classes it has seen: the others get next to no probability.
-            every = np.full((len(outputs), task.outputs), np.log(1e-12))
+            every = np.full((len(outputs), task.outputs), np.log(_UNSEEN))
             every[:, places] = outputs
             outputs = every
         return task.cost.answers(outputs)
