@@ -157,7 +157,7 @@ def times() -> None:
         context = multiprocessing.get_context("spawn")
         with context.Pool(1) as pool:
             took, more_bytes, trees = pool.apply(large, (kind,))
-        memory = judged(more_bytes / 1e9, MEMORY / 1e9, "GB more")
+        memory = judged(more_bytes / 1e6, MEMORY / 1e6, "MB more")
         ratio = judged(took / trees, MORE_THAN_TREES, "× trees")
         print(f"100,000 × 20, {kind}: one ε {judged(took, LARGE)}, {memory}, {ratio}", flush=True)
 
