@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import lightgbm
@@ -115,7 +116,7 @@ def check(model: Any, y: np.ndarray, tolerance: float) -> None:
     encoder = trees.encoder(low, high)
     assert np.abs(encoder(records) - theirs).max() <= (tolerance + 1e-8) * np.abs(theirs).max()
     shift = np.arange(1.0, 1.0 + encoder.latent_dim)
-    scaled = trees.encoder(low, high, slope=0.3, offset=shift, softmax=False)
+    scaled = replace(trees, logits=False).encoder(low, high, slope=0.3, offset=shift)
     # Every leaf is rounded by half a step at most, and so is the offset.
     allowed = 0.5 * scaled.step * (len(trees.output) + 1) + 1e-12 * np.abs(trees(records)).max()
     assert (np.abs(scaled(records) - (0.3 * trees(records) + shift)) <= allowed).all()

@@ -167,6 +167,8 @@ class _Training:
             self.keep[place, own] = 1.0
             self.shift[place], self.unit[place] = self.cost.standard(evidence.truth[own])
         self.truth = evidence.truth
+        # Memory for neurons and their slopes: new memory in every step would take as long as the products.
+        self.room = np.empty((2, fits, min(BATCH, count), neurons), dtype=np.float32)
         self.random = np.random.default_rng(evidence.seed)
 
         def normal(size: float, *shape: int) -> Singles:
@@ -218,7 +220,10 @@ class _Training:
         first, first_offset, second, second_offset = self.parameters
         mask = self.random.random((len(pick), self.inputs.shape[1]), dtype=np.float32) >= self.dropout
         inputs = self.inputs[pick] * mask / np.float32(1 - self.dropout)
-        neurons = np.maximum(inputs @ first + first_offset, 0.0)
+        neurons, back = self.room[:, :, : len(pick)]
+        np.matmul(inputs, first, out=neurons)
+        neurons += first_offset
+        np.maximum(neurons, 0.0, out=neurons)
         outputs = neurons @ second + second_offset
         keep = self.keep[:, pick, None]
         # Logits are shifted before they are judged; values are judged in the fit's own unit.
@@ -229,10 +234,11 @@ class _Training:
         # Labels that a fit must not learn from are dropped, not multiplied by zero: they may be no numbers at all.
         error = np.where(keep > 0, self.cost.slopes(outputs, truth), np.float32(0.0))
         error /= np.maximum(keep.sum(axis=1, keepdims=True), 1.0)
-        back = (error @ second.transpose(0, 2, 1)) * (neurons > 0)
+        np.matmul(error, second.transpose(0, 2, 1), out=back)
+        back *= neurons > 0
         return [
             inputs.T @ back,
-            back.sum(axis=1, keepdims=True),
+            np.ones((1, len(pick)), dtype=np.float32) @ back,
             neurons.transpose(0, 2, 1) @ error,
             error.sum(axis=1, keepdims=True),
         ]

@@ -95,15 +95,7 @@ class Trees:
             output=self.output[:count],
         )
 
-    def encoder(
-        self,
-        low: Floats,
-        high: Floats,
-        *,
-        slope: float = 1.0,
-        offset: Floats | None = None,
-        softmax: bool | None = None,
-    ) -> TreeEncoder:
+    def encoder(self, low: Floats, high: Floats, *, slope: float = 1.0, offset: Floats | None = None) -> TreeEncoder:
         """The device's encoder of slope · raw + offset for records between `low` and `high` (n,), leaves rounded to a
         billionth of the largest.
 
@@ -112,10 +104,9 @@ class Trees:
             high: the largest.
             slope: what raw outputs are multiplied by: below one, a classifier's answers are less sure.
             offset: (Z,), what is added; nothing by default.
-            softmax: whether class probabilities of that are given; as `logits` says by default.
         """
         if not (self.attribute >= 0).any():
-            return self._with_a_split().encoder(low, high, slope=slope, offset=offset, softmax=softmax)
+            return self._with_a_split().encoder(low, high, slope=slope, offset=offset)
         shift = slope * self.offset + (0.0 if offset is None else offset)
         values = slope * self.values
         knots, counts, rank = self._ranked
@@ -141,7 +132,7 @@ class Trees:
             output=self.output.astype(np.int16),
             offset=np.rint(shift / step).astype(np.int64),
             step=step,
-            softmax=self.logits if softmax is None else softmax,
+            softmax=self.logits,
         )
 
     def _with_a_split(self) -> Trees:
