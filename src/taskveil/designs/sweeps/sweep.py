@@ -32,8 +32,9 @@ from taskveil.tasks import LinearTask, MeanTask, Task
 USUAL: tuple[Method, ...] = ("auto",)
 USUAL_OF_MATRICES: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
 USUAL_OF_MEANS: tuple[Method, ...] = ("means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split")
-"""The default methods. For a model that is what `design` does: other methods train through its gradients for minutes, or
-evaluate it thousands of times for every test record, and are compared if they are named. For a matrix they are quick."""
+"""The default methods. For a model that is what `design` does: other methods train through its gradients for minutes,
+or evaluate it thousands of times for every test record, and are compared if they are named. For a matrix they are
+quick."""
 
 
 @overload
