@@ -24,7 +24,7 @@ task = tv.ModelTask(pipeline, loss="cross_entropy")
 # Sizes are never negative, and nobody's is expected above the largest seen: who says so need not leave it to a guess
 # which of the largest are slips.
 sizes = tv.Box(0, volunteers.max(axis=0))
-# The model is linear, so a linear encoder on the device will do: "auto" would try others too, and take longer.
+# The model is linear, so a linear encoder on the device is enough: "auto" would fit others to the labels too.
 frontier = tv.sweep(
     volunteers, task, y=labels, X_test=people, y_test=truth, domain=sizes, epsilons=[1, 2, 4], methods=["codebook"],
     encoder="linear", seeds=1,

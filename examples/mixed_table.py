@@ -1,4 +1,4 @@
-"""A table as people have it: text, a flag, dates and holes. A pipeline by column names, then three lines of taskveil.
+"""A table with text, a flag, dates and missing values. A pipeline by column names, then three lines of taskveil.
 
 What you learn: a table goes into `tv.design` as it is, and the model gets tables like the one it was fitted to. What a
 record consists of is inferred, printed, and can be corrected. A device reports a dictionary of natural values; what is
@@ -46,7 +46,7 @@ columns = make_column_transformer(
 forest = make_pipeline(columns, RandomForestClassifier(min_samples_leaf=10, random_state=0)).fit(X, y)
 
 task = tv.ModelTask(forest, loss="cross_entropy")
-veil = tv.design(X, task, y=y, epsilon=2.0, encoder="linear")  # without encoder=, the best of several is found
+veil = tv.design(X, task, y=y, epsilon=2.0, encoder="linear")  # without encoder=, several are compared
 loss = veil.loss(X_test, y_test)
 
 print(veil.schema)

@@ -1,10 +1,10 @@
 """A forest that may run on people's devices: what that asks of a device, and what it buys.
 
 One learns: how to say that the task's own model may be shared (`share_model=True`), what a device then has to fetch and
-to compute (`veil.size`), how a report is made and answered, and how the loss stands beside one answer for everybody and
-beside what one would write in five lines: randomised response on a bin of the forest's prediction, or noise on it.
+to compute (`veil.size`), how a report is made and answered, and how the loss compares with a constant prediction and
+with what one would write in five lines: randomised response on a bin of the forest's prediction, or noise on it.
 
-Whoever has a device has the forest then, and may learn from it about the people it was fitted to: docs/models.md.
+Everybody who has a device has the forest then, and may learn from it about the people it was fitted to: docs/models.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ volunteers, people, labels, truth = train_test_split(X, y, test_size=0.4, random
 forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0).fit(volunteers, labels)
 task = tv.ModelTask(forest, loss="mse")
 
-# Several predictors compete for the device. The forest is judged by copies of it that did not see the volunteer.
+# Several predictors compete for the device. The forest is fitted again 15 times without some of the volunteers, so that
+# each of them is judged by copies that did not see the volunteer.
 veil = tv.design(volunteers, task, y=labels, epsilon=4.0, share_model=True)
 print(f"on the device: {veil.size}; a report has {veil.size.report_bytes} byte(s)")
 

@@ -44,33 +44,39 @@ def design(
 
     Args:
         X: volunteers' records: an array (N, n) of finite numbers, or a pandas, polars or Arrow table, whose columns may
-            be numbers, text, flags and dates, and may have holes.
+            be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
+            records, drawn at random with the seed.
         task: what the data is for.
-        epsilon: the budget of one report. Smaller is more private.
-        y: the volunteers' labels for a task that is a model; without them the model's own answers are the truth.
-        delta: must be 0 here; every design so far is purely ε-LDP.
-        method: "auto" judges "codebook" and "task_aware" on held-out volunteers and keeps the better, or "nothing",
-            with a NothingToReportWarning, where neither beats one answer for everybody; the others are what they are
-            compared with. A MeanTask has a design of its own, "means". Or a `Designer` of your own.
-        encoder: of designs for a model, what the device computes: "linear", "light" (one hidden layer), "trees"
-            (boosted trees), "own" (the task's own model), or "auto", the best of all that is allowed by cross-validated
-            loss. Or a torch module, whose architecture is trained anew, or a callable for Python clients. See
+        epsilon: the privacy budget of one report. Smaller is more private.
+        y: the volunteers' labels, for a task that is a model. Without them the model's own answers are the truth.
+        delta: must be 0; all designs are purely ε-LDP.
+        method: "auto" compares designs by nested cross-validation: codebooks with several encoders, and Laplace noise
+            ("task_aware") for linear tasks and torch models. A design is chosen only if it beats the constant
+            prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
+            is chosen. If none beats the constant, the method is "nothing": reports contain no information, and a
+            NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
+            method; a MeanTask has its own, "means". Or a `Designer` of your own.
+        encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
+            "own" (the task's own model), or "auto", which compares those that are allowed and the mean of several. Or a
+            torch module, whose architecture is trained again from new weights, or a callable for Python clients. See
             docs/models.md.
-        answers: "direct", the best answer given the report; "record", what the model says of the estimated record, for
-            whoever must feed a record into it.
-        share_model: the task's own model may run on the devices. Whoever has a device then has the model.
-        volunteers_unseen: the model never saw the volunteers, so that what it says of them is honest.
-        client_bytes: the most that the client folder of the release may take.
-        latent_dim: at most this many numbers in a report; by default as many as pay off.
-        domain: where records may lie. Whatever lies outside is brought inside, volunteers and users alike. By default
-            the volunteers' cloud; single cells that are out of line with all others are brought back, with a warning.
-            A `Schema` says what a table's records consist of; by default it is inferred from the table.
-        like: what `taskveil.estimate` said of the people who answered a first round: the volunteers are reweighted to
-            be like them, so that a second round fits them.
-        seed: of the search for a design (the same seed on the same machine gives the same); reports are never seeded.
-        progress: by default a bar on stderr after two seconds of work, on a terminal or in a notebook, with what is
-            being tried and an estimate of the time left. True and False force it. Or a `Progress` that is open.
-        device: "cpu" or "cuda", where learning happens. Devices and servers need neither.
+        answers: "direct", the best answer given the report; or "record", the model's answer to the estimated record,
+            for when a record must be passed to the model.
+        share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With
+            labels, a scikit-learn model is fitted again up to 15 times without some of the volunteers.
+        volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
+        client_bytes: the largest size of the release's client folder, in bytes.
+        latent_dim: the largest number of values in a report; chosen by the design if None.
+        domain: where records may lie. Values outside are brought inside, for volunteers and users alike. By default the
+            range of the volunteers; single cells that are far out of line with all others are brought back, with a
+            warning. A `Schema` describes the fields of a table's records; by default it is inferred from the table.
+        like: the result of `taskveil.estimate` for the people who answered a first round. The volunteers are reweighted
+            to be like them, so that a second round fits them.
+        seed: of the search for a design. The same seed on the same machine gives the same design; reports are never
+            seeded.
+        progress: None shows a bar on stderr after two seconds of work, on a terminal or in a notebook, with what is
+            being tried and an estimate of the time left. True and False force it. Or an open `Progress`.
+        device: "cpu" or "cuda", where torch trains. Releases need neither.
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
@@ -99,5 +105,5 @@ def design(
                 raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
             problem = problem.like(like, seed)
         ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
-        # As they came, whoever the design was made for: people are compared with the same volunteers in every round.
+        # The volunteers as they were passed, not reweighted: people are compared with the same ones in every round.
         return finished(veil, volunteers, column_names(X))

@@ -1,4 +1,4 @@
-"""What may run on people's devices: how strong an encoder, how large, and whether the task's own model is among it."""
+"""What may run on people's devices: which encoder, how large, and whether the task's own model may be used."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from taskveil.errors import TaskError
 EncoderName = Literal["auto", "linear", "light", "trees", "own"]
 
 CLIENT_BYTES = 512 * 1024
-"""What a client folder may weigh by default: about a picture on a page."""
+"""The default limit for a client folder: about the size of a picture on a page."""
 
 MANIFEST = 4 * 1024
-"""Bytes of a client folder that are neither the encoder's nor the codewords': the manifest, in the ordinary."""
+"""Bytes of a client folder beside the encoder and the codewords: mostly the manifest."""
 
 Answers = Literal["direct", "record"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
-    """What designs for models may put on a device; linear tasks have their own, small, linear encoder.
+    """What designs for models may put on a device. Linear tasks have a small linear encoder of their own.
 
-    Nothing about the guarantee depends on any of it: a mechanism bounds whatever an encoder computes.
+    The guarantee does not depend on any of it: the mechanism bounds every value that an encoder computes.
 
     Args:
-        encoder: "linear", "light" (one hidden layer), "trees" (boosted trees), "own" (the task's own model), or "auto":
-            the best of all that is allowed, by cross-validated loss. Or an architecture, a torch module of dense and
-            convolution layers that is trained anew; or any callable from records (N, n) to predictions (N, S), which
-            never saw the volunteers: only Python clients can run it.
-        share_model: the task's own model may go to the devices. Whoever has a device then has the model.
-        volunteers_unseen: the model was fitted to other people, so that what it says of volunteers is honest.
-        client_bytes: the most that the client folder of the release may take.
+        encoder: "linear", "light" (one hidden layer), "trees" (boosted trees), "own" (the task's own model), or "auto".
+            "auto" compares those that are allowed, and the mean of several, by held-out loss; of those within 1% of the
+            lowest it takes the smallest. It leaves out "light" and "trees" where fitting them would take too long
+            (`predictors.candidates.SECONDS`). Or a torch module of dense and convolution layers, whose architecture is
+            trained again from new weights. Or any callable from records (N, n) to predictions (N, S) that was not
+            fitted to the volunteers: only Python clients can run it.
+        share_model: the task's own model may go to the devices. Everybody who has a device then has the model.
+        volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
+        client_bytes: the largest size of the release's client folder, in bytes.
     """
 
     encoder: Any = "auto"

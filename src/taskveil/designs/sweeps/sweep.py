@@ -32,9 +32,9 @@ from taskveil.tasks import LinearTask, MeanTask, Task
 USUAL: tuple[Method, ...] = ("auto",)
 USUAL_OF_MATRICES: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")
 USUAL_OF_MEANS: tuple[Method, ...] = ("means", "duchi", "piecewise", "hybrid", "privunit", "laplace_split")
-"""What is compared if nobody says which methods. For a model, that is what `design` does: others learn through its
-gradients for minutes, or ask it thousands of times for every test record, and are compared where they are named. For a
-matrix they cost little."""
+"""The default methods. For a model that is what `design` does: other methods train through its gradients for minutes,
+or evaluate it thousands of times for every test record, and are compared if they are named. For a matrix they are
+quick."""
 
 
 @overload
@@ -90,44 +90,47 @@ def sweep(
     workers: int | None = None,
     num_gpus: float = 0.0,
 ) -> Frontier | SegmentedFrontier:
-    """The expected test loss of every method at every budget, for everybody and, if wanted, for segments of people.
+    """The expected test loss of every method at every budget, for everybody and, optionally, for segments of people.
 
     Args:
         X, y: volunteers' records (N, n) and labels. Without `X_test` a random 30% of them is held out for the test,
             copies of a record together (`designs.folds`), and a scikit-learn model is fitted again without them.
         task: what the data is for.
         epsilons: the budgets to try.
-        methods: the designs to compare, as in `design`: names, or designers of your own. By default "auto", as in
-            `design`; others take longer for a model, and are compared if they are named. For a LinearTask, "codebook",
-            "task_aware" and "task_agnostic"; for a MeanTask, "means" and the literature's ways
-            (`designs.means.literature`), which are formulas and no veils.
+        methods: the designs to compare, as in `design`: names, or designers of your own. The default for a model is
+            "auto", as in `design`; other methods take longer and are compared if you name them. The default for a
+            LinearTask is "codebook", "task_aware" and "task_agnostic". For a MeanTask it is "means" and the methods of
+            the literature (`designs.means.literature`), which are formulas and make no veils.
         X_test, y_test: records (M, n) and labels that losses are measured on. Tables are matched by column name. A
-            model that was fitted to them looks too good without privacy, and where it runs on devices itself; so does
-            any other than scikit-learn's that was fitted to X, without `X_test`.
-        seeds: how many, or which; designs that hardly depend on one have the first. Several show how much of a loss is
-            luck, and take as many times as long.
-        block: for records in the order of time: so many neighbours belong together. Without `X_test`, the last 30% are
-            then held out instead of random ones.
-        resume: a file that keeps every finished design; a sweep that was interrupted goes on from there, with either
-            engine. It also keeps the losses of single test records.
-        segment: a column of the table X, which stays part of the records, or a label for each of them (N,). Every
-            segment then has designs of its own from its own volunteers, judged on the same people as the common ones;
-            those with too few (`designs.sweeps.segments`), and people without a label, keep the common design. Which
-            release a report is of tells its segment: let it be something that the server knows anyway.
-        segment_test: labels (M,) of `X_test`, where `segment` is no column of it.
-        releases: a folder for the designs of the first seed, in common/<method>-<ε> and <segment>/<method>-<ε>; none of
-            them may exist. They are the designs that were judged: made without the test records.
-        engine: "plain", one design after the other here; "ray", by the workers of a Ray cluster, with the same result.
-        address: of the cluster (host:port, "auto"); by default one of this machine alone.
+            model that was fitted to the test records looks too good without privacy, and where it runs on devices. So
+            does a model that was fitted to X, without `X_test`, unless it is scikit-learn's.
+        seeds: how many, or which. The default is one. Several show how much losses vary with the seed, and take as many
+            times as long; methods that do not depend on the seed use the first.
+        block: for records in time order, how many neighbours count as one. Without `X_test`, the last 30% of the
+            records are then held out instead of a random 30%.
+        resume: a file that keeps every finished design. An interrupted sweep continues from it, with either engine. The
+            file also contains the losses of single test records.
+        segment: a column of the table X, which stays part of the records, or a label for each record (N,). Every
+            segment then has designs of its own, made from its own volunteers and judged on the same people as the
+            common ones. Segments with too few people (`designs.sweeps.segments`), and people without a label, keep the
+            common design. A report names its release and so reveals the segment: use something that the server knows
+            anyway.
+        segment_test: labels (M,) of `X_test`, if `segment` is not one of its columns.
+        releases: a folder for the designs of the first seed, as common/<method>-<ε> and <segment>/<method>-<ε>; none of
+            them may exist. These are the designs that were judged: made without the test records.
+        engine: "plain" makes one design after the other on this machine; "ray" uses the workers of a Ray cluster, with
+            the same result.
+        address: of the cluster (host:port, "auto"); by default a cluster of this machine alone.
         workers: how many work at a time on Ray; by default as many as there are cores.
-        num_gpus: graphics processors, or shares of one, that every task takes for itself on Ray, for device="cuda".
-        encoder, answers, share_model, volunteers_unseen, client_bytes: as in `design`; the simple ways ship the model.
+        num_gpus: graphics processors, or fractions of one, that every task reserves on Ray, for device="cuda".
+        encoder, answers, share_model, volunteers_unseen, client_bytes: as in `design`. The simple methods
+            ("label_response" and others) run the model on devices even without `share_model`.
         latent_dim, domain, device, progress: as in `design`. Test records, too, are brought inside a given domain.
 
     Returns:
-        One point for every method, budget and seed, and the losses without privacy and with a constant answer; all
-        with the losses of single test records behind them, so that a budget can be chosen with confidence. With
-        segments, such a frontier for all and one for each, and what each gained.
+        One point for every method, budget and seed, and the losses without privacy and with a constant prediction, all
+        with the losses of single test records, so that a budget can be chosen with confidence. With segments, such a
+        frontier for all and one for each, and what each gains.
     """
     check_block(block)
     _check_engine(engine, device, address, workers, num_gpus)
@@ -205,7 +208,7 @@ def sweep(
 
 
 def usual(task: Task) -> Sequence[Method]:
-    """What is compared if nobody says which methods."""
+    """The default methods for a task."""
     if isinstance(task, MeanTask):
         return USUAL_OF_MEANS
     return USUAL_OF_MATRICES if isinstance(task, LinearTask) else USUAL
