@@ -2,21 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from taskveil.designs.predictors.predictor import Evidence, Predictor
 
 from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import boosted
-<<<<<<< HEAD
 from taskveil.designs.predictors.boosted import LOOKS, MOST_LEAVES, BoostedTrees
 from taskveil.tasks.costs import Learnable
-=======
-from taskveil.designs.predictors.boosted import MOST_LEAVES, fit_boosted
-from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
-
-VALUES, CLASSES = SquaredError(), CrossEntropy()
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 
 
 def table(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -5,11 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-<<<<<<< HEAD
-=======
-from scipy.special import softmax
-from taskveil.designs.predictors.predictor import Evidence
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 
 from fits import CLASSES, VALUES, designed, evidence_of
 from taskveil.client.encoders import HiddenEncoder, TabledEncoder
@@ -18,12 +13,7 @@ from taskveil.designs.crossfit import cross_fit
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import light
-<<<<<<< HEAD
 from taskveil.designs.predictors.light import DROPOUTS, Light, magnitudes, neurons_for
-=======
-from taskveil.designs.predictors.light import Network, fit_network, magnitudes
-from taskveil.tasks.costs import CrossEntropy, LinearInTruth, SquaredError
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))

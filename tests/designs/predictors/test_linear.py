@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
-from taskveil.designs.predictors.predictor import Evidence
 
-<<<<<<< HEAD
 from fits import CLASSES, VALUES, designed, evidence_of
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder
 from taskveil.designs.predictors import linear
 from taskveil.designs.predictors.linear import PENALTIES, Linear, _logistic, _ridge, affine_encoder
-=======
-from taskveil.designs.predictors.linear import affine_encoder, fit_linear
-from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(400, 6)) * [1, 10, 0.1, 1, 1, 1e6] + [0, 5, 0, 0, 0, 1e7]

@@ -5,18 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from taskveil.designs.predictors.predictor import Evidence
 from torch import Tensor, nn
 
 from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import networks
-<<<<<<< HEAD
 from taskveil.designs.predictors.networks import Architecture
-=======
-from taskveil.designs.predictors.networks import fit_architecture
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 from taskveil.errors import TaskError
 
 FOLD = np.arange(400) % 3

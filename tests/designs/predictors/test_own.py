@@ -10,8 +10,6 @@ import torch
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from taskveil.designs.predictors.honesty import steepness
-from taskveil.designs.predictors.predictor import Evidence
 from torch import nn
 
 import taskveil as tv
@@ -23,16 +21,10 @@ from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import networks
-<<<<<<< HEAD
 from taskveil.designs.predictors.candidates import families
 from taskveil.designs.predictors.networks import Architecture
 from taskveil.designs.predictors.own import Own, as_it_is, own_model, refitted
 from taskveil.errors import TaskError, UnusedModelWarning
-=======
-from taskveil.designs.predictors.own import fit_own, out_of_fold
-from taskveil.errors import TaskError
-from taskveil.tasks.costs import CrossEntropy, SquaredError
->>>>>>> fbb42feca304a074c6b258a7cffda9afa6463016
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(300, 4))
