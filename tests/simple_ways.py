@@ -28,7 +28,7 @@ def label_response(predicted, y, label_test, y_test, epsilon):
     classes = predicted.shape[1]
     counts = np.zeros((classes, classes))
     np.add.at(counts, (predicted.argmax(axis=1), y), 1)
-    counts += (counts.sum(axis=0) + 1) / (counts.sum() + classes)  # one person more behind every label
+    counts += (counts.sum(axis=0) + 1 / classes) / (counts.sum() + 1)  # one person more behind every label
     answers = channel(classes, epsilon) @ counts
     answers /= answers.sum(axis=1, keepdims=True)
     chances = channel(classes, epsilon)[label_test]

@@ -224,9 +224,9 @@ def steepness(outputs: Floats, middle: Floats, truth: Floats, cost: Learnable | 
         slope = float((outputs * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
         return float(np.clip(slope, 0.0, _STEEPEST))
 
-    # One volunteer more, of anybody's class, could have met any of the outputs: where a few records are told apart
-    # without a mistake, no slope would be steep enough without that one.
-    cautious = (len(truth) * truth + truth.mean(axis=0)) / (len(truth) + 1.0)
+    # One volunteer more, of any class, could have met any of the outputs: where a few records are told apart without a
+    # mistake, no slope would be steep enough without that one.
+    cautious = cost.cautious(truth, truth)
 
     def loss(slope: float) -> float:
         return float(cost.losses(slope * outputs + middle, cautious).mean())

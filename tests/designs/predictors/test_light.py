@@ -135,7 +135,7 @@ def test_wide_records_become_layers_of_small_weights() -> None:
 
 
 def test_neurons_grow_with_the_root_of_the_records() -> None:
-    assert [neurons_for(count) for count in (10, 100, 400, 900, 10**6)] == [16, 20, 40, 60, 64]
+    assert [neurons_for(count) for count in (10, 100, 400, 900, 10**6)] == [16, 30, 60, 90, 96]
 
 
 def test_magnitudes_are_powers_of_ten() -> None:

@@ -90,7 +90,9 @@ def answer(sample: Sample, response: Response, aims: Floats) -> Code:
     favoured = favour(sample.cost.scores(aims, sample.predicted), response.favoured)
     sums = given_reports(columns, favoured, response)
     truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
-    answers = sample.cost.cautious((truth + SMOOTHING * predicted / mass) / (mass + SMOOTHING), sample.truth)
+    # Where predictions are the constant prediction, so are the answers, to the last digit: `selection` relies on it.
+    given = sample.cost.cautious(truth / mass, sample.truth)
+    answers = (mass * given + SMOOTHING * predicted / mass) / (mass + SMOOTHING)
     value = float(sample.cost.paired_scores(answers, truth / mass) @ mass[:, 0] / len(sample))
     return Code(aims=aims, answers=answers, response=response, value=value)
 

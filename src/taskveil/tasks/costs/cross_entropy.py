@@ -59,10 +59,10 @@ class CrossEntropy:
         return np.asarray(-truth @ _log_softmax(outputs).T)
 
     def best_constant(self, truth: Floats, outputs: Callable[[], Floats]) -> Floats:  # noqa: ARG002 - a formula
-        """The logits (m,) of least mean loss: of the classes' shares, counting one more record of each class, so that
-        none is impossible."""
-        counts = truth.sum(axis=0) + 1.0
-        return np.asarray(np.log(counts / counts.sum()))
+        """The logits (m,) of least mean loss: of the classes' shares, counting one more record that may be of any class
+        alike, so that none is impossible."""
+        shares = truth.mean(axis=0, keepdims=True) if len(truth) else np.full((1, truth.shape[1]), 1.0 / truth.shape[1])
+        return np.asarray(np.log(self.cautious(shares, truth)[0]))
 
     # What codebooks ask.
 
@@ -104,12 +104,10 @@ class CrossEntropy:
         return np.asarray(0.9 * answers + 0.1 * answers.mean(axis=0))
 
     def cautious(self, answers: Floats, truth: Floats) -> Floats:
-        """Answers (K, S) that leave no class impossible: had there been one record more of each class that no record of
-        `truth` (N, S) has, it could have met any of the answers, so every one of them counts its share of it."""
-        lacking = (truth.sum(axis=0) < 1e-9).astype(np.float64)
-        if not lacking.any():
-            return answers
-        return np.asarray((len(truth) * answers + lacking) / (len(truth) + lacking.sum()))
+        """Answers (K, S), mean truths of some of the volunteers, that leave no class impossible: one volunteer more, who
+        may be of any class alike, could have met any of the answers, so every one of them counts its share of it."""
+        count, classes = truth.shape
+        return np.asarray((count * answers + 1.0 / classes) / (count + 1.0))
 
     def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
         """The lowest and highest prediction (S,) a device may make: any probability."""
