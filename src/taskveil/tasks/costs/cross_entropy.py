@@ -104,8 +104,8 @@ class CrossEntropy:
         return np.asarray(0.9 * answers + 0.1 * answers.mean(axis=0))
 
     def cautious(self, answers: Floats, truth: Floats) -> Floats:
-        """Answers (K, S), mean truths of some of the volunteers, that leave no class impossible: one volunteer more, who
-        may be of any class alike, could have met any of the answers, so every one of them counts its share of it."""
+        """Answers (K, S), mean truths of some of the volunteers, that leave no class impossible: one volunteer more, of
+        any class alike, could have met any of the answers, so every one of them counts its share of it."""
         count, classes = truth.shape
         return np.asarray((count * answers + 1.0 / classes) / (count + 1.0))
 
