@@ -19,7 +19,8 @@ from taskveil.designs.crossfit import (
     calibrate,
     cross_fit,
     expected_seconds,
-    steepness,
+    honest_logits,
+    honest_values,
 )
 from taskveil.designs.predictors.linear import Linear
 from taskveil.tasks.costs import CrossEntropy, SquaredError
@@ -210,12 +211,26 @@ def test_values_of_any_unit_are_brought_to_the_truth() -> None:
 def test_no_slope_is_below_zero_or_above_eight(logits: bool) -> None:
     given = evidence(60, classes=2)
     centred = given.truth - given.truth.mean(axis=0)
-    cost = given.cost if logits else None
-    middle = given.cost.best_constant(given.truth, lambda: given.truth) if logits else given.truth.mean(axis=0)
-    assert steepness(-centred, middle, given.truth, cost) == 0.0
-    assert steepness(1e-3 * centred, middle, given.truth, cost) == pytest.approx(8.0, rel=1e-3)
-    assert 0.0 <= steepness(1e3 * centred, middle, given.truth, cost) < 0.1
-    assert 0.0 <= steepness(0.0 * centred, middle, given.truth, cost) <= 8.0
+    honest = honest_logits if logits else honest_values
+    constant = given.cost.best_constant(given.truth, lambda: given.truth)
+    constant = constant if logits else given.cost.answers(constant[None])[0]
+    for useless in (-centred, 0.0 * centred):
+        slope, shift = honest(useless, given.truth, given.cost)
+        assert slope == 0.0
+        np.testing.assert_array_equal(shift, constant)
+    assert honest(1e-3 * centred, given.truth, given.cost)[0] == pytest.approx(8.0, rel=1e-3)
+    assert 0.0 < honest(1e3 * centred, given.truth, given.cost)[0] < 0.1
+
+
+def test_the_mean_of_calibrated_probabilities_is_the_constant() -> None:
+    """Else a constant that is more or less cautious would look like a design that knows something."""
+    rng = np.random.default_rng(3)
+    given = evidence(200, classes=3)
+    logits = 2.0 * given.truth + rng.normal(size=(200, 3)) + np.array([3.0, -2.0, 0.0])
+    found = calibrate(View(outputs=logits[None], judged=np.zeros(200, dtype=bool), logits=True), given)
+    constant = given.cost.answers(given.cost.best_constant(given.truth, lambda: given.truth)[None])[0]
+    assert found.slope > 0.1
+    np.testing.assert_allclose(found.predicted.mean(axis=0), constant, rtol=1e-3)
 
 
 def test_records_told_apart_without_a_mistake_do_not_make_answers_sure() -> None:

@@ -339,7 +339,7 @@ def test_labels_of_a_fold_leave_whatever_judges_it_alone(kind: str, loss: str, m
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_every_family_that_peeks_is_found(kind: str, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="not equal"):
         Trial(monkeypatch, loss, FAMILIES[kind], peeking=True).check(0)
 
 
@@ -354,7 +354,7 @@ def test_calibration_that_peeks_is_found(loss: str, monkeypatch: pytest.MonkeyPa
         return calibrate(replace(view, judged=np.zeros_like(view.judged)), evidence)
 
     monkeypatch.setattr(codebooks, "calibrate", careless)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="not equal"):
         Trial(monkeypatch, loss, FAMILIES["linear"]).check(0)
 
 
@@ -362,7 +362,7 @@ def test_calibration_that_peeks_is_found(loss: str, monkeypatch: pytest.MonkeyPa
 def test_codes_that_peek_are_found(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = codebooks._Design._sample
     monkeypatch.setattr(codebooks._Design, "_sample", lambda self, calibrated, _: real(self, calibrated, slice(None)))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="not equal"):
         Trial(monkeypatch, loss, FAMILIES["linear"]).check(0)
 
 
@@ -374,5 +374,5 @@ def test_a_mean_of_predictors_that_peeks_is_found(monkeypatch: pytest.MonkeyPatc
         return real(found, replace(evidence, fold=np.full(len(evidence), -1)))
 
     monkeypatch.setattr(codebooks, "together", careless)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="not equal"):
         Trial(monkeypatch, "cross_entropy", FAMILIES["together"]).check(0)

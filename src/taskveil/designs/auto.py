@@ -108,7 +108,7 @@ def volunteers_of(problem: Problem, seed: int) -> Problem:
 
 def folds(problem: Problem, seed: int) -> tuple[Integers, Integers]:
     """Each volunteer's fold (N,), made once per design, and whose record it is (N,)."""
-    person = people(problem.X)
+    person = people(problem.X) if problem.drawn is None else np.unique(problem.drawn, return_inverse=True)[1]
     return folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed)), person
 
 
@@ -126,11 +126,9 @@ def _chosen(
         )
         for epsilon, candidates in competing:
             found[epsilon] += candidates
+    constants = {} if otherwise is None else dict(refitted(otherwise, problem, epsilons, seed, fold))
     for epsilon in epsilons:
-        nothing = None
-        if otherwise is not None:
-            ((_, (nothing,)),) = refitted(otherwise, problem, [epsilon], seed, fold)
-            nothing = replace(nothing, encoder="none")
+        (nothing,) = constants.get(epsilon, [None])
         chosen, considered = choose(found[epsilon], person, nothing)
         if chosen is nothing:
             warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
@@ -150,22 +148,23 @@ def refitted(
     count = int(fold.max()) + 1
     progress.begin(f"judging {designer.name}", count + 1)
     for part in range(count):
-        progress.advance(f"judging {designer.name}, fold {part + 1} of {count}")
+        progress.advance(f"judging {designer.name}, fold {part + 1} of {count}", 0)
         held = fold == part
         others = problem.some(~held)
         if np.ptp(others.X, axis=0).max() == 0:  # all alike: nothing can be designed for them
             continue
         for epsilon, _, veil in designer.designs(others, epsilons, [seed]):
             losses[epsilon][held] = _losses(veil, problem, held, seed)
-    progress.advance(f"designing by {designer.name}")
+        progress.advance()
     veils = {epsilon: veil for epsilon, _, veil in designer.designs(problem, epsilons, [seed])}
+    progress.advance()
     return [
         (
             epsilon,
             [
                 Candidate(
                     method=designer.name,
-                    encoder=type(veil.encoder).__name__.removesuffix("Encoder").lower(),
+                    encoder=getattr(designer, "encoder", "own"),
                     losses=losses[epsilon],
                     bytes=bytes_of(veil.encoder) + bytes_of(veil.mechanism) + MANIFEST,
                     operations=int(veil.encoder.operations),

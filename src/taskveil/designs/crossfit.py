@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder
@@ -33,6 +33,7 @@ FOLDS = 5
 """Folds of the volunteers: each is predicted by models that did not see it."""
 
 _STEEPEST = 8.0  # outputs are multiplied by at most this factor
+_LEAST_SLOPE = 1e-3  # below, a search has ended beside zero
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,12 +201,10 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
     outputs = view.outputs[setting]
     if view.as_it_is:
         return Calibrated.given(answers(outputs))
-    # Outputs are drawn towards the constant prediction, so that where they say nothing they are the constant itself.
-    constant = cost.best_constant(truth, lambda: truth)
-    middle = constant if view.logits else cost.answers(constant[None])[0]
-    center = middle if view.logits else outputs[known].mean(axis=0)
-    slope = steepness(outputs[known] - center, middle, truth, cost if view.logits else None)
-    shift = middle - slope * center
+    if view.logits:
+        slope, shift = honest_logits(outputs[known], truth, cost)
+    else:
+        slope, shift = honest_values(outputs[known], truth, cost)
     honest = answers(slope * outputs + shift)
     return Calibrated(
         setting=setting,
@@ -215,25 +214,40 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
     )
 
 
-def steepness(outputs: Floats, middle: Floats, truth: Floats, cost: Learnable | None) -> float:
-    """The factor from 0 to 8 by which centred outputs (N, S) must be multiplied so that, added to the `middle` (S,),
-    they are honest about the truth (N, S): below one where a model is too sure of itself. Logits are judged by their
-    `cost`, other numbers (None) by squares."""
-    if cost is None:
-        energy = float((outputs**2).sum())
-        slope = float((outputs * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 1.0
-        return float(np.clip(slope, 0.0, _STEEPEST))
+def honest_values(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:
+    """Slope and shift (S,) by least squares about the constant prediction: outputs (N, S) that say nothing of the truth
+    (N, S) become the constant itself."""
+    center = outputs.mean(axis=0)
+    middle = cost.answers(cost.best_constant(truth, lambda: truth)[None])[0]
+    energy = float(((outputs - center) ** 2).sum())
+    slope = float(((outputs - center) * (truth - truth.mean(axis=0))).sum()) / energy if energy > 0 else 0.0
+    slope = float(np.clip(slope, 0.0, _STEEPEST))
+    return slope, middle - slope * center
 
-    # One volunteer more, of any class, could have met any of the outputs: where a few records are told apart without a
-    # mistake, no slope would be steep enough without that one.
-    cautious = cost.cautious(truth, truth)
 
-    def loss(slope: float) -> float:
-        return float(cost.losses(slope * outputs + middle, cautious).mean())
+def honest_logits(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:
+    """Slope and shift (S,) of least loss for logits (N, S), which is convex in both. At the least, the mean of the
+    predictions is the constant prediction; logits that say nothing of the truth (N, S) become the constant itself.
 
-    # Convex in the slope, so that a bounded search finds the minimum; a search that ends near zero means zero.
-    found = float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": 1e-3}).x)
-    return found if loss(found) < loss(0.0) else 0.0
+    The truth counts one volunteer more (`cautious`): where a few records are told apart without a mistake, no slope
+    would be steep enough without that one.
+    """
+    cautious, constant = cost.cautious(truth, truth), cost.best_constant(truth, lambda: truth)
+    outputs = outputs - outputs.mean(axis=1, keepdims=True)  # what all logits share makes no difference
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        shifted = parameters[0] * outputs + parameters[1:]
+        slopes = cost.slopes(shifted, cautious)
+        return float(cost.losses(shifted, cautious).mean()), np.concatenate(
+            [[(slopes * outputs).sum(axis=1).mean()], slopes.mean(axis=0)]
+        )
+
+    bounds = [(0.0, _STEEPEST), *[(None, None)] * len(constant)]
+    nothing = np.concatenate([[0.0], constant])
+    found = minimize(loss, nothing, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100})
+    if not found.fun < loss(nothing)[0] or found.x[0] < _LEAST_SLOPE:
+        return 0.0, constant
+    return float(found.x[0]), np.asarray(found.x[1:])
 
 
 def expected_seconds(family: Family, evidence: Evidence, *, judging: bool) -> float:

@@ -44,6 +44,7 @@ class LaplaceDesigner:
     name: str
     linear: Callable[[LinearProblem, float], Veil]
     for_models: bool = True
+    encoder: str = "linear"
 
     def why_not(self, task: Task) -> str | None:
         """Why it cannot serve the task; None if it can."""

@@ -26,6 +26,7 @@ class NothingDesigner:
     """A fair coin for a report, whatever the record, and the one answer that is best for all volunteers."""
 
     name: str
+    encoder: str = "none"
 
     def why_not(self, task: Task) -> str | None:
         """It serves every task but means of other people than the volunteers."""

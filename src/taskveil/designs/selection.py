@@ -46,10 +46,10 @@ class Candidate:
 def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, int]:
     """By how much the losses (N,) of one are below those of the other on average, the standard error of that, and of
     how many people: the records of one `person` (N,) count as one."""
-    gap = other - one
     count = len(np.unique(person))
-    if count < 2:
+    if count < 2 or not (np.isfinite(one).all() and np.isfinite(other).all()):
         return 0.0, math.inf, count
+    gap = other - one
     mean = float(gap.mean())
     sums = np.bincount(person, weights=gap - mean)
     return mean, math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(gap), count
@@ -59,7 +59,7 @@ def beats(one: Floats, other: Floats, person: Integers) -> bool:
     """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. What differs
     in the last digits only is the same."""
     mean, error, count = lead(one, other, person)
-    if count < 2 or mean <= ROUNDING * float(np.abs(other).mean()):
+    if math.isinf(error) or mean <= ROUNDING * float(np.abs(other).mean()):
         return False
     return mean > error * float(student.ppf(1.0 - LEVEL, count - 1))
 
@@ -75,8 +75,8 @@ def choose(
         constant: the constant prediction, taken where no candidate beats it; without it, one of the others is taken.
     """
     every = [*candidates, *([] if constant is None else [constant])]
-    # All are compared on the volunteers whom all were judged on.
-    judged = np.isfinite(np.stack([each.losses for each in every])).all(axis=0)
+    # All are compared on the volunteers whom all were judged on. A loss may be infinite, and is then the largest.
+    judged = ~np.isnan(np.stack([each.losses for each in every])).any(axis=0)
     losses = [each.losses[judged] for each in every]
     person = person[judged]
     means = [float(found.mean()) if judged.any() else math.nan for found in losses]

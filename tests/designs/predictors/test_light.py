@@ -13,7 +13,7 @@ from taskveil.designs.crossfit import cross_fit
 from taskveil.designs.folds import folds_of, people
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import light
-from taskveil.designs.predictors.light import DROPOUTS, Light, magnitudes, neurons_for
+from taskveil.designs.predictors.light import RECIPES, Light, magnitudes, neurons_for
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))
@@ -70,7 +70,7 @@ def test_the_device_computes_what_was_trained(kind: str) -> None:
 def test_every_look_is_a_setting_with_and_without_dropout() -> None:
     (fit,) = Light().fit(evidence_of(X, VALUE, VALUES), [np.arange(200)])
     outputs = fit.outputs(X)
-    assert outputs.shape == (len(DROPOUTS) * len(LOOKS), 320, 1)
+    assert outputs.shape == (len(RECIPES) * len(LOOKS), 320, 1)
     assert len(np.unique(outputs.std(axis=(1, 2)))) == len(outputs)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -23,12 +23,12 @@ from taskveil.client.named import NamedEncoder
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.codebooks.choosing import STARTS, choose_shape, final_code
+from taskveil.designs.codebooks.choosing import STARTS, Shape, choose_shape, final_code
 from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors.candidates import families, leave_out
-from taskveil.designs.predictors.own import Own
+from taskveil.designs.predictors.own import OWN, Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import Candidate
 from taskveil.designs.sizes import bytes_of
@@ -40,9 +40,9 @@ from taskveil.tasks.costs import Learnable, LinearInTruth
 from taskveil.veil import Veil
 
 _ONLY_NAMED = (
-    "the best encoder is the task's own model, which is neither trees nor a network of layers that a release can hold: "
-    "this one only names it. Python clients bring it (Client.load(..., encoder=function)), browsers refuse the "
-    'release. Choose encoder="light" or "trees" for one that holds all it needs, or encoder="own" to have no warning.'
+    "the chosen encoder is the task's own model, in a form that a release cannot hold, so this release only names it. "
+    "Python clients bring the model (Client.load(..., encoder=function)), browsers refuse the release. Leave out "
+    'share_model=True for an encoder that the release holds, or say encoder="own" to have no warning.'
 )
 
 
@@ -112,7 +112,7 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
     # Fits take longer than codes for one budget.
     problem.progress.begin("fitting predictors", 3 * len(competing))
     for family in competing:
-        problem.progress.advance(f"fitting {family.name}", 3)
+        problem.progress.advance(f"fitting {family.name}", 0)
         try:
             fitted = cross_fit(family, evidence, judging=judging)
         except TaskError as error:
@@ -120,12 +120,17 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
                 raise
             leave_out(error, problem.on_device)  # its owner's estimator cannot learn from fewer volunteers
             continue
+        finally:
+            problem.progress.advance(steps=3)
         final = calibrate(fitted.final, evidence)
         encoder = family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift)
         judged = tuple(calibrate(view, evidence) for view in fitted.judging)
         found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged))
     found += together(found, evidence)
     small = [each for each in found if each.bytes <= problem.on_device.client_bytes]
+    large = next((each for each in found if each.name == OWN and each not in small), None)
+    if small and large is not None:
+        leave_out(TaskError(f"it takes about {large.bytes:,} bytes, above client_bytes."), problem.on_device)
     if not small:
         least = min(each.bytes for each in found)
         raise TaskError(
@@ -182,37 +187,43 @@ class _Design:
     ) -> None:
         self.problem, self.predictor, self.cost, self.truth = problem, predictor, cost, truth
         self.fold, self.epsilon, self.seed = fold, epsilon, seed
-        self.most = int((problem.on_device.client_bytes - predictor.bytes) // (16 * truth.shape[1] + 8))
+        self._codeword_bytes = 16 * truth.shape[1] + 8
+        self.most = int((problem.on_device.client_bytes - predictor.bytes) // self._codeword_bytes)
 
     @one_thread()
     def candidate(self) -> Candidate:
         """With its held-out losses, where its predictor can be judged."""
         predictor = self.predictor
-        self.problem.progress.advance(f"ε = {self.epsilon:g}: codes for {predictor.name}")
+        self.problem.progress.advance(f"ε = {self.epsilon:g}: codes for {predictor.name}", 0)
         losses = np.full(len(self.truth), np.nan)
         for part, calibrated in enumerate(predictor.judging):
             losses[self.fold == part] = self._judged(calibrated, self.fold == part)
+        self.problem.progress.advance()
+        # A model that the release only names is brought along by each device: nobody knows how large it is.
+        named = isinstance(predictor.encoder, NamedEncoder)
+        whole = predictor.bytes + self._codeword_bytes * self._final_shape.size
         return Candidate(
             method="codebook",
             encoder=predictor.name,
             losses=losses,
-            bytes=predictor.bytes,
+            bytes=self.problem.on_device.client_bytes if named else whole,
             operations=int(predictor.encoder.operations),
             make=self.veil,
         )
+
+    @cached_property
+    def _final_shape(self) -> Shape:
+        return choose_shape(self._sample(self.predictor.final, slice(None)), self.epsilon, self.seed)
 
     def _sample(self, calibrated: Calibrated, rows: Any) -> Sample:
         predicted = np.clip(calibrated.predicted, *self.cost.latent_range(calibrated.predicted))
         return Sample(predicted=predicted[rows], truth=self.truth[rows], cost=self.cost, most=self.most)
 
-    def _code(self, sample: Sample, starts: int) -> Code:
-        """For a sample whose labels may be used: the shape without them, the answers with them."""
-        return final_code(sample, choose_shape(sample, self.epsilon, self.seed), self.epsilon, self.seed, starts)
-
     def _judged(self, calibrated: Calibrated, held: Bools) -> Floats:
         """The expected losses of the volunteers `held`, by a code that is made from the others alone."""
         others, judged = self._sample(calibrated, ~held), self._sample(calibrated, held)
-        code = self._code(others, starts=1)
+        # The shape is chosen without labels, the answers with those of the others.
+        code = final_code(others, choose_shape(others, self.epsilon, self.seed), self.epsilon, self.seed, starts=1)
         if self.problem.answers == "direct":
             return code.losses(judged)
         records, code = _by_records(self.problem.some(~held), others, code, self.seed)
@@ -228,7 +239,7 @@ class _Design:
         gives the wanted answer."""
         problem, cost = self.problem, self.cost
         sample = self._sample(self.predictor.final, slice(None))
-        code = self._code(sample, starts=STARTS)
+        code = final_code(sample, self._final_shape, self.epsilon, self.seed, STARTS)
         answering = None
         if problem.answers == "record":
             codewords, code = _by_records(problem, sample, code, self.seed)

@@ -24,7 +24,8 @@ from taskveil.tasks.costs import OwnLoss
 from taskveil.tasks.models.freezing import is_torch_module
 
 SECONDS = 6.0
-"""Of processor time that a predictor's fits may take, about, to be a candidate of encoder="auto"."""
+"""Of processor time that the fits of trees may take, about, for them to be a candidate of encoder="auto": tables of
+many columns and classes take longer. Networks always are one, since pictures need them."""
 
 
 def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
@@ -45,13 +46,10 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
     found: list[Family] = [Linear()] if allowed.allows("linear") else []
     if not (allowed.encoder == "auto" and y is None and isinstance(task, ModelTask) and task.lines is not None):
         # Of a linear model that is itself the truth, nothing but lines is to be learnt.
-        others: list[Family] = [Light(), BoostedTrees()]
-        found += [
-            family
-            for family in others
-            if allowed.encoder == family.name
-            or (allowed.encoder == "auto" and expected_seconds(family, evidence, judging=True) <= SECONDS)
-        ]
+        found += [Light()] if allowed.allows("light") else []
+        trees = BoostedTrees()
+        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= SECONDS
+        found += [trees] if allowed.allows("trees") and quick else []
     if allowed.allows("own"):
         found += _own(task, y, evidence, allowed)
     return found

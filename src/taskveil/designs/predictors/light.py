@@ -26,8 +26,9 @@ from taskveil.designs.sizes import bytes_of
 BATCH, FEWEST, MOST = 128, 16, 96
 """Records in a batch; neurons of a network."""
 RATE, DECAY, AVERAGING = 9e-3, 0.1, 0.98
-DROPOUTS = (0.0, 0.2)
-"""Shares of the attributes that are left out at random while networks learn: with and without are settings too."""
+RECIPES = ((0.0, DECAY), (0.2, DECAY), (0.2, 3 * DECAY))
+"""The share of the attributes that is left out at random while networks learn, and the decay of weights: how much is
+done against learning noise is a setting too."""
 LOOKS = (20, 35, 60, 100, 170, 280, 480, 800)
 """Steps after which the networks are kept: as long as learning lasts, and what held-out losses choose from."""
 
@@ -119,12 +120,12 @@ class Light:
     def seconds(self, evidence: Evidence) -> float:
         """About how much processor time one fit takes."""
         width, outputs, neurons = evidence.X.shape[1], evidence.truth.shape[1], neurons_for(len(evidence))
-        steps = len(DROPOUTS) * LOOKS[-1]
+        steps = len(RECIPES) * LOOKS[-1]
         return float(steps * min(BATCH, len(evidence)) * neurons * (1e-10 * (width + outputs) + 1e-9))
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""
-        trained = [_Training(evidence, rows, dropout).networks() for dropout in DROPOUTS]
+        trained = [_Training(evidence, rows, *recipe).networks() for recipe in RECIPES]
         return [Network.of(same) for same in zip(*trained, strict=True)]
 
     def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:
@@ -155,7 +156,7 @@ class Light:
 class _Training:
     """Networks of all sets of rows, as batched matrices in single precision; AdamW, with momentum of the weights."""
 
-    def __init__(self, evidence: Evidence, rows: Sequence[Integers], dropout: float) -> None:
+    def __init__(self, evidence: Evidence, rows: Sequence[Integers], dropout: float, decay: float) -> None:
         self.cost, self.dropout, self.scaler = evidence.cost, dropout, Scaler.of(evidence.X)
         self.inputs = self.scaler(evidence.X)
         fits, (count, width), outputs = len(rows), evidence.X.shape, evidence.truth.shape[1]
@@ -182,7 +183,7 @@ class _Training:
         ]
         # Inputs have length one and the first layer entries of order one, so its steps must be larger.
         self.rates = [RATE * width**0.5, RATE, RATE, RATE]
-        self.decays = [DECAY, 0.0, DECAY, 0.0]
+        self.decays = [decay, 0.0, decay, 0.0]
 
     def networks(self) -> list[Network]:
         """Trained: one network for each set of rows, after every look."""

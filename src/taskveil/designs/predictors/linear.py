@@ -1,8 +1,8 @@
-"""The smallest predictor: linear with a ridge penalty, all fits at once.
+"""The smallest predictor: linear with a ridge penalty.
 
 For values, ridge regression has a closed form: the products XᵀX and XᵀT of a set of rows, and one eigendecomposition
 that serves all penalties. For classes, multinomial logistic regression is minimised by steps with a fixed bound on the
-curvature (Böhning and Lindsay), ½(XᵀX + penalty), accelerated by momentum; all fits and penalties move together.
+curvature (Böhning and Lindsay), ½(XᵀX + penalty), accelerated by momentum; all penalties move together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PENALTIES = (100.0, 10.0, 1.0, 0.1, 0.01)
 """In records' worth of evidence for every weight, attributes having variance one."""
 
 _STEPS = 60  # of logistic regression
-_JUDGES = 4000  # records that logistic regression learns from at most
+_LEARNT_FROM = 4000  # records that logistic regression learns from, at most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class Linear:
         """About how much processor time one fit takes."""
         (count, width), outputs = evidence.X.shape, evidence.truth.shape[1]
         products = 2e-10 * count * width * (width + outputs) + 1e-9 * width**3
-        steps = _STEPS * len(PENALTIES) * 4e-10 * min(count, _JUDGES) * outputs * (width + 20)
+        steps = _STEPS * len(PENALTIES) * 4e-10 * min(count, _LEARNT_FROM) * outputs * (width + 20)
         return float(products + (steps if evidence.cost.logits else 0.0))
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
@@ -74,7 +74,7 @@ class Linear:
 def _standard(X: Floats) -> tuple[Floats, Floats, Floats]:
     """Records with mean zero and variance one (N, n), the mean, and the scale, infinite for constant attributes."""
     center, spread = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(spread > 1e-9 * (np.abs(center) + spread.max()), spread, np.inf)
+    scale = np.where(spread > 1e-9 * np.abs(center), spread, np.inf)
     return (X - center) / scale, center, scale
 
 
@@ -95,7 +95,7 @@ def _ridge(X: Floats, truth: Floats) -> Lines:
 
 def _logistic(X: Floats, truth: Floats, seed: int) -> Lines:
     """Penalties move together: weights (H, n, S), start (H, S). Momentum starts again where a step went too far."""
-    some = np.random.default_rng(seed).permutation(len(X))[:_JUDGES]
+    some = np.random.default_rng(seed).permutation(len(X))[:_LEARNT_FROM]
     X, truth = X[some], truth[some]
     inputs, center, scale = _standard(X)
     count, width = inputs.shape

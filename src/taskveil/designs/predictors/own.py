@@ -156,7 +156,7 @@ def own_model(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> O
     bring it.
     """
     if y is not None and not unseen and not hasattr(task.model, "get_params"):
-        raise TaskError("the model cannot be fitted again: say volunteers_unseen=True if it never saw the volunteers.")
+        raise TaskError("the model cannot be fitted again without some of the volunteers.")
     return Own(task=task, y=y, unseen=unseen, form=_form(task, evidence))
 
 

@@ -42,9 +42,7 @@ class Anchored:
             outputs: what the model says of some records (N', m), the answers to choose from.
             labels: of N records, one row each.
         """
-        given = outputs[:: max(1, len(outputs) // _GIVEN)]
-        middle = given.mean(axis=0)
-        candidates = np.unique(np.vstack([middle + share * (given - middle) for share in _DRAWN]), axis=0)
+        candidates = drawn_together(outputs[:: max(1, len(outputs) // _GIVEN)])
         chosen = _most_useful(costs(candidates, labels[:: max(1, len(labels) // _JUDGES)]))
         return cls(anchors=candidates[chosen]), costs(candidates[chosen], labels)
 
@@ -98,6 +96,12 @@ class Anchored:
         rises."""
         vectors = -np.eye(answers.shape[1], dtype=np.int64)[answers.argmin(axis=1)]
         return vectors, np.zeros(len(answers), dtype=np.int64)
+
+
+def drawn_together(outputs: Floats) -> Floats:
+    """(k, m): the outputs (N, m), and the same drawn towards their mean, each once."""
+    middle = outputs.mean(axis=0)
+    return np.unique(np.vstack([middle + share * (outputs - middle) for share in _DRAWN]), axis=0)
 
 
 def _most_useful(costs: Floats) -> list[int]:

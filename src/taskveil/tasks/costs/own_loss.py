@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.anchored import Anchored
+from taskveil.tasks.costs.anchored import Anchored, drawn_together
 from taskveil.tasks.costs.labels import Answering
 from taskveil.tasks.costs.squared_error import positive
 
@@ -84,8 +84,9 @@ class OwnLoss:
         return np.stack([self.losses(np.repeat(row[None], len(truth), axis=0), truth) for row in outputs], axis=1)
 
     def best_constant(self, truth: Array, outputs: Callable[[], Floats]) -> Floats:
-        """Of the model's `outputs()` (k, m) on some records, those (m,) of least mean loss."""
-        candidates = outputs()
+        """Of the model's `outputs()` (k, m) on some records, as they are and drawn towards their mean, those (m,) of
+        least mean loss: what codebooks choose from too."""
+        candidates = drawn_together(outputs())
         return np.asarray(candidates[self.pairwise_losses(candidates, truth).mean(axis=0).argmin()])
 
     def linear_form(self, truth: Array, outputs: Callable[[], Floats]) -> tuple[Anchored, Floats]:
