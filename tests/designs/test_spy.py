@@ -299,7 +299,7 @@ class Trial:
         records: list[Floats] = []
         real_code, real_records = codebooks.final_code, codebooks.answered_with
         with self.monkeypatch.context() as watched:
-            watched.setattr(codebooks, "final_code", lambda *a: codes.append(real_code(*a)) or codes[-1])
+            watched.setattr(codebooks, "final_code", lambda *a, **k: codes.append(real_code(*a, **k)) or codes[-1])
             watched.setattr(
                 codebooks, "answered_with", lambda *a, **b: records.append(real_records(*a, **b)) or records[-1]
             )

@@ -96,7 +96,7 @@ def test_constant_attributes_say_nothing(kind: str) -> None:
 
 
 def test_logistic_learns_from_some_of_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "_JUDGES", 100)
+    monkeypatch.setattr(linear, "_LEARNT_FROM", 100)
     truth = np.eye(3)[LABEL]
     some, again, other = (_logistic(X, truth, seed) for seed in (0, 0, 1))
     assert np.array_equal(some.slopes, again.slopes)

@@ -151,7 +151,7 @@ def test_a_network_of_other_layers_must_not_have_seen_the_volunteers() -> None:
     task.check_width(4)
     y = (LABEL == "yes").astype(int)
     given = evidence(task, y)
-    with pytest.raises(TaskError, match="volunteers_unseen=True"):
+    with pytest.raises(TaskError, match="cannot be fitted again"):
         own_model(task, y, given, unseen=False)
     with pytest.raises(TaskError, match="volunteers_unseen=True"):
         families(task, y, given, OnDevice(encoder="own", share_model=True))
