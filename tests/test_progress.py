@@ -325,7 +325,13 @@ def test_a_bar_is_closed_when_a_design_fails_and_there_is_one_if_it_is_nested(sc
 def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
     from torch import nn
 
-    tv.design(X, tv.ModelTask(nn.Linear(3, 1)), epsilon=1.0, method="privacy_agnostic", progress=True)
+    tv.design(
+        X,
+        tv.ModelTask(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))),
+        epsilon=1.0,
+        method="privacy_agnostic",
+        progress=True,
+    )
     shares: dict[str, list[float]] = {}
     for what, share, _ in screens[0].shown:
         shares.setdefault(what, []).append(share or 0.0)
@@ -337,7 +343,7 @@ def test_a_long_design_shows_a_bar_by_itself() -> None:
     program = (
         "import numpy as np, taskveil as tv\nfrom taskveil import progress\nfrom torch import nn\n"
         "progress.AFTER = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
-        "tv.design(X, tv.ModelTask(nn.Linear(3, 1)), epsilon=1.0, method='task_aware')"
+        "tv.design(X, tv.ModelTask(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))), epsilon=1.0, method='task_aware')"
     )
     found = terminals.run(program, terminal=True)
     assert found.code == 0, found.err
