@@ -343,7 +343,8 @@ def test_a_long_design_shows_a_bar_by_itself() -> None:
     program = (
         "import numpy as np, taskveil as tv\nfrom taskveil import progress\nfrom torch import nn\n"
         "progress.AFTER = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
-        "tv.design(X, tv.ModelTask(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))), epsilon=1.0, method='task_aware')"
+        "network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))\n"
+        "tv.design(X, tv.ModelTask(network), epsilon=1.0, method='task_aware')"
     )
     found = terminals.run(program, terminal=True)
     assert found.code == 0, found.err
