@@ -145,7 +145,8 @@ def test_the_torch_extra_takes_networks(wheel: Path, tmp_path: Path) -> None:
         "print(tv.design(X, task, epsilon=4.0).guarantee.epsilon)\n"
     )
     done = office.run("python", "-W", "ignore", "network.py")
-    assert (done.returncode, done.stdout) == (0, "4.0\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert 3.99 < float(done.stdout) <= 4.0  # whole-number chances stay just below the budget
 
 
 @pytest.mark.install
