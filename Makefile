@@ -3,6 +3,8 @@
 # Another Python: `make test PYTHON=python3.13 VENV=.venv-3.13`.
 PYTHON ?= python3
 VENV ?= .venv
+JOBS ?= 2
+DEVICE ?= cpu
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 READY := $(VENV)/.ready-$(VERSION)
@@ -66,9 +68,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/collector.py
 	$(BIN)/python benchmarks/ray.py
 
+# All measured pages. Minutes on 16 cores and a graphics card: `make reproduce JOBS=16 DEVICE=cuda`.
 reproduce: $(READY)
-	$(BIN)/taskveil reproduce all --json results/results.json --plot results --summary docs/results.md --resume results/finished
-	$(BIN)/taskveil reproduce field --held-back --json results/field.json --plot docs --summary docs/field.md --resume results/field --jobs 2
+	$(BIN)/taskveil reproduce all --seeds 5 --splits 10 --jobs $(JOBS) --device $(DEVICE) --json results/results.json --plot results --summary docs/results.md --resume results/finished
+	$(BIN)/taskveil reproduce field --held-back --jobs $(JOBS) --json results/field.json --plot docs --summary docs/field.md --resume results/field
 
 # $(1): the extra of taskveil that is installed, from these sources.
 define install

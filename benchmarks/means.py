@@ -23,10 +23,10 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.arrays import Floats
-from taskveil.designs.means.literature import LITERATURE
 from taskveil.designs.problem import Problem
 from taskveil.experiments.data import household
 from taskveil.experiments.field_data import load
+from taskveil.peers.literature import LITERATURE
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DATA: dict[str, Callable[[], Floats]] = {

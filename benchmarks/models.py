@@ -35,7 +35,8 @@ from sklearn.model_selection import cross_val_predict
 from threadpoolctl import threadpool_limits
 
 import taskveil as tv
-from taskveil.designs.methods import design_many, designer_of
+from taskveil.designs.designing import design_many
+from taskveil.designs.methods import designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 import taskveil as tv
-from taskveil.designs.limits import gaussian_bounds
-from taskveil.designs.limits.half_space import half_space_reduction
-from taskveil.designs.limits.staircases import density, staircase_ceiling, staircase_optimum
+from staircases import density, staircase_ceiling, staircase_optimum
 from taskveil.losses import expected_losses
+from taskveil.peers.limits import gaussian_bounds
+from taskveil.peers.limits.half_space import half_space_reduction
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 VOLUNTEERS = 10_000

@@ -20,9 +20,9 @@ from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
+from taskveil.designs.on_device import bytes_of
 from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.tree_models import as_trees
-from taskveil.designs.sizes import bytes_of
 from taskveil.guarantee import Guarantee
 from taskveil.release.manifest import write_files
 from taskveil.release.parts import pack_device

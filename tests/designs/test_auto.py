@@ -14,14 +14,14 @@ from torch import nn
 
 import taskveil as tv
 from designers import Noisy
-from taskveil.designs import Problem, auto
+from taskveil.designs import auto
 from taskveil.designs.auto import Best, folds, refitted, volunteers_of
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.predictors import light
-from taskveil.designs.problem import Designer
+from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import NothingToReportWarning, TaskError, UnusedModelWarning
 
 RNG = np.random.default_rng(11)
@@ -186,8 +186,8 @@ def test_of_very_many_volunteers_a_seeded_part_makes_the_design(monkeypatch: pyt
     assert len(volunteers_of(Problem.of(X, LINEAR), 5).X) == 60  # linear tasks need moments alone
     for method in ("codebook", "auto"):
         veil = tv.design(X, problem.task, epsilon=8.0, y=Y, encoder="linear", method=method, seed=5)
-        assert veil.reference is not None
-        assert len(veil.reference.records) == 40
+        assert veil.volunteers is not None
+        assert veil.volunteers.count == 40
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.NothingToReportWarning")

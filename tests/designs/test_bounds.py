@@ -11,8 +11,8 @@ from sklearn import datasets
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs import Problem
 from taskveil.designs.bounds import heaviest, outside, plausible_box, resistant, resistant_labels
+from taskveil.designs.problem import Problem
 from taskveil.errors import WildRecordWarning
 
 SPREADS = np.array([2.0, 1.5, 1.0, 0.7, 0.5])

@@ -13,8 +13,9 @@ from torch import nn
 
 import taskveil as tv
 from designers import Noisy
-from taskveil.designs import Problem
-from taskveil.designs.methods import DESIGNERS, MethodName, design_many, designer_of
+from taskveil.designs.designing import design_many
+from taskveil.designs.methods import DESIGNERS, MethodName, designer_of
+from taskveil.designs.problem import Problem
 from taskveil.errors import BudgetError, TaskError
 
 RNG = np.random.default_rng(3)

@@ -25,7 +25,6 @@ def corners(dim: int) -> np.ndarray:
 def test_point_diameters_equal_all_pairs(seed: int, count: int, dim: int) -> None:
     points = cloud(seed, count, dim)
     assert sensitivity.l1_diameter(points) == pytest.approx(pdist(points, "cityblock").max(), rel=1e-12)
-    assert sensitivity.l2_diameter(points) == pytest.approx(pdist(points, "euclidean").max(), rel=1e-12)
 
 
 @pytest.mark.parametrize(("count", "dim"), [(3000, 3), (2000, 12), (1500, 24)])
@@ -48,7 +47,6 @@ def test_images_of_boxes_equal_their_corners(seed: int, latents: int, attributes
     widths = rng.uniform(0, 3, size=attributes)
     image = (corners(attributes) * widths / 2) @ matrix.T
     assert sensitivity.box_l1_diameter(matrix, widths) == pytest.approx(pdist(image, "cityblock").max(), abs=1e-12)
-    assert sensitivity.box_l2_diameter(matrix, widths) == pytest.approx(pdist(image, "euclidean").max(), abs=1e-9)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
@@ -61,7 +59,6 @@ def test_images_of_balls_are_reached_and_never_passed(seed: int, latents: int, a
     members = radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     image = members @ matrix.T
     assert 2 * np.abs(image).sum(axis=1).max() == pytest.approx(sensitivity.ball_l1_diameter(matrix, radius), rel=1e-9)
-    assert 2 * np.linalg.norm(image, axis=1).max() <= sensitivity.ball_l2_diameter(matrix, radius) * (1 + 1e-12)
 
 
 def test_orthogonal_rows_decompose_into_blocks() -> None:

@@ -303,8 +303,7 @@ class Trial:
             watched.setattr(
                 codebooks, "answered_with", lambda *a, **b: records.append(real_records(*a, **b)) or records[-1]
             )
-            design = codebooks._Design(problem, predictor, cost, truth, fold, 2.0, 0)
-            design._judged(predictor.judging[part], fold == part)
+            codebooks._Design(problem, predictor, cost, truth, fold, 0)._judged(2.0, part)
         (code,) = codes
         assert len(records) == (self.answers == "record")
         return code, records

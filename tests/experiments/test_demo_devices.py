@@ -14,6 +14,7 @@ import pytest
 
 import releases
 from http_servers import answering
+from taskveil.client import Ledger
 from taskveil.experiments.demo_devices import Crowd, Outcome
 from taskveil.wire import arrived
 
@@ -54,10 +55,12 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def crowd(collector: Collector, tmp_path: Path) -> Crowd:
+    """Devices with two releases for the same records."""
     device = releases.devices()["codebook"]
-    releases.veil(device.encoder, device.mechanism).save(tmp_path / "release")
+    releases.veil(device.encoder, device.mechanism).save(tmp_path / "first")
+    releases.veil(device.encoder, releases.laplace(releases.box(4), 1.0)).save(tmp_path / "second")
     return Crowd(
-        release=tmp_path / "release",
+        releases=(tmp_path / "first", tmp_path / "second"),
         url=f"http://127.0.0.1:{collector.server_address[1]}/v1/reports",
         ledgers=tmp_path / "ledgers",
         token="tv_a_b",
@@ -68,24 +71,26 @@ def crowd(collector: Collector, tmp_path: Path) -> Crowd:
     )
 
 
-def test_every_device_is_one_id_a_round(crowd: Crowd, collector: Collector) -> None:
+def test_every_device_is_one_id_a_round_and_release(crowd: Crowd, collector: Collector) -> None:
     width = releases.devices()["codebook"].encoder.width
     first = crowd.report([np.zeros(width)] * 24, round="first round", seconds=0.2)
     second = crowd.report({3: np.ones(width), 70: np.ones(width)}, round="2")
-    time.sleep(0.1)  # for those who hung up
+    time.sleep(0.1)  # for devices that hung up
     assert (first.devices, second.devices, (first + second).failed) == (24, 2, 0)
     assert min(first.repeated, first.unheard, first.late) > 0
     found = {path: Counter(id for one, id, _ in collector.found if one == path) for path, _, _ in collector.found}
     assert {path: len(ids) for path, ids in found.items()} == {
-        "/v1/reports?round=first%20round": 24,
-        "/v1/reports?round=2": 2,
+        "/v1/reports?round=first%20round": 2 * 24,
+        "/v1/reports?round=2": 2 * 2,
     }
-    assert sum(found["/v1/reports?round=first%20round"].values()) == 24 + first.repeated + first.unheard
+    assert sum(found["/v1/reports?round=first%20round"].values()) == 2 * (24 + first.repeated + first.unheard)
     assert {token for _, _, token in collector.found} == {"Bearer tv_a_b"}
     assert len(list(crowd.ledgers.glob("[0-9]*.sqlite"))) == 25  # device 3 came twice
+    with Ledger(crowd.ledgers / "3.sqlite") as ledger:  # two rounds of both releases
+        assert ledger.spent == pytest.approx(2 * (3.0 + 1.0), rel=1e-3)
 
 
-def test_who_was_stopped_stays_away(crowd: Crowd, collector: Collector) -> None:
+def test_devices_that_were_stopped_stay_away(crowd: Crowd, collector: Collector) -> None:
     stop = threading.Event()
     stop.set()
     assert crowd.report([0.0] * 9, round="1", seconds=60, stop=stop) == Outcome()

@@ -14,13 +14,14 @@ import simple_ways as referee
 from cli.running import one_line, run
 from taskveil.designs.folds import folds_of
 from taskveil.designs.methods import DESIGNERS
-from taskveil.designs.simple.own_model import held_out_answers as held_out
 from taskveil.errors import DataError
 from taskveil.experiments import field, field_page, field_peers
 from taskveil.experiments.commit import current_commit
 from taskveil.experiments.field import FieldRow, Part
 from taskveil.experiments.field_data import load, split
 from taskveil.experiments.field_models import MODELS
+from taskveil.experiments.parts import finished_parts
+from taskveil.peers.own_model import held_out_answers as held_out
 
 
 @pytest.fixture
@@ -62,14 +63,15 @@ def test_reproduce_field(tmp_path: Path) -> None:
     assert "Measured at commit abc1234." in page.read_text()
     assert (tmp_path / "docs" / "field.png").read_bytes().startswith(b"\x89PNG")
     # Finished parts are not computed again: what is in the file is believed.
-    file = kept / "field-iris-linear-0.json"
+    file = kept / "iris-linear-0.json"
     file.write_text(file.read_text().replace('"iris"', '"irises"'))
     assert "irises, linear" in run("reproduce", "field", "--splits", 1, "--resume", kept)
 
 
 @pytest.mark.usefixtures("quick")
 def test_label_response_is_what_the_referee_says() -> None:
-    rows = {row.design: row for row in field.part_rows(Part("iris", "linear", 1))}
+    (part,) = finished_parts([Part("iris", "linear", 1)])
+    rows = {row.design: row for row in part.rows}
     records = split(load("iris"), 1)
     model = MODELS["linear"](records.X, records.y, "cross_entropy", 1)
     fold = folds_of(np.arange(90), 5, np.random.default_rng(0))
@@ -105,17 +107,9 @@ def test_held_back_pairs_take_part_only_where_that_is_said() -> None:
 
 
 def test_a_part_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "field-iris-forest-0.json").write_text("[{}]")
+    (tmp_path / "iris-forest-0.json").write_text("[{}]")
     assert "keeps no finished part" in one_line("reproduce", "field", "--only", "iris-forest-0", "--resume", tmp_path)
     assert "by itself" in one_line("reproduce", "field", "theory")
-
-
-def test_parts_in_processes_of_their_own(tmp_path: Path) -> None:
-    chosen = field.parts(1, ["iris", "wine"])
-    for part in chosen:
-        field.write_rows(tmp_path / f"field-{part.name}.json", made_up(part))
-    found = dict(field.rows_of_parts(chosen, folder=tmp_path, jobs=2))
-    assert {part: len(rows) for part, rows in found.items()} == dict.fromkeys(chosen, 10)
 
 
 def test_the_page_holds_shares_and_every_pair(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from taskveil.arrays import Floats
-from taskveil.designs.methods import design_many, designer_of
+from taskveil.designs.designing import design_many
+from taskveil.designs.methods import designer_of
 from taskveil.designs.problem import Problem
-from taskveil.designs.simple.own_model import held_out_answers
 from taskveil.experiments import field_peers
 from taskveil.experiments.field_data import Split, Table, load, split
 from taskveil.experiments.field_models import MODELS
+from taskveil.peers.own_model import held_out_answers
 from taskveil.tasks import ModelTask
 
 EPSILONS = (0.5, 4.0)

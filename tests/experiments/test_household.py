@@ -12,6 +12,7 @@ from conftest import needs
 from taskveil.errors import DataError
 from taskveil.experiments import data, household
 from taskveil.experiments.report import published_points
+from taskveil.experiments.runs import parts
 from taskveil.losses import Loss
 
 pytestmark = needs(data.local_file("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
@@ -26,7 +27,8 @@ CODEBOOK = {1.0: 0.0322, 1.5: 0.0307, 3.0: 0.0255, 5.0: 0.0199, 10.0: 0.0133, 50
 def rows() -> dict[tuple[str, bool, float], float]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(household, "METHODS", ("codebook", "task_aware"))  # auto takes four times as long
-        return {(r.design, r.as_published, r.epsilon): r.loss for r in household.run(seeds=1)}
+        found = [row for part in parts(["household"], seeds=1) for row in part.rows()]
+        return {(r.design, r.as_published, r.epsilon): r.loss for r in found}
 
 
 @pytest.mark.parametrize("design", household.SERIES)
@@ -56,13 +58,12 @@ def test_the_codebook_comes_near_the_limit(rows: dict) -> None:
         assert share < (constant - rows["codebook", False, epsilon]) / (constant - limit) < 1
 
 
-def test_intervals_count_the_days_of_a_month_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_count_the_days_of_a_month_together() -> None:
     """Days a week apart are alike: an interval for independent ones would be too narrow."""
-    monkeypatch.setattr(household, "METHODS", ())
     train, test, task = household.problem()
     per_day = task.constant_losses(train, None, test, None)
     one_by_one, together = Loss.of(per_day, exact=True), Loss.of(per_day, exact=True, block=30)
-    rows = [row for row in household.run() if row.design == "constant"]
+    rows = household.rows("constant", ())
     assert {(row.low, row.high) for row in rows} == {(together.low, together.high)}
     assert together.high - together.low > 1.5 * (one_by_one.high - one_by_one.low)
 

@@ -13,9 +13,10 @@ import pytest
 from conftest import needs
 from taskveil.errors import DataError
 from taskveil.experiments import breast_cancer, data, mnist, models, real_estate
+from taskveil.experiments.parts import Finished
 from taskveil.experiments.published_algorithm import Recipe
 from taskveil.experiments.report import Row, published_order, published_points
-from taskveil.experiments.runs import Finished
+from taskveil.experiments.runs import Run
 from taskveil.experiments.summary import write_summary
 
 HAVE = data.local_file("real_estate/valuation.csv") is not None
@@ -24,12 +25,13 @@ HAVE_MNIST = data.local_file("mnist/t10k-images-idx3-ubyte.gz") is not None
 REAL_ESTATE = {1.0: 0.0127, 1.5: 0.0120, 3.0: 0.0098, 5.0: 0.0080, 10.0: 0.0063, 30.0: 0.0052}
 
 
-def finished(name: str, rows: list[Row]) -> Finished:
-    return Finished(name=name, seeds=2, seconds=12.3, machine="a machine", date="2026-01-02", rows=rows)
+def finished(name: str, rows: list[Row]) -> Run:
+    part = Finished(name=name, seconds=12.3, machine="a machine", date="2026-01-02", commit="abc1234", rows=rows)
+    return Run(name=name, seeds=2, parts=[part], rows=rows, splits=[])
 
 
 def honest(experiment: models.Experiment, seeds: int) -> dict[float, float]:
-    return {row.epsilon: row.loss for row in models.honest_rows(experiment, seeds=seeds, methods=["task_aware"])}
+    return {row.epsilon: row.loss for row in models.honest_rows(experiment, "task_aware", range(seeds))}
 
 
 @needs(HAVE, "the real estate data in TASKVEIL_DATA")
@@ -80,7 +82,7 @@ def test_rows_as_published_and_the_picture(tmp_path: Path) -> None:
     write_summary(tmp_path / "results.md", [run])
     page = (tmp_path / "results.md").read_text()
     assert "## real-estate" in page
-    assert "Measured on 2026-01-02 in 12 s on a machine." in page
+    assert "Measured on 2026-01-02 at commit abc1234, 12 s of computing on a machine." in page
     assert "taskveil reproduce real-estate --seeds 2" in page
     assert page.count("*published*") == 5
 
@@ -97,17 +99,6 @@ def test_the_order_of_designs_is_compared_where_it_is_clear() -> None:
     assert clear == kept > 0
     upside_down = [replace(row, loss=-row.loss) for row in rows]
     assert published_order("breast-cancer", upside_down) == (clear, 0)
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"seeds": 2}', '{"seeds": 2, "rows": [{"old": 1}]}'])
-def test_what_is_no_finished_experiment_is_explained(text: str, tmp_path: Path) -> None:
-    (tmp_path / "mnist.json").write_text(text)
-    with pytest.raises(DataError, match="keeps no finished experiment"):
-        Finished.read(tmp_path, "mnist", 2)
-    run = finished("mnist", [])
-    run.write(tmp_path)
-    assert Finished.read(tmp_path, "mnist", 2) == run
-    assert Finished.read(tmp_path, "mnist", 3) is None
 
 
 def test_the_summary_shows_every_row(tmp_path: Path) -> None:

@@ -1,20 +1,21 @@
-"""Honest rows on random splits: what is mixed, what is kept, and what the page says."""
+"""Honest rows on random splits: what is mixed, and what the page says."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conftest import needs
-from taskveil.errors import DataError
-from taskveil.experiments import breast_cancer, household, real_estate, splits
+from taskveil.experiments import breast_cancer, household, splits
 from taskveil.experiments.models import Experiment
+from taskveil.experiments.parts import Finished
 from taskveil.experiments.report import Row
-from taskveil.experiments.runs import Finished
+from taskveil.experiments.runs import Run
 from taskveil.experiments.summary import write_summary
 
 HAVE = bool(os.environ.get("TASKVEIL_DATA"))
@@ -55,30 +56,13 @@ def test_mean_and_deviation_are_over_splits() -> None:
     assert splits.OverSplits.of(rows[:1]) == []
 
 
-def test_finished_splits_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def split_rows(split: int, *, device: str, progress: bool) -> list[Row]:
-        assert (device, progress) == ("cpu", False)
-        asked.append(split)
-        return [row(float(split))]
-
-    monkeypatch.setattr(real_estate, "split_rows", split_rows)
-    assert splits.rows_of_splits("real-estate", 2, folder=tmp_path) == [[row(0.0)], [row(1.0)]]
-    assert splits.rows_of_splits("real-estate", 3, folder=tmp_path) == [[row(0.0)], [row(1.0)], [row(2.0)]]
-    assert asked == [0, 1, 2]
-    assert splits.rows_of_splits("theory", 3) == []
-    (tmp_path / "real-estate-split-1.json").write_text('{"no": "rows"}')
-    with pytest.raises(DataError, match="keeps no finished split"):
-        splits.rows_of_splits("real-estate", 3, folder=tmp_path)
-
-
 def test_the_page_has_a_table_of_splits(tmp_path: Path) -> None:
-    run = Finished(name="e", seeds=2, seconds=1.0, machine="a machine", date="2026-01-02", rows=[row(1.0)])
-    write_summary(tmp_path / "r.md", [run], {"e": [[row(1.0)], [row(3.0)]]})
+    part = Finished(name="e-codebook", seconds=1.0, machine="a machine", date="2026-01-02", commit=None, rows=[])
+    run = Run(name="e", seeds=2, parts=[part], rows=[row(1.0)], splits=[[row(1.0)], [row(3.0)]])
+    write_summary(tmp_path / "r.md", [run])
     page = (tmp_path / "r.md").read_text()
     assert "--seeds 2 --splits 2`" in page
     assert "On 2 random splits of all records, one seed each" in page
     assert "| codebook | 2.0000 ± 1.4142 |" in page
-    write_summary(tmp_path / "r.md", [run])
+    write_summary(tmp_path / "r.md", [replace(run, splits=[])])
     assert "random splits of all" not in (tmp_path / "r.md").read_text()

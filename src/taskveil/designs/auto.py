@@ -12,10 +12,9 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.folds import folds_of, people
-from taskveil.designs.on_device import MANIFEST
+from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.selection import Candidate, choose
-from taskveil.designs.sizes import bytes_of
 from taskveil.designs.threads import one_thread
 from taskveil.errors import NothingToReportWarning, callers_line
 from taskveil.losses import expected_losses
@@ -29,21 +28,12 @@ MOST = 20_000
 
 @runtime_checkable
 class Competing(Protocol):
-    """A designer that judges its own candidates while it makes them."""
+    """A designer that judges its own candidates while it makes them, or has none for some of the tasks it can serve."""
 
     def candidates(
         self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
     ) -> Iterator[tuple[float, list[Candidate]]]:
         """For every budget, what may be chosen; with `compared`, each with its held-out losses."""
-        ...
-
-
-@runtime_checkable
-class Selective(Protocol):
-    """A designer that is no candidate for some of the tasks it can serve."""
-
-    def competes(self, task: Task) -> bool:
-        """Whether it is a candidate for the task."""
         ...
 
 
@@ -81,8 +71,7 @@ class Best:
             yield from ((epsilon, seed, veil) for epsilon, veil in _chosen(fitting, otherwise, problem, epsilons, seed))
 
     def _fitting(self, task: Task) -> list[Designer]:
-        fitting = [designer for designer in self.designers if designer.why_not(task) is None]
-        return [each for each in fitting if not isinstance(each, Selective) or each.competes(task)]
+        return [designer for designer in self.designers if designer.why_not(task) is None]
 
 
 def best_of(

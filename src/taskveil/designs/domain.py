@@ -70,10 +70,6 @@ class Box:
         """max ‖E(x − x')‖₁ over members."""
         return sensitivity.box_l1_diameter(_as_map(matrix, self.dim), self.high - self.low)
 
-    def l2_sensitivity(self, matrix: ArrayLike) -> float:
-        """max ‖E(x − x')‖₂ over members."""
-        return sensitivity.box_l2_diameter(_as_map(matrix, self.dim), self.high - self.low)
-
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
         """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         rows = np.linalg.norm(factor, axis=1)
@@ -137,10 +133,6 @@ class Ball:
         """max ‖E(x − x')‖₁ over members."""
         return sensitivity.ball_l1_diameter(_as_map(matrix, self.dim), self.radius)
 
-    def l2_sensitivity(self, matrix: ArrayLike) -> float:
-        """max ‖E(x − x')‖₂ over members."""
-        return sensitivity.ball_l2_diameter(_as_map(matrix, self.dim), self.radius)
-
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
         """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         offset = float(np.linalg.norm(self.center - mean))
@@ -181,10 +173,6 @@ class Points:
     def l1_sensitivity(self, matrix: ArrayLike) -> float:
         """max ‖E(x − x')‖₁ over members: the diameter of the image of the points, since a hull has no larger."""
         return sensitivity.l1_diameter(self.records @ _as_map(matrix, self.dim).T)
-
-    def l2_sensitivity(self, matrix: ArrayLike) -> float:
-        """max ‖E(x − x')‖₂ over members."""
-        return sensitivity.l2_diameter(self.records @ _as_map(matrix, self.dim).T)
 
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:  # noqa: ARG002
         """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h.

@@ -1,4 +1,4 @@
-"""One table from a method's name to its designer, and the way from a problem to its veils.
+"""One table from a method's name to its designer.
 
 A designer of your own takes the same way: see `taskveil.designs.problem`.
 """
@@ -11,19 +11,20 @@ from functools import partial
 from typing import Literal
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.auto import Best, best_of
+from taskveil.designs.auto import Best, best_of, refitted
 from taskveil.designs.codebooks.linear import linear_candidates, telling_means
 from taskveil.designs.codebooks.model import model_candidates
-from taskveil.designs.laplace import baselines, closed_form
+from taskveil.designs.laplace import closed_form
 from taskveil.designs.means.design import MeanDesigner
-from taskveil.designs.means.literature import LITERATURE
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.selection import Candidate
-from taskveil.designs.simple.laplace import AttributeLaplace, PredictionLaplace
-from taskveil.designs.simple.responses import BinnedResponse, LabelResponse
-from taskveil.errors import BudgetError, TaskError, installed
+from taskveil.errors import TaskError, installed
+from taskveil.peers import baselines
+from taskveil.peers.laplace import AttributeLaplace, PredictionLaplace
+from taskveil.peers.literature import LITERATURE
+from taskveil.peers.responses import BinnedResponse, LabelResponse
 from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased
 from taskveil.tasks.models.freezing import is_torch_module
 from taskveil.veil import Veil
@@ -63,10 +64,6 @@ class LaplaceDesigner:
             return f"{self.name} learns through the model's gradients, which takes torch: pip install 'taskveil[torch]'"
         return None
 
-    def competes(self, task: Task) -> bool:
-        """Whether it is a candidate of "auto": formulas are, and what torch learns is for torch models alone."""
-        return all(not isinstance(part, ModelTask) or is_torch_module(part.model) for part, _, _ in task.parted())
-
     def seeded(self, task: Task) -> bool:
         """Learned designs depend on the seed, formulas do not."""
         return not isinstance(task, LinearTask)
@@ -88,6 +85,20 @@ class LaplaceDesigner:
 
         veils = design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name)
         yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+
+    def candidates(
+        self,
+        problem: Problem,
+        epsilons: Sequence[float],
+        seed: int,
+        fold: Integers,
+        *,
+        compared: bool,  # noqa: ARG002 - there is one for every budget, which is always judged
+    ) -> Iterator[tuple[float, list[Candidate]]]:
+        """For every budget the one design; none for other models than torch's, which take too long to learn through."""
+        parts = [part for part, _, _ in problem.task.parted()]
+        if all(not isinstance(part, ModelTask) or is_torch_module(part.model) for part in parts):
+            yield from refitted(self, problem, epsilons, seed, fold)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,35 +180,3 @@ def designer_of(method: Method) -> Designer:
     if DESIGNERS.get(method.name, method) is not method:
         raise TaskError(f"{method.name!r} is the name of a method that exists: give your designer another.")
     return method
-
-
-def design_many(
-    designer: Designer, problem: Problem, *, epsilons: Sequence[float], seeds: Sequence[int]
-) -> Iterator[tuple[float, int, Veil]]:
-    """A veil for every (ε, seed), in no particular order, each as soon as it is there.
-
-    Args:
-        designer: who makes them.
-        problem: what for, checked by `Problem.of`.
-        epsilons: budgets of one report, checked.
-        seeds: of the search for designs; reports are never seeded.
-    """
-    task = problem.task
-    problem = replace(problem, task=problem.served)
-    reason = designer.why_not(problem.task)
-    if reason is not None:
-        raise TaskError(reason)
-    missing = {(epsilon, seed) for epsilon in epsilons for seed in seeds}
-    for epsilon, seed, veil in designer.designs(problem, epsilons, seeds):
-        if (epsilon, seed) not in missing:
-            raise TaskError(f"{designer.name} made a veil for ε = {epsilon}, seed {seed}: not asked for, or twice.")
-        missing.remove((epsilon, seed))
-        promised = veil.guarantee
-        if promised.epsilon > epsilon or promised.delta > 0:
-            raise BudgetError(
-                f"{designer.name} was given ε = {epsilon:g} and made a veil of ε = {promised.epsilon:g}, "
-                f"δ = {promised.delta:g}: a designer must keep the budget it is given."
-            )
-        yield epsilon, seed, veil if veil.task is task else replace(veil, task=task)
-    if missing:
-        raise TaskError(f"{designer.name} made no veil for {len(missing)} of the budgets and seeds it was given.")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taskveil.arrays import Floats
 from taskveil.designs.domain import Domain
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
+
+USUAL_DIM = 3
+"""Latents of the privacy-agnostic designs if the caller does not say how many: the paper's choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,3 +91,26 @@ class LinearProblem:
     def most(self) -> int:
         """No more latents than this: as many as matter to the task, or as the caller allows."""
         return min(self.moments.relevant, self.latent_dim or self.moments.relevant)
+
+
+def positive_variances(variances: ArrayLike) -> Floats:
+    """The variances above zero, the largest first: directions without variance cost nothing and bring nothing."""
+    values = np.asarray(variances, dtype=np.float64).ravel()
+    return np.sort(values[values > 0])[::-1]
+
+
+def water_level(variances: ArrayLike, nats: float) -> float:
+    """The level θ with Σ ½ ln⁺(λᵢ/θ) = nats; `variances` above zero."""
+    ordered = np.sort(np.asarray(variances, dtype=np.float64))[::-1]
+    logs = np.log(ordered)
+    for active in range(1, len(ordered) + 1):
+        level = (logs[:active].sum() - 2.0 * nats) / active
+        if active == len(ordered) or level >= logs[active]:
+            break
+    return math.exp(min(level, logs[0]))
+
+
+def gaussian_distortion(variances: ArrayLike, nats: float) -> float:
+    """The least mean squared error of independent Gaussians with these variances at the given rate: Σ min(λᵢ, θ)."""
+    positive = positive_variances(variances)
+    return float(np.minimum(positive, water_level(positive, nats)).sum()) if len(positive) else 0.0

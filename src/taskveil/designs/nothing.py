@@ -13,7 +13,7 @@ from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import Problem, Unseeded
 from taskveil.tasks import LinearTask, Task, needs_unbiased
 from taskveil.veil import Veil
 
@@ -22,7 +22,7 @@ LEAST_EPSILON = 2.0**-36
 
 
 @dataclass(frozen=True, kw_only=True)
-class NothingDesigner:
+class NothingDesigner(Unseeded):
     """A fair coin for a report, whatever the record, and the one answer that is best for all volunteers."""
 
     name: str
@@ -31,10 +31,6 @@ class NothingDesigner:
     def why_not(self, task: Task) -> str | None:
         """It serves every task but means of other people than the volunteers."""
         return needs_unbiased(task, self.name)
-
-    def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the seed only starts a search, which ends much alike
-        """One seed is enough."""
-        return False
 
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]

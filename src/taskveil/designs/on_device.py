@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from taskveil.errors import TaskError
 
@@ -63,3 +65,12 @@ class OnDevice:
         if name == "own" and not self.share_model:
             return False
         return bool(self.encoder in ("auto", name)) if isinstance(self.encoder, str) else False
+
+
+def bytes_of(part: Any) -> int:
+    """The bytes that the numbers of a part, and of the parts in it, take in a release."""
+    if isinstance(part, np.ndarray):
+        return int(part.nbytes)
+    if isinstance(part, tuple):
+        return sum(map(bytes_of, part))
+    return sum(bytes_of(getattr(part, field.name)) for field in fields(part)) if is_dataclass(part) else 0

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs import design
+from taskveil.designs.designing import design
 from taskveil.designs.on_device import CLIENT_BYTES
 from taskveil.inference import needs_schema
 from taskveil.records import as_records
@@ -35,8 +35,8 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     design in the same process, repeats its reports. It is for experiments on records that one may look at; people's
     devices run `taskveil.client.Client`, which remembers what was spent.
 
-    Arrays give arrays of estimates (N, n). A table with text, dates or holes gives a table with the same columns and
-    types, without those that no report can carry (`Schema.of` says which).
+    Arrays give arrays of estimates (N, n). A table with text, dates or missing values gives a table with the same
+    columns and types, without those that no report can carry (`Schema.of` says which).
 
     After `fit`, `veil_` is the design.
 

@@ -22,7 +22,6 @@ from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, DomainError, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
 from taskveil.records import as_volunteers, column_names
-from taskveil.reference import truths
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
@@ -95,16 +94,11 @@ class Problem:
         schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
         if schema is not None and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
-                "records with text, dates or holes are bounded by a schema: domain=tv.Schema.of(X), whose fields you "
-                f"may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has {domain.dim}.)"
+                "records with text, dates or missing values are bounded by a schema: domain=tv.Schema.of(X), whose "
+                f"fields you may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has "
+                f"{domain.dim}.)"
             )
-        records = as_volunteers(X if schema is None else schema.expand(X), fewest=FEWEST)
-        if schema is None:
-            task.check_width(records.shape[1])
-            task.check_columns(column_names(X))
-        else:
-            task = task.on(schema)
-        task.labels(y, len(records))
+        records, task = as_numbers(X, task, y, schema, fewest=FEWEST)
         if answers not in get_args(Answers):
             raise TaskError(f'answers must be "direct" or "record", got {answers!r}.')
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
@@ -150,13 +144,24 @@ class Problem:
     def like(self, population: Population, seed: int) -> Problem:
         """The same problem for volunteers who are together like a population: as many of them, drawn by their
         weights, so that those who stand for many come several times and some not at all."""
-        answers, _, _ = truths(self.task, self.X, self.y)
-        weights = population.weights(self.X, answers)
+        weights = population.weights(self.X)
         count = len(self.X)
         # Marks that are evenly spaced: everybody comes as often as they count, or once more.
         marks = (np.arange(count) + np.random.default_rng(seed).random()) / count * weights.sum()
         rows = np.searchsorted(np.cumsum(weights), marks).clip(0, count - 1)
         return replace(self.some(rows), drawn=rows)
+
+
+def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int) -> tuple[Floats, Task]:
+    """Volunteers' records as numbers (N, n), at least `fewest`, and the task on these, checked with its labels."""
+    records = as_volunteers(X if schema is None else schema.expand(X), fewest=fewest)
+    if schema is None:
+        task.check_width(records.shape[1])
+        task.check_columns(column_names(X))
+    else:
+        task = task.on(schema)
+    task.labels(y, len(records))
+    return records, task
 
 
 def _inside(domain: Domain, records: Floats) -> Floats:
@@ -172,10 +177,10 @@ def _inside(domain: Domain, records: Floats) -> Floats:
 
 
 class Population(Protocol):
-    """People that volunteers can be made alike: what `taskveil.estimate` gives is one."""
+    """People that volunteers are reweighted to be like: `taskveil.estimate(..., assume="cells")` is one."""
 
-    def weights(self, records: Floats, answers: Floats) -> Floats:
-        """How much each of the volunteers with these records (N, n) and answers (N, m) counts (N,)."""
+    def weights(self, records: Floats) -> Floats:
+        """How much each of the volunteers with these records (N, n) counts (N,)."""
         ...
 
 
@@ -203,6 +208,14 @@ class Designer(Protocol):
         is computed once. A veil that costs more than its ε is refused. `problem.progress` takes how far it is: `begin`
         with what there is to do, then `advance`."""
         ...
+
+
+class Unseeded:
+    """What designers inherit whose seed decides nothing, or only starts a search that ends much alike."""
+
+    def seeded(self, task: Task) -> bool:  # noqa: ARG002
+        """One seed is enough."""
+        return False
 
 
 @runtime_checkable

@@ -15,7 +15,6 @@ decomposes into blocks of one) and refused beyond `MAX_SIGNS` coupled coordinate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,12 +37,7 @@ def l1_diameter(points: ArrayLike) -> float:
     count, dim = P.shape
     if dim <= MAX_SIGNS and 2 ** (dim - 1) <= max(256, count // 64):
         return max(float((v.max(axis=1) - v.min(axis=1)).max()) for v in _sign_sums(P.T))
-    return _pruned_diameter(P, "cityblock")
-
-
-def l2_diameter(points: ArrayLike) -> float:
-    """max ‖a − b‖₂ over all pairs of rows of `points` (N, Z)."""
-    return _pruned_diameter(_as_points(points), "euclidean")
+    return _pruned_diameter(P)
 
 
 def box_l1_diameter(matrix: ArrayLike, widths: ArrayLike) -> float:
@@ -61,17 +55,6 @@ def box_l1_diameter(matrix: ArrayLike, widths: ArrayLike) -> float:
 def ball_l1_diameter(matrix: ArrayLike, radius: float) -> float:
     """ℓ1 diameter of {E x : ‖x − c‖₂ ≤ r}: 2r · max over s of ‖Eᵀs‖₂ (2r‖E‖_F when the rows are orthogonal)."""
     return 2.0 * radius * float(np.sqrt(_max_sign_energy(np.atleast_2d(np.asarray(matrix, dtype=np.float64)))))
-
-
-def box_l2_diameter(matrix: ArrayLike, widths: ArrayLike) -> float:
-    """ℓ2 diameter of {E x : x in a box with side lengths `widths`}: max over sign vectors u of ‖E W u‖₂."""
-    M = np.atleast_2d(np.asarray(matrix, dtype=np.float64)) * np.asarray(widths, dtype=np.float64)
-    return float(np.sqrt(_max_sign_energy(M.T)))
-
-
-def ball_l2_diameter(matrix: ArrayLike, radius: float) -> float:
-    """ℓ2 diameter of {E x : ‖x − c‖₂ ≤ r}: 2r times the largest singular value of E."""
-    return 2.0 * radius * float(np.linalg.norm(np.atleast_2d(np.asarray(matrix, dtype=np.float64)), ord=2))
 
 
 def sign_vectors(dim: int) -> NDArray[np.int8]:
@@ -103,10 +86,10 @@ def _sign_sums(M: Floats) -> Iterator[Floats]:
         yield sums + signs @ rest if len(rest) else sums
 
 
-def _pruned_diameter(P: Floats, metric: Literal["cityblock", "euclidean"]) -> float:
+def _pruned_diameter(P: Floats) -> float:
     """Compare only pairs whose distances from the centre add up to more than the best pair found so far."""
     centre = np.median(P, axis=0, keepdims=True)
-    reach = cdist(P, centre, metric)[:, 0]
+    reach = cdist(P, centre, "cityblock")[:, 0]
     order = np.argsort(-reach)
     P, reach = P[order], reach[order]
     best = 0.0
@@ -114,7 +97,7 @@ def _pruned_diameter(P: Floats, metric: Literal["cityblock", "euclidean"]) -> fl
     for start in range(min(8, len(P))):
         here = start
         for _ in range(4):
-            distances = cdist(P[here : here + 1], P, metric)[0]
+            distances = cdist(P[here : here + 1], P, "cityblock")[0]
             farthest = int(distances.argmax())
             if distances[farthest] <= best:
                 break
@@ -124,7 +107,7 @@ def _pruned_diameter(P: Floats, metric: Literal["cityblock", "euclidean"]) -> fl
         partners = int(np.searchsorted(-reach, -(best - reach[start]) * (1 - 1e-12)))
         if partners <= start:
             break
-        block = cdist(P[start : start + 64], P[start:partners], metric)
+        block = cdist(P[start : start + 64], P[start:partners], "cityblock")
         best = max(best, float(block.max()))
     return best
 

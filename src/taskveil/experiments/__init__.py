@@ -1,4 +1,4 @@
 """The paper's figures, and ours beside them."""
 
 EXPERIMENTS = ("theory", "household", "real-estate", "breast-cancer", "mnist")
-"""Each is a module of this package with `run` and `plot` (see `runs`)."""
+"""Each is a module of this package (see `runs.module`)."""

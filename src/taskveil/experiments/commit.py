@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -19,3 +20,15 @@ def current_commit() -> str | None:
         return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def measured_at(commits: Iterable[str | None]) -> tuple[str, str]:
+    """("at commit …", a sentence on the names or "") for what was measured at these: finished parts may have been kept
+    from an earlier one. ("", "") where none is known."""
+    found = set(commits)
+    known = sorted(name for name in found if name is not None)
+    if not known:
+        return "", ""
+    some = " (and parts of which no commit is known)" if None in found else ""
+    words = f"at commit{'s' if len(known) > 1 else ''} {', '.join(known)}{some}"
+    return words, " A + stands for changes that were not committed." if any("+" in name for name in known) else ""

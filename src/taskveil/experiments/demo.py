@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from taskveil.arrays import Floats
-from taskveil.designs import design
-from taskveil.designs.frontier import Frontier, Point
+from taskveil.designs.designing import design
 from taskveil.designs.methods import MethodName
 from taskveil.experiments.report import Row
 from taskveil.progress import Progress
+from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 

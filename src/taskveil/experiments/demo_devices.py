@@ -1,7 +1,7 @@
 """Devices that are not there: real clients with a ledger each on disk, which report to a collector as people's do.
 
 Some send what they have sent already, some hang up before they hear the answer and try again, some are away for a while
-and send later. Whatever they do, a collector must count every device once a round.
+and send later. Whatever they do, a collector must count every device once a round and release.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,15 @@ class Outcome:
     """What a crowd did in one round."""
 
     devices: int = 0
-    """That made a report and had it accepted."""
+    """That made their reports and had them accepted."""
     repeated: int = 0
-    """That sent it again, though it had been accepted."""
+    """That sent them again, though they had been accepted."""
     unheard: int = 0
-    """That hung up before they heard the answer, and sent it again."""
+    """That hung up before they received the answer, and sent them again."""
     late: int = 0
-    """That were away when they had made it."""
+    """That were away when they had made them."""
     failed: int = 0
-    """Whose report was not accepted in the end."""
+    """Whose reports were not accepted in the end."""
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
@@ -48,12 +49,13 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """Devices that share a release and a collector. Device number i keeps its ledger in `ledgers`/i.sqlite.
+    """Devices that share releases and a collector. Device number i keeps its ledger in `ledgers`/i.sqlite: one for all
+    releases, so that their budgets add up.
 
     The three shares are of devices whose way of sending is not the plain one; they are drawn anew for every round.
     """
 
-    release: Path
+    releases: tuple[Path, ...]
     url: str
     """…/v1/reports"""
     ledgers: Path
@@ -75,7 +77,7 @@ class Crowd:
         seconds: float = 0.0,
         stop: threading.Event | None = None,
     ) -> Outcome:
-        """Every device reports its record once in this round.
+        """Every device reports its record once in this round, with every release.
 
         Args:
             records: a record for every device that takes part: by its number, or of the first ones.
@@ -91,7 +93,9 @@ class Crowd:
         ways = rng.choice(4, len(named), p=self._shares()).tolist()
         pauses = rng.uniform(0, AWAY * seconds, len(named)).tolist()
         self.ledgers.mkdir(parents=True, exist_ok=True)
-        with Client.load(self.release, ledger=self.ledgers / "first.sqlite") as first:
+        with ExitStack() as stack:
+            clients = [Client.load(release, ledger=self.ledgers / "first.sqlite") for release in self.releases]
+            first = tuple(stack.enter_context(client) for client in clients)
             with ThreadPoolExecutor(self.threads) as pool:
                 visits = []
                 for number, at, way, pause in zip(rng.permutation(list(named)), times, ways, pauses, strict=True):
@@ -110,7 +114,7 @@ class _Visit:
     """A device in a round."""
 
     crowd: Crowd
-    first: Client
+    first: tuple[Client, ...]
     number: int
     round: str
     stop: threading.Event
@@ -123,42 +127,43 @@ class _Visit:
         return self._sent(self._made(record))
 
     def twice(self, record: Any, _pause: float) -> Outcome:
-        """As an app does that was closed before it noted the answer: the ledger has the same bytes."""
+        """As an app does that was closed before it stored the answer: the ledger has the same bytes."""
         return self._sent(self._made(record)) + self._sent(self._made(record), Outcome(repeated=1))
 
     def unheard(self, record: Any, _pause: float) -> Outcome:
-        report = self._made(record)
+        reports = self._made(record)
         target = urlsplit(self._url)
         kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
-        connection = kind(str(target.hostname), target.port, timeout=10)
         bearer = {} if self.crowd.token is None else {"Authorization": f"Bearer {self.crowd.token}"}
-        try:
-            path = f"{target.path}?{target.query}"
-            connection.request("POST", path, report.to_bytes(), {"Content-Type": BINARY, **bearer})
-        except OSError:
-            pass  # it is sent again in any case
-        finally:
-            connection.close()
-        return self._sent(report, Outcome(devices=1, unheard=1))
+        for report in reports:
+            connection = kind(str(target.hostname), target.port, timeout=10)
+            try:
+                path = f"{target.path}?{target.query}"
+                connection.request("POST", path, report.to_bytes(), {"Content-Type": BINARY, **bearer})
+            except OSError:
+                pass  # it is sent again in any case
+            finally:
+                connection.close()
+        return self._sent(reports, Outcome(devices=1, unheard=1))
 
     def later(self, record: Any, pause: float) -> Outcome:
-        report = self._made(record)
+        reports = self._made(record)
         self.stop.wait(pause)
-        return self._sent(report, Outcome(devices=1, late=1))
+        return self._sent(reports, Outcome(devices=1, late=1))
 
     @property
     def _url(self) -> str:
         return f"{self.crowd.url}?round={quote(self.round)}"
 
-    def _made(self, record: Any) -> Report:
-        ledger = Ledger(self.crowd.ledgers / f"{self.number}.sqlite")
-        cap = self.crowd.rounds * self.first.epsilon
-        with Client(device=self.first.device, release=self.first.release, ledger=ledger, cap=cap) as client:
-            return client.report(record, round=self.round)
+    def _made(self, record: Any) -> list[Report]:
+        cap = self.crowd.rounds * sum(first.epsilon for first in self.first)
+        with Ledger(self.crowd.ledgers / f"{self.number}.sqlite") as ledger:
+            clients = [Client(device=one.device, release=one.release, ledger=ledger, cap=cap) for one in self.first]
+            return [client.report(record, round=self.round) for client in clients]
 
-    def _sent(self, report: Report, outcome: Outcome = Outcome(devices=1)) -> Outcome:  # noqa: B008 - it is frozen
+    def _sent(self, reports: list[Report], outcome: Outcome = Outcome(devices=1)) -> Outcome:  # noqa: B008 - it is frozen
         try:
-            upload([report], self._url, token=self.crowd.token, pause=0.2)
+            upload(reports, self._url, token=self.crowd.token, pause=0.2)
         except UploadError:
             return Outcome(failed=1)
         return outcome

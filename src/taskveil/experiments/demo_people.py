@@ -1,4 +1,4 @@
-"""The people of the demo: what they answer, what the collector wants to know of them, and the release they get.
+"""The people of the demo: what they answer, what the collector wants to know of them, and the releases they get.
 
 Everybody in it is made up. Records are as people have them: numbers, a count, a category, a yes or no and a date, some
 of which may be missing.
@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from taskveil.arrays import Floats
 from taskveil.client.fields import Category, Count, Date, Flag, Number
-from taskveil.designs import design
+from taskveil.designs.designing import design
 from taskveil.designs.methods import Method
-from taskveil.designs.sweeps.sweep import sweep
 from taskveil.progress import Progress
 from taskveil.schema import Schema
-from taskveil.tasks import LinearTask
+from taskveil.sweeps.sweep import sweep
+from taskveil.tasks import LinearTask, MeanTask
 from taskveil.veil import Veil
 
 SPORTS = ("none", "walking", "cycling", "running")
@@ -47,7 +47,10 @@ OTHERS: dict[str, dict[str, Any]] = {
     "silent": dict.fromkeys(SCHEMA.names),
 }
 """Whom the page compares its visitor with."""
+MEANS = ("age", "resting pulse", "sport")
+"""What the second release measures the means and shares of. Of more attributes, each would be asked less often."""
 EPSILON = 2.0
+"""Of one report of either release."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 METHODS: tuple[Method, ...] = ("codebook", "task_agnostic")
 VOLUNTEERS = 2000
@@ -113,6 +116,17 @@ def write_release(folder: Path, *, progress: bool | Progress | None = False) -> 
         with bar.part("every budget", 1.0) as part:
             curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, domain=SCHEMA, progress=part)
     curve.to_json(folder / "frontier.json", losses=False)
+    return veil
+
+
+def write_means(folder: Path) -> Veil:
+    """Design a release that measures the means and shares of `MEANS` into a folder."""
+    volunteers = table(people(VOLUNTEERS))
+    widths = [place.stop - place.start for place in SCHEMA.fields.places]
+    asked = weights(SCHEMA.expand(volunteers)) * np.repeat([name in MEANS for name in SCHEMA.names], widths)
+    task = MeanTask(np.diag(asked))
+    veil = design(volunteers, task, epsilon=EPSILON, method="means", domain=SCHEMA, progress=False)
+    veil.save(folder)
     return veil
 
 

@@ -8,26 +8,24 @@ noise.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.designs.methods import MethodName, design_many, designer_of
+from taskveil.designs.designing import design_many
+from taskveil.designs.methods import MethodName, designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
 from taskveil.experiments import field_peers
-from taskveil.experiments.commit import current_commit
 from taskveil.experiments.field_data import Split, load, split
 from taskveil.experiments.field_models import MODELS
+from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -104,6 +102,25 @@ class Part(NamedTuple):
         """What it is called in files and on the command line."""
         return f"{self.data}-{self.model}-{self.split}"
 
+    @property
+    def device(self) -> str:
+        """Nothing here is learned on a graphics card."""
+        return "cpu"
+
+    @property
+    def size(self) -> float:
+        """Large tables take longest."""
+        return float(load(self.data).X.size)
+
+    @property
+    def row_type(self) -> type[FieldRow]:
+        """What it is made of."""
+        return FieldRow
+
+    def rows(self, _progress: bool | Progress | None = False) -> list[FieldRow]:
+        """Every method at every budget, on one split."""
+        return part_rows(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FieldRow:
@@ -138,58 +155,10 @@ def parts(splits: int = SPLITS, only: Sequence[str] = (), *, held_back: bool = F
     return chosen
 
 
-def rows_of_parts(
-    chosen: Sequence[Part], *, folder: Path | None = None, jobs: int = 1, commit: str | None = None
-) -> Iterator[tuple[Part, list[FieldRow]]]:
-    """Every part with its rows, as soon as they are there.
-
-    Args:
-        chosen: which.
-        folder: where the rows of finished parts are kept, and found again.
-        jobs: how many parts are computed at a time, each in a process of its own.
-        commit: which version is measured; by default what git says about this package.
-    """
-    missing = []
-    for part in chosen:
-        path = None if folder is None else folder / f"field-{part.name}.json"
-        if path is not None and path.exists():
-            yield part, _read(path)
-        else:
-            missing.append(part)
-    commit = commit or current_commit()
-    if jobs == 1:
-        yield from ((part, _kept(part, folder, commit)) for part in missing)
-        return
-    # The largest first, so that none is left alone at the end.
-    missing.sort(key=lambda part: -load(part.data).X.size)
-    # Fresh processes: a fork would copy the locks of threads that are running here.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_kept, part, folder, commit): part for part in missing}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
-
-
 def write_rows(path: Path, rows: Sequence[FieldRow]) -> None:
     """All rows, for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-
-
-def _kept(part: Part, folder: Path | None, commit: str | None) -> list[FieldRow]:
-    """The rows of a part, written to the folder before they are returned."""
-    rows = [replace(row, commit=commit) for row in part_rows(part)]
-    if folder is not None:
-        draft = folder / f"field-{part.name}.json.part"
-        write_rows(draft, rows)
-        draft.replace(folder / f"field-{part.name}.json")
-    return rows
-
-
-def _read(path: Path) -> list[FieldRow]:
-    try:
-        return [FieldRow(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path} keeps no finished part: {error}. Remove it, or resume elsewhere.") from error
 
 
 @one_thread()
@@ -197,14 +166,12 @@ def part_rows(part: Part) -> list[FieldRow]:
     """Every method at every budget, on one split."""
     table = load(part.data)
     records = split(table, part.split)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the designs have to say is said by the losses here
-        unseen, half = part.model in FITTED_BEFORE, len(records.X) // 2
-        seen = slice(half) if unseen else slice(None)
-        model = MODELS[part.model](records.X[seen], records.y[seen], table.loss, part.split)
-        if unseen:
-            records = replace(records, X=records.X[half:], y=records.y[half:])
-        measured = list(_measured(records, model, table.loss, unseen=unseen))
+    unseen, half = part.model in FITTED_BEFORE, len(records.X) // 2
+    seen = slice(half) if unseen else slice(None)
+    model = MODELS[part.model](records.X[seen], records.y[seen], table.loss, part.split)
+    if unseen:
+        records = replace(records, X=records.X[half:], y=records.y[half:])
+    measured = list(_measured(records, model, table.loss, unseen=unseen))
     return [
         FieldRow(
             data=part.data,

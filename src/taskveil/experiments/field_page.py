@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from taskveil import style
+from taskveil.experiments.commit import measured_at
 from taskveil.experiments.field import FOR_ACCURACY, OURS, SIMPLE, FieldRow
 from taskveil.experiments.field_peers import ON_OURS
 from taskveil.experiments.field_shares import HELD_BACK_PAIRS, Point, parted, points_of, shares
@@ -118,12 +119,8 @@ def write_page(path: Path, rows: Sequence[FieldRow], *, picture: Path | None = N
 
 
 def _measured_at(rows: Sequence[FieldRow]) -> str:
-    """The commits that the rows were measured at: finished parts may have been kept from an earlier one."""
-    known = sorted({row.commit for row in rows if row.commit is not None})
-    some = " (and parts of which no commit is known)" if known and any(row.commit is None for row in rows) else ""
-    words = f" Measured at commit{'s' if len(known) > 1 else ''} {', '.join(known)}{some}." if known else ""
-    changed = " A + stands for changes that were not committed." if any("+" in name for name in known) else ""
-    return words + changed
+    at, names = measured_at(row.commit for row in rows)
+    return f" Measured {at}.{names}" if at else ""
 
 
 def plot(rows: Sequence[FieldRow], path: Path) -> Path:

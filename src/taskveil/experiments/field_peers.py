@@ -17,8 +17,8 @@ from taskveil.client.mechanisms import Response
 from taskveil.designs.auto import folds
 from taskveil.designs.codebooks.model import Predictor, evidence_of, predictors
 from taskveil.designs.problem import Problem
-from taskveil.designs.simple.own_model import model_of
-from taskveil.designs.simple.responses import BINS, PER_BIN, given_reports
+from taskveil.peers.own_model import model_of
+from taskveil.peers.responses import BINS, PER_BIN, given_reports
 
 LABEL, BINNED = "label_response_ours", "binned_response_ours"
 ON_OURS = (LABEL, BINNED)

@@ -6,25 +6,29 @@ rest for test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.decoders import least_squares_decoder
-from taskveil.designs import design
+from taskveil.designs.designing import design
 from taskveil.designs.laplace.closed_form import water_filling
-from taskveil.designs.limits import any_data_limit, gaussian_limit
 from taskveil.designs.methods import MethodName
 from taskveil.designs.moments import Moments
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.errors import TaskError
 from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household, order
+from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.report import Row, published, published_points
+from taskveil.experiments.runs import Way
 from taskveil.losses import Loss
+from taskveil.peers.limits import any_data_limit, gaussian_limit
 from taskveil.progress import Progress
 from taskveil.tasks import LinearTask
 
@@ -45,6 +49,10 @@ SERIES: dict[MethodName, str] = {
 }
 DAYTIME = slice(8, 20)
 HOURLY_EPSILON = 5.0
+ACCELERATED = False
+SECONDS = 30.0
+"""About what a searched design takes for all budgets."""
+
 BLOCK = 30
 """Days follow each other, and those of a month are alike: so many neighbours count together in every interval."""
 
@@ -59,43 +67,69 @@ def problem(split: int | None = None) -> tuple[Floats, Floats, LinearTask]:
     return days[:count], days[count:], LinearTask(np.diag(weights) / np.sqrt(24))
 
 
-def run(seeds: int = 5, *, progress: bool | Progress | None = False, **_: object) -> list[Row]:
-    """All rows, means over `seeds` where a design depends on one."""
-    train, test, task = problem()
-    rows = [_row(d, eps, True, _loss(_published_way(d, eps, train, test, task) @ _k2(task)))
-            for d in SERIES for eps in EPSILONS]  # fmt: skip
-    rows += honest_rows(train, test, task, seeds=seeds, progress=progress)
-    rows += [_row("limit", epsilon, False, _limit(train, test, task, epsilon)) for epsilon in EPSILONS]
-    rows += [_row("limit_any_data", epsilon, False, _any_data_limit(test, task, epsilon)) for epsilon in EPSILONS]
-    return rows + _constant_rows(train, test, task)
+def ways(seeds: int, split: int | None, _device: str) -> list[Way]:
+    """What makes rows; one seed on a random split, and there only what holds at the true ε and the constant."""
+    count = seeds if split is None else 1
+    honest = [
+        way
+        for method in METHODS
+        for way in Way.apart(method, count if method in SEEDED else 1, SECONDS if method in SEEDED else 1.0)
+    ]
+    return [Way("published"), *honest, Way("limits")] if split is None else [*honest, Way("constant")]
 
 
-def split_rows(split: int, *, progress: bool | Progress | None = False, **_: object) -> list[Row]:
-    """What holds at the true ε on the random split of that number, one seed, and the constant answer."""
-    train, test, task = problem(split)
-    return honest_rows(train, test, task, seeds=1, progress=progress) + _constant_rows(train, test, task)
-
-
-def honest_rows(
-    train: Floats, test: Floats, task: LinearTask, *, seeds: int, progress: bool | Progress | None = False
+def rows(
+    way: str,
+    seeds: Sequence[int],
+    split: int | None = None,
+    *,
+    progress: bool | Progress | None = False,
+    **_: object,
 ) -> list[Row]:
-    """True ε, enforced for every input; mean over `seeds` where a design depends on one."""
-    rows = []
-    points = [(method, epsilon) for method in METHODS for epsilon in EPSILONS]
+    """The rows of one way; a method's are the mean over `seeds`."""
+    train, test, task = problem(split)
+    match way:
+        case "published":
+            k2 = _k2(task)
+            return [
+                _row(method, epsilon, True, _loss(_published_way(method, epsilon, train, test, task) @ k2))
+                for method in SERIES
+                for epsilon in EPSILONS
+            ]
+        case "limits":
+            gaussian = [_row("limit", epsilon, False, _limit(train, test, task, epsilon)) for epsilon in EPSILONS]
+            any_data = [
+                _row("limit_any_data", epsilon, False, _any_data_limit(test, task, epsilon)) for epsilon in EPSILONS
+            ]
+            return [*gaussian, *any_data, *_constant_rows(train, test, task)]
+        case "constant":
+            return _constant_rows(train, test, task)
+        case _:
+            return _honest_rows(cast(MethodName, way), train, test, task, seeds, progress)
+
+
+def _honest_rows(
+    method: MethodName,
+    train: Floats,
+    test: Floats,
+    task: LinearTask,
+    seeds: Sequence[int],
+    progress: bool | Progress | None,
+) -> list[Row]:
+    """True ε, enforced for every input; mean over `seeds`."""
+    found = []
     with Progress.of(progress) as bar:
-        bar.begin("household", len(points))
-        for method, epsilon in points:
+        bar.begin("household", len(EPSILONS))
+        for epsilon in EPSILONS:
             with bar.part(f"household, {method}, ε = {epsilon:g}", 1) as part:
-                count = seeds if method in SEEDED else 1
-                losses = [_losses(train, test, task, epsilon, method, seed, part) for seed in range(count)]
-                rows.append(_row(method, epsilon, False, _loss(np.mean(losses, axis=0)), count))
-    return rows
-
-
-def _losses(
-    train: Floats, test: Floats, task: LinearTask, epsilon: float, method: MethodName, seed: int, progress: Progress
-) -> Floats:
-    return design(train, task, epsilon=epsilon, method=method, seed=seed, progress=progress).losses(test)
+                veils = [
+                    design(train, task, epsilon=epsilon, method=method, seed=seed, progress=part) for seed in seeds
+                ]
+            losses = np.mean([veil.losses(test) for veil in veils], axis=0)
+            row = _row(method, epsilon, False, _loss(losses), len(seeds))
+            network = any(has_hidden_layer(veil.encoder) for veil in veils)
+            found.append(replace(row, network=network, losses=losses.tolist()))
+    return found
 
 
 def _constant_rows(train: Floats, test: Floats, task: LinearTask) -> list[Row]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,14 +15,17 @@ from torch import nn
 
 from taskveil import style
 from taskveil.arrays import Floats
+from taskveil.designs.designing import design_many
 from taskveil.designs.learned.objective import Objective
 from taskveil.designs.learned.replicas import Replicas
-from taskveil.designs.methods import Method, MethodName, design_many, designer_of
+from taskveil.designs.methods import MethodName, designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.experiments.curves import as_published_label, curve
+from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
+from taskveil.experiments.runs import Way
 from taskveil.losses import Loss
 from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
@@ -34,6 +37,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """Codebooks whose estimated record is fed into the model, as in the paper, and whose devices run the task's own
 architecture, in at most 200 KB."""
+
+SEARCHED = ("auto", "codebook", *VARIANTS)
+"""Ways whose seeds have nothing in common."""
 
 BANDS = ("codebook", "task_aware")  # more of them on one picture hide each other
 PUBLISHED_DIM = 3
@@ -88,38 +94,99 @@ def trained(
     return network.eval()
 
 
-def honest_rows(
+@dataclass(frozen=True, kw_only=True)
+class Recipes:
+    """How the rows as published are computed: task-aware (every seed the best of so many `starts`), the baselines, and
+    task-aware with the other latent dimensions of `dims`; with so many `draws` of the noise."""
+
+    task_aware: Recipe
+    baselines: Recipe
+    over_dims: Recipe | None = None
+    dims: tuple[int, ...] = ()
+    starts: int = 1
+    draws: int = 100
+
+
+def ways(sizes: Mapping[str, float], seeds: int, split: int | None, most: Mapping[str, int]) -> list[Way]:
+    """What makes rows; on a random split only what is honest, and one seed.
+
+    Seeds of a learned design are replicas in one training and stay together. Codebooks are searched seed by seed.
+
+    Args:
+        sizes: about the seconds that each way takes for one seed, in the order of its rows.
+        seeds: for designs that depend on one.
+        split: a random one, or None for the paper's.
+        most: seeds of ways that have fewer.
+    """
+    found: list[Way] = []
+    for name, size in sizes.items():
+        count = min(seeds, most.get(name, seeds))
+        if split is not None:
+            count = min(count, int(name in HONEST))
+        if name == "references":
+            found.append(Way(name, size=size))
+        elif name in SEARCHED:
+            found += Way.apart(name, count, size)
+        elif count:
+            found.append(Way(name, tuple(range(count)), count * size))
+    return found
+
+
+def rows(
     experiment: Experiment,
+    recipes: Recipes,
+    way: str,
+    seeds: Sequence[int],
     *,
-    seeds: int,
-    methods: Sequence[Method] = HONEST,
-    variants: Sequence[str] = (),
     device: str = "cpu",
     progress: bool | Progress | None = False,
 ) -> list[Row]:
-    """True ε, enforced for every input; mean over seeds of the expected loss on the test records. Methods are names, or
-    designers of your own; `variants` are codebooks with other options."""
-    rows = []
-    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
-    ways = [(designer.name, designer, problem) for designer in map(designer_of, methods)]
-    ways += [(name, designer_of("codebook"), replace(problem, **VARIANTS[name])) for name in variants]
+    """The rows of one way."""
+    if way == "references":
+        return reference_rows(experiment)
+    name = way.removeprefix("published-")
+    if name == way:
+        return honest_rows(experiment, way, seeds, device=device, progress=progress)
+    options: dict[str, Any] = {
+        "seeds": len(seeds), "draws": recipes.draws, "device": device, "progress": progress,
+    }  # fmt: skip
+    if name == "dims":
+        others = [z for z in recipes.dims if z != PUBLISHED_DIM]
+        return published_rows(experiment, recipes.over_dims or recipes.task_aware, latent_dims=others, **options)
+    if name == "task_aware":
+        return published_rows(experiment, recipes.task_aware, starts=recipes.starts, **options)
+    return published_rows(experiment, recipes.baselines, method=cast(MethodName, name), **options)
+
+
+def honest_rows(
+    experiment: Experiment,
+    way: str,
+    seeds: Sequence[int],
+    *,
+    device: str = "cpu",
+    progress: bool | Progress | None = False,
+) -> list[Row]:
+    """True ε, enforced for every input; mean over seeds of the expected loss on the test records. `way` is the name of
+    a method or one of `VARIANTS`, which are codebooks with other options."""
+    posed = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
+    designer = designer_of("codebook" if way in VARIANTS else cast(MethodName, way))
+    budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
+    found: dict[float, list[tuple[Floats, bool]]] = {epsilon: [] for epsilon in budgets}
     with Progress.of(progress) as bar:
-        bar.begin(experiment.name, len(ways))
-        for name, designer, posed in ways:
-            budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
-            with bar.part(f"{experiment.name}, {name}", 1) as part:
-                veils = design_many(designer, replace(posed, progress=part), epsilons=budgets, seeds=range(seeds))
-                found = [(epsilon, veil.losses(experiment.X_test, experiment.y_test)) for epsilon, _, veil in veils]
-            for epsilon in budgets:
-                loss = Loss.of(np.mean([losses for e, losses in found if e == epsilon], axis=0), exact=False)
-                bounded = (loss.mean, loss.low, loss.high)
-                rows.append(_row(experiment, name, epsilon, bounded, series=_series(name), seeds=seeds))
+        bar.begin(experiment.name, 1)
+        with bar.part(f"{experiment.name}, {way}", 1) as part:
+            posed = replace(posed, progress=part, **VARIANTS.get(way, {}))
+            for epsilon, _, veil in design_many(designer, posed, epsilons=budgets, seeds=seeds):
+                losses = veil.losses(experiment.X_test, experiment.y_test)
+                found[epsilon].append((losses, has_hidden_layer(veil.encoder)))
+    rows = []
+    for epsilon, made in found.items():
+        mean = np.mean([losses for losses, _ in made], axis=0)
+        loss = Loss.of(mean, exact=False)
+        bounded = (loss.mean, loss.low, loss.high)
+        row = _row(experiment, way, epsilon, bounded, series=_series(way), seeds=len(seeds))
+        rows.append(replace(row, network=any(network for _, network in made), losses=mean.tolist()))
     return rows
-
-
-def split_rows(experiment: Experiment, *, device: str = "cpu", progress: bool | Progress | None = False) -> list[Row]:
-    """Honest and reference rows of one random split, one seed."""
-    return [*honest_rows(experiment, seeds=1, device=device, progress=progress), *reference_rows(experiment)]
 
 
 def reference_rows(experiment: Experiment) -> list[Row]:
@@ -173,29 +240,9 @@ def published_rows(
             variants[f"{name}_single_start"] = losses[:, place].reshape(len(losses), -1)
         for design_name, values in variants.items():
             spread = (values.mean(), *np.quantile(values, [0.025, 0.975]))
-            rows.append(_row(experiment, design_name, epsilon, spread, series=series, seeds=seeds, as_published=True))
+            row = _row(experiment, design_name, epsilon, spread, series=series, seeds=seeds, as_published=True)
+            rows.append(replace(row, network=made.encoder is not None and recipe.hidden is not None))
     return rows
-
-
-def all_rows(
-    experiment: Experiment,
-    recipe: Recipe,
-    *,
-    baselines: Recipe,
-    over_dims: Recipe,
-    dims: Sequence[int],
-    seeds: int,
-    starts: int = 1,
-    **options: Any,
-) -> list[Row]:
-    """As published (the baselines and the other latent dimensions by their own recipes), honest, and for reference."""
-    rows = published_rows(experiment, recipe, seeds=seeds, starts=starts, **options)
-    for method in PUBLISHED[1:]:
-        rows += published_rows(experiment, baselines, method=method, seeds=seeds, **options)
-    others = [z for z in dims if z != PUBLISHED_DIM]
-    rows += published_rows(experiment, over_dims, latent_dims=others, seeds=min(seeds, 2), **options)
-    honest = honest_rows(experiment, seeds=seeds, variants=tuple(VARIANTS), **options)
-    return [*rows, *honest, *reference_rows(experiment)]
 
 
 def _series(method: str, latent_dim: int = PUBLISHED_DIM) -> str:

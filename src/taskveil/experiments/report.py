@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
-from taskveil.designs.limits import captured
+from taskveil.losses import Loss
+from taskveil.peers.limits import captured
 
 NOT_DESIGNED = ("limit", "limit_any_data", "constant")
 """Rows to compare with: what no report can beat, were the data Gaussian; the same for any data; no report at all."""
@@ -25,7 +27,8 @@ SHARES = "Gain as a share of what no report can beat, were the data Gaussian"
 class Row:
     """`as_published`: computed the way the published numbers were, to prove that the implementation matches; otherwise
     the honest figure at the true ε. `low` and `high` bound it with 95% confidence; `seeds`: the designs averaged, 0
-    where nothing is designed."""
+    where nothing is designed. `network`: at least one of them has a hidden layer on the device. `losses`: of every test
+    record, for a mean with designs of other seeds."""
 
     experiment: str
     design: str
@@ -36,10 +39,39 @@ class Row:
     high: float
     published: float | None = None
     seeds: int = 1
+    network: bool = False
+    losses: list[float] = field(default_factory=list, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """The fields that programs read; they stay as they are."""
-        return {name: value for name, value in asdict(self).items() if name != "seeds"}
+        return {name: value for name, value in asdict(self).items() if name not in ("seeds", "network", "losses")}
+
+
+def averaged(rows: Iterable[Row], *, block: int = 1) -> list[Row]:
+    """One row for every design and budget: the mean over the seeds that have a row of their own.
+
+    Args:
+        rows: of one experiment and one split, in any order.
+        block: how many neighbouring test records count together in an interval.
+    """
+    same: dict[tuple[str, str, bool, float], list[Row]] = {}
+    for row in rows:
+        same.setdefault((row.experiment, row.design, row.as_published, row.epsilon), []).append(row)
+    return [found[0] if len(found) == 1 else _mean(found, block) for found in same.values()]
+
+
+def _mean(rows: list[Row], block: int) -> Row:
+    losses = np.mean([row.losses for row in rows], axis=0)
+    loss = Loss.of(losses, exact=False, block=block)
+    return replace(
+        rows[0],
+        loss=loss.mean,
+        low=loss.low,
+        high=loss.high,
+        seeds=sum(row.seeds for row in rows),
+        network=any(row.network for row in rows),
+        losses=losses.tolist(),
+    )
 
 
 @cache

@@ -1,89 +1,133 @@
-"""One run of an experiment: its rows, where and when they were measured, kept in a file and drawn from it."""
+"""The paper's figures as parts: what of every experiment can be computed by itself, and what all parts give."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import time
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
-from taskveil.experiments.report import Row
+from taskveil.experiments.parts import Finished
+from taskveil.experiments.report import Row, averaged
 from taskveil.progress import Progress
 
 
+class Way(NamedTuple):
+    """One of the ways in which an experiment makes rows, with the seeds that are designed together.
+
+    `size` is about the seconds that it takes on one core, or on a graphics card where one is used.
+    """
+
+    name: str
+    seeds: tuple[int, ...] = ()
+    size: float = 1.0
+
+    @classmethod
+    def apart(cls, name: str, seeds: int, size: float) -> list[Way]:
+        """Every seed by itself; `size` is that of one."""
+        return [cls(name, (seed,), size) for seed in range(seeds)]
+
+
+class FigurePart(NamedTuple):
+    """One way of one experiment, on the paper's split or on the random one of that number."""
+
+    experiment: str
+    way: Way
+    split: int | None
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """What it is called in files and on the command line."""
+        place = "" if self.split is None else f"-split-{self.split}"
+        seeds = self.way.seeds
+        which = "" if not seeds else f"-seed-{seeds[0]}" if len(seeds) == 1 else f"-seeds-{seeds[0]}-{seeds[-1]}"
+        return f"{self.experiment}{place}-{self.way.name}{which}"
+
+    @property
+    def size(self) -> float:
+        """About how many seconds it takes."""
+        return self.way.size
+
+    @property
+    def row_type(self) -> type[Row]:
+        """What it is made of."""
+        return Row
+
+    def rows(self, progress: bool | Progress | None = False) -> list[Row]:
+        """Compute it."""
+        experiment = module(self.experiment)  # and torch with it, before its threads are limited
+        with one_thread():
+            found: list[Row] = experiment.rows(
+                self.way.name, self.way.seeds, self.split, device=self.device, progress=progress
+            )
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
-class Finished:
-    """What one experiment gave, with as many seeds as were asked for."""
+class Run:
+    """What the parts of one experiment gave: rows on the paper's split, and the rows of every random split."""
 
     name: str
     seeds: int
-    seconds: float
-    machine: str
-    date: str
+    parts: list[Finished[Row]]
     rows: list[Row]
+    splits: list[list[Row]]
 
     @classmethod
-    def by_running(
-        cls, name: str, seeds: int, *, device: str = "cpu", progress: bool | Progress | None = False
-    ) -> Finished:
-        """Run the experiment now."""
-        start = time.perf_counter()
-        rows = _module(name).run(seeds, device=device, progress=progress)
+    def of(cls, name: str, seeds: int, chosen: Iterable[FigurePart], found: Iterable[Finished[Row]]) -> Run:
+        """Put together in the order of `chosen`, whichever part was finished first."""
+        by_name = {finished.name: finished for finished in found}
+        mine = [part for part in chosen if part.experiment == name]
+        together: dict[int | None, list[Row]] = {}
+        for part in mine:
+            together.setdefault(part.split, []).extend(by_name[part.name].rows)
+        block = getattr(module(name), "BLOCK", 1)
+        rows = {split: averaged(rows, block=block) for split, rows in together.items()}
         return cls(
             name=name,
             seeds=seeds,
-            seconds=round(time.perf_counter() - start, 1),
-            machine=machine(device),
-            date=f"{datetime.now(UTC):%Y-%m-%d}",
-            rows=rows,
+            parts=[by_name[part.name] for part in mine],
+            rows=rows.get(None, []),
+            splits=[found for split, found in rows.items() if split is not None],
         )
-
-    @classmethod
-    def read(cls, folder: Path, name: str, seeds: int) -> Finished | None:
-        """What an earlier run with as many seeds left, if it did."""
-        path = folder / f"{name}.json"
-        if not path.exists():
-            return None
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            found = cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} keeps no finished experiment: {error}. Remove it, or resume elsewhere.") from error
-        return found if found.seeds == seeds else None
-
-    def write(self, folder: Path) -> None:
-        """Keep it in the folder; a reader finds all of it or nothing."""
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f"{self.name}.json.part"
-        draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        draft.replace(folder / f"{self.name}.json")
 
     def draw(self, folder: Path) -> Path:
         """The experiment's picture, from its rows."""
         path = folder / f"{self.name.replace('-', '_')}.png"
-        _module(self.name).plot(self.rows, path)
+        module(self.name).plot(self.rows, path)
         return path
 
 
-def _module(name: str) -> Any:
-    """Every experiment is a module with `run(seeds, device, progress)` and `plot(rows, path)`."""
+def parts(
+    names: Sequence[str], *, seeds: int, splits: int = 0, device: str = "cpu", only: Sequence[str] = ()
+) -> list[FigurePart]:
+    """All parts of the experiments, or those of them whose name begins with one of `only`.
+
+    Args:
+        names: the experiments.
+        seeds: for designs that depend on one.
+        splits: how many random splits beside the paper's own.
+        device: where torch computes, for experiments that use it (`ACCELERATED`).
+        only: beginnings of names; none for all.
+    """
+    every = [
+        FigurePart(name, way, split, device if module(name).ACCELERATED else "cpu")
+        for name in names
+        for split in (None, *range(splits))
+        for way in module(name).ways(seeds, split, device)
+    ]
+    chosen = [part for part in every if not only or part.name.startswith(tuple(only))]
+    if not chosen:
+        known = dict.fromkeys(part.name for part in every if part.split is None)
+        raise DataError(f"no part is named so: choose among {', '.join(known)}.")
+    return chosen
+
+
+def module(name: str) -> Any:
+    """Every experiment is a module with `ACCELERATED` (whether it uses a graphics card), `ways(seeds, split, device)`,
+    `rows(way, seeds, split, device, progress)` and `plot(rows, path)`."""
     return import_module(f"taskveil.experiments.{name.replace('-', '_')}")
-
-
-def machine(device: str) -> str:
-    """What computes, in words: cores, Python, torch and, for a `device` that is one, the graphics card."""
-    parts = [f"{os.cpu_count()} cores ({platform.machine()})", f"Python {platform.python_version()}"]
-    if find_spec("torch"):
-        import torch
-
-        parts.append(f"torch {torch.__version__}")
-        if device.startswith("cuda") and torch.cuda.is_available():
-            parts.append(torch.cuda.get_device_name())
-    return ", ".join(parts)

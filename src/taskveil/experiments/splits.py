@@ -1,25 +1,14 @@
-"""The honest rows on other splits than the paper's easy ones: records mixed at random, networks trained anew.
-
-A split's rows are kept in a file as soon as they are there, so that an interrupted run goes on with the next split.
-"""
+"""The honest rows on other splits than the paper's easy ones: records mixed at random, networks trained anew."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib import import_module
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table
 
-from taskveil.errors import DataError
 from taskveil.experiments.report import Row
-from taskveil.progress import Progress
-
-WITHOUT = ("theory",)
-"""Experiments whose records are drawn from a formula: every one of them is a random split already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,24 +16,32 @@ class OverSplits:
     """A design at one budget: mean and standard deviation of its loss over the splits.
 
     The deviation says how far a single split's figure lies from another's. Splits share most of their records, so it is
-    not to be divided by the root of their number.
+    not to be divided by the root of their number. `network`: at least one of the designs has a hidden layer on the
+    device.
     """
 
     design: str
     epsilon: float
     mean: float
     deviation: float
+    network: bool = False
 
     @classmethod
     def of(cls, splits: Sequence[Sequence[Row]]) -> list[OverSplits]:
         """One for every design and budget, in the order of the first split's rows."""
-        losses: dict[tuple[str, float], list[float]] = {}
+        same: dict[tuple[str, float], list[Row]] = {}
         for rows in splits:
             for row in rows:
-                losses.setdefault((row.design, row.epsilon), []).append(row.loss)
+                same.setdefault((row.design, row.epsilon), []).append(row)
         return [
-            cls(design=design, epsilon=epsilon, mean=float(np.mean(found)), deviation=float(np.std(found, ddof=1)))
-            for (design, epsilon), found in losses.items()
+            cls(
+                design=design,
+                epsilon=epsilon,
+                mean=float(np.mean([row.loss for row in found])),
+                deviation=float(np.std([row.loss for row in found], ddof=1)),
+                network=any(row.network for row in found),
+            )
+            for (design, epsilon), found in same.items()
             if len(found) == len(splits) > 1
         ]
 
@@ -61,39 +58,3 @@ def table(title: str, splits: Sequence[Sequence[Row]]) -> Table:
         found = (points.get((design, epsilon)) for epsilon in budgets)
         view.add_row(design.replace("_", " "), *(f"{p.mean:.4f} ± {p.deviation:.4f}" if p else "" for p in found))
     return view
-
-
-def rows_of_splits(
-    name: str, count: int, *, folder: Path | None = None, device: str = "cpu", progress: bool | Progress | None = False
-) -> list[list[Row]]:
-    """The rows of the first `count` splits of an experiment, one list per split; none where there is nothing to split.
-
-    Args:
-        name: the experiment.
-        count: how many splits.
-        folder: where finished splits are kept, and found again.
-        device: where torch computes.
-        progress: show how far it is.
-    """
-    if name in WITHOUT:
-        return []
-    module = import_module(f"taskveil.experiments.{name.replace('-', '_')}")
-    found = []
-    for split in range(count):
-        path = folder / f"{name}-split-{split}.json" if folder else None
-        if path and path.exists():
-            rows = _read(path)
-        else:
-            rows = module.split_rows(split, device=device, progress=progress)
-            if path:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps([asdict(row) for row in rows]) + "\n", encoding="utf-8")
-        found.append(rows)
-    return found
-
-
-def _read(path: Path) -> list[Row]:
-    try:
-        return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path} keeps no finished split: {error}. Remove it, or resume elsewhere.") from error

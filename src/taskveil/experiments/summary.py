@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from taskveil.experiments.commit import measured_at
 from taskveil.experiments.report import SHARES, Row, captured_shares, published_order
-from taskveil.experiments.runs import Finished
+from taskveil.experiments.runs import Run
 from taskveil.experiments.splits import OverSplits
 
 INTRODUCTION = """# Results
@@ -17,7 +18,8 @@ Losses on records that no design has seen; lower is better. *As published* rows 
 measure the sensitivity on the evaluated records, to show that the implementation matches; they promise nothing
 ([corrections.md](corrections.md)). All others hold at the true ε for every input; means over the seeds named. In
 brackets: for honest rows a 95% interval for other records like these; for learned tasks as published the range of 95%
-of single draws of the noise, which is what the published points are.
+of single draws of the noise, which is what the published points are. †: devices run a network with a hidden layer, for
+at least one of the seeds or splits that were averaged; without the mark they run linear maps or trees.
 
 The paper's splits are easy ones: where an experiment has a second table, it holds the honest rows on random splits. A
 codebook can lie *below* `no privacy`: the predictor on the device is an ensemble, trained on the volunteers' labels for
@@ -30,7 +32,7 @@ but has 200 KB for everything, where the others have 512: small samples are then
 NOTES = {
     "theory": "As published: the closed forms. The others: the mean over reports that really carry the noise.",
     "household": "`limit`: no report can do better than this, were the days Gaussian. It is a bound with a proof "
-    "(`designs/limits/`), not known to be reached: what a share lacks of 100% is partly the bound's. `limit any data`: "
+    "(`peers/limits/`), not known to be reached: what a share lacks of 100% is partly the bound's. `limit any data`: "
     "the same without the word Gaussian, for the test days as they are; it is loose. In one Gaussian direction the "
     "optimum itself is known within 1%, by linear programming, and the codebook gains at least 99.8% of what the "
     "program reaches, from ε = 0.5 to 10 (`benchmarks/statistics_limits.py`).",
@@ -44,27 +46,27 @@ NOTES = {
 }
 
 
+NETWORK = "†"
+
 OTHER_SPLITS = (
     """On {count} random splits of all records, {anew}one seed each: mean ± standard deviation over splits."""
 )
 
 
-def write_summary(
-    path: Path, finished: Sequence[Finished], splits: Mapping[str, Sequence[Sequence[Row]]] | None = None
-) -> None:
+def write_summary(path: Path, finished: Sequence[Run]) -> None:
     """One table per experiment: designs down, budgets across, the published value under ours; then the honest rows on
-    `splits`, the rows of every random split by experiment."""
+    random splits."""
     names, seeds = " ".join(run.name for run in finished), max(run.seeds for run in finished)
-    count = max(map(len, (splits or {}).values()), default=0)
+    count = max(len(run.splits) for run in finished)
     text = [INTRODUCTION.format(names=names, seeds=seeds, splits=f" --splits {count}" if count else "")]
     for run in finished:
-        text += [f"## {run.name}", "", f"Measured on {run.date} in {run.seconds:.0f} s on {run.machine}.", ""]
+        text += [f"## {run.name}", "", _measured(run), ""]
         text += [NOTES[run.name], ""] if run.name in NOTES else []
         titles = list(dict.fromkeys(row.experiment for row in run.rows))
         for title in titles:
             text += [f"### {title}", ""] if len(titles) > 1 else []
             text += _section([row for row in run.rows if row.experiment == title])
-        text += _over_splits((splits or {}).get(run.name, ()))
+        text += _over_splits(run.splits)
         if any(row.published is not None for row in run.rows):
             clear, kept = published_order(run.name, run.rows)
             text += [
@@ -75,15 +77,27 @@ def write_summary(
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
+def _measured(run: Run) -> str:
+    """When, at which commit, how long and where; parts that were kept from earlier runs may differ in all of these."""
+    days, machines = sorted({part.date for part in run.parts}), dict.fromkeys(part.machine for part in run.parts)
+    at, names = measured_at(part.commit for part in run.parts)
+    when = f"Measured on {days[0]}" if len(days) == 1 else f"Measured from {days[0]} to {days[-1]}"
+    seconds = f"{sum(part.seconds for part in run.parts):.0f} s of computing on {'; '.join(machines)}"
+    differ = " The commits differ: parts were kept from earlier runs." if len({p.commit for p in run.parts}) > 1 else ""
+    return f"{when} {at}, {seconds}.{differ}{names}" if at else f"{when}, {seconds}."
+
+
 def _section(rows: list[Row]) -> list[str]:
     budgets = sorted({row.epsilon for row in rows})
     lines = _head(["design", "seeds"], budgets)
     for as_published in (True, False):
         for design in dict.fromkeys(row.design for row in rows if row.as_published == as_published):
             points = {r.epsilon: r for r in rows if r.design == design and r.as_published == as_published}
-            name = design.replace("_", " ") + (", as published" if as_published else "")
+            every, marks = _marked(points)
+            name = design.replace("_", " ") + (", as published" if as_published else "") + every
             seeds = max(row.seeds for row in points.values())
-            lines.append(_line(name, str(seeds or ""), *(_cell(points.get(e)) for e in budgets)))
+            cells = (_cell(points[e]) + marks[e] if e in points else "" for e in budgets)
+            lines.append(_line(name, str(seeds or ""), *cells))
             known = [points[e].published if e in points else None for e in budgets]
             if as_published and any(k is not None for k in known):
                 lines.append(_line("*published*", "", *("" if k is None else f"*{_number(k)}*" for k in known)))
@@ -106,10 +120,10 @@ def _over_splits(splits: Sequence[Sequence[Row]]) -> list[str]:
     anew = "networks trained anew, " if "no_privacy" in designs else ""
     lines = [OTHER_SPLITS.format(count=len(splits), anew=anew), "", *_head(["design"], budgets)]
     for design in designs:
-        row = [points.get((design, epsilon)) for epsilon in budgets]
-        lines.append(
-            _line(design.replace("_", " "), *(f"{_number(p.mean)} ± {_number(p.deviation)}" if p else "" for p in row))
-        )
+        row = {e: points[design, e] for e in budgets if (design, e) in points}
+        every, marks = _marked(row)
+        cells = (f"{_number(p.mean)} ± {_number(p.deviation)}{marks[e]}" if (p := row.get(e)) else "" for e in budgets)
+        lines.append(_line(design.replace("_", " ") + every, *cells))
     return [*lines, ""]
 
 
@@ -121,9 +135,14 @@ def _line(*cells: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _cell(row: Row | None) -> str:
-    if row is None:
-        return ""
+def _marked(points: Mapping[float, Row | OverSplits]) -> tuple[str, dict[float, str]]:
+    """The mark of devices that run a network: once, for the design, or for the budgets where they do."""
+    if all(point.network for point in points.values()):
+        return f" {NETWORK}", dict.fromkeys(points, "")
+    return "", {epsilon: f" {NETWORK}" if point.network else "" for epsilon, point in points.items()}
+
+
+def _cell(row: Row) -> str:
     if row.low == row.high:
         return _number(row.loss)
     return f"{_number(row.loss)} [{_number(row.low)}, {_number(row.high)}]"

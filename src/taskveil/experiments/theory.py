@@ -13,12 +13,13 @@ import numpy as np
 from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs.domain import Ball
-from taskveil.designs.laplace import baselines
 from taskveil.designs.laplace.closed_form import analytic, ball_loss
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import TaskError
 from taskveil.experiments.report import Row
+from taskveil.experiments.runs import Way
 from taskveil.losses import Loss
+from taskveil.peers import baselines
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
@@ -33,11 +34,17 @@ DESIGNS = {
 }
 LATENT_DIMS = {"task_aware": None, "task_agnostic": None, "privacy_agnostic": Z}
 DRAWS = 25_000
+ACCELERATED = False
 
 
-def run(*_: object, **__: object) -> list[Row]:
-    """Closed forms (`as_published`) and simulations with real noise; there is nothing to learn or to seed."""
-    rows = []
+def ways(_seeds: int, split: int | None, _device: str) -> list[Way]:
+    """One, on no split: records are drawn from a formula, and there is nothing to learn or to seed."""
+    return [Way("all")] if split is None else []
+
+
+def rows(*_: object, **__: object) -> list[Row]:
+    """Closed forms (`as_published`) and simulations with real noise."""
+    found = []
     for rest in SETTINGS:
         eigenvalues = np.array([4.0, rest, rest, rest])
         for name in DESIGNS:
@@ -46,13 +53,13 @@ def run(*_: object, **__: object) -> list[Row]:
                 closed = closed_form(name, eigenvalues, ratio)
                 simulated = Loss.of(simulate(name, eigenvalues, epsilon), exact=False)
                 label = f"theory λ=4,{rest:g},{rest:g},{rest:g}"
-                rows += [
+                found += [
                     Row(experiment=label, design=name, as_published=True, epsilon=epsilon, loss=closed, low=closed,
                         high=closed, seeds=0),
                     Row(experiment=label, design=name, as_published=False, epsilon=epsilon, loss=simulated.mean,
                         low=simulated.low, high=simulated.high, seeds=0),
                 ]  # fmt: skip
-    return rows
+    return found
 
 
 def closed_form(name: str, eigenvalues: Floats, ratio: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taskveil.client.mechanisms import Response
-from taskveil.designs.codebooks.alternation import Sample, alternate, answer, spread_out
+from taskveil.designs.codebooks.alternation import Sample, SpreadOut, alternate, answer
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 RNG = np.random.default_rng(0)
@@ -45,14 +45,14 @@ def test_where_predictions_are_the_constant_so_are_the_answers() -> None:
         constant = cost.answers(cost.best_constant(truth, lambda truth=truth: truth)[None])
         sample = Sample(predicted=np.repeat(constant, len(truth), axis=0), truth=truth, cost=cost)
         response = Response.calibrated(size=4, favoured=1, epsilon=2.0)
-        code = alternate(sample, response, spread_out(sample, 4, np.random.default_rng(0)))
+        code = alternate(sample, response, SpreadOut(sample, np.random.default_rng(0))(4))
         np.testing.assert_allclose(code.answers, np.repeat(constant, 4, axis=0), rtol=1e-9)
 
 
 def test_losses_are_expectations_over_the_channel() -> None:
     sample = Sample(predicted=VALUE[:, None], truth=VALUE[:, None], cost=SquaredError())
     response = Response.calibrated(size=6, favoured=2, epsilon=1.5)
-    code = alternate(sample, response, spread_out(sample, 6, np.random.default_rng(1)))
+    code = alternate(sample, response, SpreadOut(sample, np.random.default_rng(1))(6))
     favoured = code.favoured(sample)
     chances = np.full((320, 6), response.base)
     np.put_along_axis(chances, favoured, response.base + response.extra, axis=1)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taskveil.designs.codebooks.alternation import Sample
-from taskveil.designs.codebooks.choosing import Shape, choose_shape, final_code, group_sizes
+from taskveil.designs.codebooks.alternation import Sample, SpreadOut
+from taskveil.designs.codebooks.choosing import Halved, Shape, choose_shape, final_code, group_sizes
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 RNG = np.random.default_rng(5)
@@ -31,7 +31,7 @@ def of_classes(classes: int, count: int, skill: float) -> Sample:
 def test_no_label_is_looked_at(epsilon: float) -> None:
     for sample in (of_classes(3, 200, 0.7), of_values(200)):
         unlabelled = replace(sample, truth=np.full_like(sample.truth, np.nan))
-        assert choose_shape(sample, epsilon, 0) == choose_shape(unlabelled, epsilon, 0)
+        assert choose_shape(Halved(sample, 0), epsilon) == choose_shape(Halved(unlabelled, 0), epsilon)
 
 
 def of_values(count: int) -> Sample:
@@ -41,7 +41,7 @@ def of_values(count: int) -> Sample:
 
 def test_a_seed_gives_the_same_shape_and_code_again() -> None:
     sample = of_values(300)
-    shapes = [choose_shape(sample, 2.0, 4) for _ in range(2)]
+    shapes = [choose_shape(Halved(sample, 4), 2.0) for _ in range(2)]
     assert shapes[0] == shapes[1]
     one, two = (final_code(sample, shapes[0], 2.0, 4) for _ in range(2))
     np.testing.assert_array_equal(one.answers, two.answers)
@@ -49,14 +49,14 @@ def test_a_seed_gives_the_same_shape_and_code_again() -> None:
 
 def test_devices_that_store_little_get_short_lists() -> None:
     for sample in (of_values(2000), of_classes(20, 2000, 0.8)):
-        assert choose_shape(sample, 8.0, 0).size > 16
+        assert choose_shape(Halved(sample, 0), 8.0).size > 16
         for most in (0, 2, 8):
-            assert choose_shape(replace(sample, most=most), 8.0, 0).size <= max(2, most)
+            assert choose_shape(Halved(replace(sample, most=most), 0), 8.0).size <= max(2, most)
 
 
 def test_a_handful_of_predictions_has_a_shape() -> None:
     for sample in (of_values(4), of_classes(2, 4, 0.5), replace(of_values(6), predicted=np.ones((6, 1)))):
-        shape = choose_shape(sample, 2.0, 0)
+        shape = choose_shape(Halved(sample, 0), 2.0)
         assert np.isfinite(final_code(sample, shape, 2.0, 0).answers).all()
 
 
@@ -71,8 +71,8 @@ def test_a_label_is_never_out_of_reach() -> None:
 def test_never_worse_than_a_response_on_the_label(epsilon: float) -> None:
     for classes, skill in ((2, 0.3), (3, 0.7), (8, 0.5)):
         sample, others = of_classes(classes, 800, skill), of_classes(classes, 20_000, skill)
-        code = final_code(sample, choose_shape(sample, epsilon, 0), epsilon, 0)
-        simple = Shape(classes, 1, by_label=True).fit(sample, epsilon, sample.predicted)
+        code = final_code(sample, choose_shape(Halved(sample, 0), epsilon), epsilon, 0)
+        simple = Shape(classes, 1, by_label=True).fit(sample, epsilon, SpreadOut(sample, RNG))
         assert code.losses(others).mean() <= 1.01 * simple.losses(others).mean()
 
 
@@ -80,7 +80,7 @@ def test_more_budget_never_costs() -> None:
     sample, others = of_classes(4, 300, 0.6), of_classes(4, 20_000, 0.6)
     losses = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 28.0):
-        code = final_code(sample, choose_shape(sample, epsilon, 0), epsilon, 0)
+        code = final_code(sample, choose_shape(Halved(sample, 0), epsilon), epsilon, 0)
         losses.append(code.losses(others).mean())
     assert all(after <= 1.01 * before for before, after in itertools.pairwise(losses))
     assert losses[0] > 1.2 * losses[-1]
@@ -88,6 +88,6 @@ def test_more_budget_never_costs() -> None:
 
 def test_more_starts_are_never_worse() -> None:
     sample = of_values(300)
-    shape = choose_shape(sample, 3.0, 0)
+    shape = choose_shape(Halved(sample, 0), 3.0)
     values = [final_code(sample, shape, 3.0, 0, starts).value for starts in (1, 2, 6)]
     assert values == sorted(values, reverse=True)

@@ -38,8 +38,8 @@ def test_lattice_losses_equal_the_sum_over_all_codewords() -> None:
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(40, 2)) * [2.0, 0.7]
     fitted = fit_lattice(Z, nats=5.0, spacing=0.8, epsilon=6.0)
-    points = np.array([fitted.lattice.unrank(i) for i in range(fitted.lattice.size)])
-    values = fitted.lattice.points(points) * fitted.step
+    lattice = fitted.lattice
+    values = lattice.points(lattice.unrank(lattice.digits(list(range(lattice.size))))) * fitted.step
     distances = ((Z[:, None] - values) ** 2).sum(axis=2)
     brute = fitted.response.extra * distances.min(axis=1) + fitted.response.base * distances.sum(axis=1)
     assert fitted.losses(Z) == pytest.approx(brute, rel=2e-2)

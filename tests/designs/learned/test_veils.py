@@ -15,10 +15,10 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
-from taskveil.designs import Problem
 from taskveil.designs.learned import objective, veils
 from taskveil.designs.learned.gradient import Settings
 from taskveil.designs.learned.inverse import fit_inverse
+from taskveil.designs.problem import Problem
 from taskveil.errors import DataError, TaskError
 
 RNG = np.random.default_rng(11)

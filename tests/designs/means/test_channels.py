@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from taskveil.designs.means.channels import best_channel, channel_cost, response_channel
-from taskveil.designs.means.literature import _duchi_alone, _hybrid, _piecewise
+from taskveil.peers.literature import _duchi_alone, _hybrid, _piecewise
 
 RNG = np.random.default_rng(2)
 

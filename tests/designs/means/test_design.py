@@ -10,9 +10,9 @@ import pytest
 
 import taskveil as tv
 from taskveil.client import Client
-from taskveil.designs.means.literature import LITERATURE
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
+from taskveil.peers.literature import LITERATURE
 
 RNG = np.random.default_rng(3)
 X = RNG.beta(2, 5, size=(120, 4)) * [1.0, 10.0, 100.0, 2.0]

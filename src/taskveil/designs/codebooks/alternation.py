@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Response
@@ -48,6 +49,11 @@ class Sample:
     def __len__(self) -> int:
         return len(self.truth)
 
+    @cached_property
+    def columns(self) -> Floats:
+        """(N, 2 S + 1): truth, prediction and one, of which every step of `alternate` takes sums."""
+        return np.hstack([self.truth, self.predicted, np.ones((len(self), 1))])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
@@ -72,9 +78,8 @@ class Code:
 
 
 def alternate(sample: Sample, response: Response, start: Floats) -> Code:
-    """From the first K of `start`, aims and answers in turn, until hardly anything changes."""
-    aims, last = start[: response.size], math.inf
-    code = answer(sample, response, aims)
+    """From a `start` (K, S), aims and answers in turn, until hardly anything changes."""
+    code, last = answer(sample, response, start), math.inf
     for _ in range(_STEPS):
         if code.value > last - _ENOUGH * abs(last):
             break
@@ -86,9 +91,8 @@ def alternate(sample: Sample, response: Response, start: Floats) -> Code:
 def answer(sample: Sample, response: Response, aims: Floats) -> Code:
     """The best answers for devices that favour by these `aims` (K, S)."""
     outputs = sample.truth.shape[1]
-    columns = np.hstack([sample.truth, sample.predicted, np.ones((len(sample), 1))])
     favoured = favour(sample.cost.scores(aims, sample.predicted), response.favoured)
-    sums = given_reports(columns, favoured, response)
+    sums = given_reports(sample.columns, favoured, response)
     truth, predicted, mass = sums[:, :outputs], sums[:, outputs:-1], sums[:, -1:]
     # Where predictions are the constant prediction, so are the answers, to the last digit: `selection` relies on it.
     given = sample.cost.cautious(truth / mass, sample.truth)
@@ -100,11 +104,11 @@ def answer(sample: Sample, response: Response, aims: Floats) -> Code:
 def given_reports(columns: Floats, favoured: NDArray[np.intp], response: Response) -> Floats:
     """(K, C): sums over records of P[report k | record] times each column."""
     records, count = favoured.shape
-    marks = csr_array(
+    marks = csc_array(
         (np.ones(records * count), favoured.ravel(), np.arange(0, records * count + 1, count)),
-        shape=(records, response.size),
+        shape=(response.size, records),
     )
-    return np.asarray(response.base * columns.sum(axis=0) + response.extra * (marks.T @ columns))
+    return np.asarray(response.base * columns.sum(axis=0) + response.extra * (marks @ columns))
 
 
 def favour(cost: Floats, count: int) -> NDArray[np.intp]:
@@ -112,23 +116,28 @@ def favour(cost: Floats, count: int) -> NDArray[np.intp]:
     return cost.argmin(axis=1)[:, None] if count == 1 else np.argpartition(cost, count - 1, axis=1)[:, :count]
 
 
-def spread_out(sample: Sample, size: int, rng: np.random.Generator) -> Floats:
-    """(size, S): k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step.
-    Its first K are a start of K."""
-    p, cost = sample.predicted, sample.cost
-    soft = cost.softened(p)
-    floor = cost.least_scores(p)[:, None]
+class SpreadOut:
+    """k-means++ among the predictions, in the loss's own divergence, the best of four tries at each step. The first K
+    are a start of K, so that one search serves codes of all sizes and for all budgets."""
 
-    def gap(rows: list[int]) -> Floats:
-        return np.maximum(cost.scores(soft[rows], p) - floor, 0.0)
+    def __init__(self, sample: Sample, rng: np.random.Generator) -> None:
+        self.predicted, self.cost, self.rng = sample.predicted, sample.cost, rng
+        self.soft = self.cost.softened(self.predicted)
+        self.floor = self.cost.least_scores(self.predicted)[:, None]
+        self.chosen = [int(rng.integers(len(sample)))]
+        self.least = self._gap(self.chosen)[:, 0]
 
-    chosen = [int(rng.integers(len(p)))]
-    least = gap(chosen)[:, 0]
-    while len(chosen) < size:
-        total = least.sum()
-        tries = rng.choice(len(p), 4, p=least / total if total > 0 else None).tolist()
-        after = np.minimum(least[:, None], gap(tries))
-        best = int(after.sum(axis=0).argmin())
-        chosen.append(tries[best])
-        least = after[:, best]
-    return np.asarray(soft[chosen])
+    def __call__(self, size: int) -> Floats:
+        """(size, S)."""
+        while len(self.chosen) < size:
+            total = self.least.sum()
+            share = self.least / total if total > 0 else None
+            tries = self.rng.choice(len(self.predicted), 4, p=share).tolist()
+            after = np.minimum(self.least[:, None], self._gap(tries))
+            best = int(after.sum(axis=0).argmin())
+            self.chosen.append(tries[best])
+            self.least = after[:, best]
+        return np.asarray(self.soft[self.chosen[:size]])
+
+    def _gap(self, rows: list[int]) -> Floats:
+        return np.maximum(self.cost.scores(self.soft[rows], self.predicted) - self.floor, 0.0)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Response
-from taskveil.designs.codebooks.alternation import LISTED, Code, Sample, alternate, answer, spread_out
+from taskveil.designs.codebooks.alternation import LISTED, Code, Sample, SpreadOut, alternate, answer
 
 GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """K/m: how many codewords there are for each that a record favours."""
@@ -37,18 +36,27 @@ class Shape:
     favoured: int
     by_label: bool = False
 
-    def fit(self, sample: Sample, epsilon: float, start: Floats) -> Code:
-        """A code of this shape for the sample; the first codewords of `start` are where it begins."""
+    def fit(self, sample: Sample, epsilon: float, start: SpreadOut) -> Code:
+        """A code of this shape for the sample, which begins at the first codewords of `start`."""
         response = Response.calibrated(size=self.size, favoured=self.favoured, epsilon=epsilon)
         labels = sample.cost.labels_apart(self.size) if self.by_label else None
-        return alternate(sample, response, start) if labels is None else answer(sample, response, labels)
+        return alternate(sample, response, start(self.size)) if labels is None else answer(sample, response, labels)
 
 
-def choose_shape(sample: Sample, epsilon: float, seed: int) -> Shape:
+class Halved:
+    """The predictions of a sample in two halves, and where codes for each begin: the same for all budgets."""
+
+    def __init__(self, sample: Sample, seed: int) -> None:
+        order = np.random.default_rng(seed).permutation(len(sample))[:JUDGED]
+        halves = (sample[order[part::2]] for part in range(2))
+        self.sample, self.halves = sample, [replace(half, truth=half.predicted) for half in halves]
+        self.starts = [SpreadOut(half, np.random.default_rng(part)) for part, half in enumerate(self.halves)]
+
+
+def choose_shape(halved: Halved, epsilon: float) -> Shape:
     """The shape of least loss for predictions like those of the sample; its truth is not looked at."""
+    sample, judge = halved.sample, _Judge(halved, epsilon)
     records, outputs = sample.predicted.shape
-    order = np.random.default_rng(seed).permutation(records)[:JUDGED]
-    judge = _Judge(sample[order], epsilon)
     different, stored = sample.cost.different(outputs), max(2, sample.most)
     groups = [size for size in group_sizes(epsilon, records, outputs) if size <= max(2, min(different, stored))]
     # The label itself is a shape too; and what a response over labels alone would favour.
@@ -73,31 +81,24 @@ def group_sizes(epsilon: float, records: int, outputs: int) -> list[int]:
 
 def final_code(sample: Sample, shape: Shape, epsilon: float, seed: int, starts: int = STARTS) -> Code:
     """The code of that shape for the whole sample, the best of a few starts."""
-    if shape.by_label:
-        return shape.fit(sample, epsilon, sample.predicted)
     rng = np.random.default_rng(seed)
-    begun = (spread_out(sample, shape.size, rng) for _ in range(starts))
+    begun = (SpreadOut(sample, rng) for _ in range(1 if shape.by_label else starts))
     return min((shape.fit(sample, epsilon, start) for start in begun), key=lambda code: code.value)
 
 
 class _Judge:
     """Losses of shapes for predictions, each half judged by codes of the other."""
 
-    def __init__(self, sample: Sample, epsilon: float) -> None:
-        halves = [replace(sample[part::2], truth=sample.predicted[part::2]) for part in range(2)]
-        self.halves, self.epsilon = halves, epsilon
+    def __init__(self, halved: Halved, epsilon: float) -> None:
+        self.halved, self.epsilon = halved, epsilon
         self.losses: dict[Shape, float] = {}
-        self.starts: list[Floats] = [np.empty((0, 0))] * 2
 
     def __call__(self, shape: Shape) -> float:
         if shape not in self.losses:
-            total = 0.0
-            for part, (mine, other) in enumerate((self.halves, self.halves[::-1])):
-                if len(self.starts[part]) < shape.size and not shape.by_label:
-                    size = min(LISTED, max(16, 2 * shape.size))
-                    self.starts[part] = spread_out(mine, size, np.random.default_rng(part))
-                total += float(shape.fit(mine, self.epsilon, self.starts[part]).losses(other).sum())
-            self.losses[shape] = total
+            halves = self.halved.halves
+            fitted = zip(halves, self.halved.starts, halves[::-1], strict=True)
+            losses = (shape.fit(mine, self.epsilon, start).losses(other) for mine, start, other in fitted)
+            self.losses[shape] = sum(float(found.sum()) for found in losses)
         return self.losses[shape]
 
     def climb(self, shapes: list[Shape], place: int) -> Shape:

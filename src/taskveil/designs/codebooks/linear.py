@@ -22,8 +22,7 @@ from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
-from taskveil.designs.limits import gaussian_distortion, water_level
-from taskveil.designs.moments import LinearProblem
+from taskveil.designs.moments import LinearProblem, gaussian_distortion, water_level
 from taskveil.designs.on_device import CLIENT_BYTES, MANIFEST
 from taskveil.designs.selection import Candidate
 from taskveil.designs.threads import one_thread

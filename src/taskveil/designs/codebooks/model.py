@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -23,21 +23,20 @@ from taskveil.client.named import NamedEncoder
 from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.codebooks.choosing import STARTS, Shape, choose_shape, final_code
+from taskveil.designs.codebooks.choosing import STARTS, Halved, Shape, choose_shape, final_code
 from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit
 from taskveil.designs.laplace.build import box_region
-from taskveil.designs.on_device import MANIFEST
+from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.candidates import families, leave_out
 from taskveil.designs.predictors.own import OWN, Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import Candidate
-from taskveil.designs.sizes import bytes_of
 from taskveil.designs.threads import one_thread
 from taskveil.errors import NamedModelWarning, TaskError, callers_line
-from taskveil.reference import Reference
 from taskveil.tasks import take_labels
 from taskveil.tasks.costs import Learnable, LinearInTruth
 from taskveil.veil import Veil
+from taskveil.volunteers import Volunteers, truths
 
 _ONLY_NAMED = (
     "the chosen encoder is the task's own model, in a form that a release cannot hold, so this release only names it. "
@@ -78,12 +77,12 @@ def model_candidates(
     evidence = evidence_of(problem, cost, truth, fold, seed)
     found = predictors(problem, evidence, compared=compared)
     problem.progress.begin("judging codes", len(epsilons) * len(found))
+    designs = [_Design(problem, each, cost, truth, fold, seed) for each in found]
     made: dict[float, list[Candidate]] = {}
     for epsilon in epsilons:
         budget = min(epsilon, LARGEST_EPSILON)
         if budget not in made:
-            designs = [_Design(problem, each, cost, truth, fold, budget, seed) for each in found]
-            made[budget] = [each.candidate() for each in designs]
+            made[budget] = [each.candidate(budget) for each in designs]
         yield epsilon, made[budget]
 
 
@@ -173,73 +172,67 @@ def together(found: Sequence[Predictor], evidence: Evidence) -> list[Predictor]:
 
 
 class _Design:
-    """One predictor's codebook for one budget, judged and made."""
+    """One predictor's codebooks, judged and made."""
 
     def __init__(
-        self,
-        problem: Problem,
-        predictor: Predictor,
-        cost: LinearInTruth,
-        truth: Floats,
-        fold: Integers,
-        epsilon: float,
-        seed: int,
+        self, problem: Problem, predictor: Predictor, cost: LinearInTruth, truth: Floats, fold: Integers, seed: int
     ) -> None:
-        self.problem, self.predictor, self.cost, self.truth = problem, predictor, cost, truth
-        self.fold, self.epsilon, self.seed = fold, epsilon, seed
+        self.problem, self.predictor, self.cost, self.truth, self.seed = problem, predictor, cost, truth, seed
         self._codeword_bytes = 16 * truth.shape[1] + 8
         self.most = int((problem.on_device.client_bytes - predictor.bytes) // self._codeword_bytes)
+        self.everyone = Halved(self._sample(predictor.final, slice(None)), seed)
+        # Whom each view judges, the others, and the judged: the same for all budgets.
+        self.views = [
+            (fold == part, Halved(self._sample(view, fold != part), seed), self._sample(view, fold == part))
+            for part, view in enumerate(predictor.judging)
+        ]
 
     @one_thread()
-    def candidate(self) -> Candidate:
+    def candidate(self, epsilon: float) -> Candidate:
         """With its held-out losses, where its predictor can be judged."""
         predictor = self.predictor
-        self.problem.progress.advance(f"ε = {self.epsilon:g}: codes for {predictor.name}", 0)
+        self.problem.progress.advance(f"ε = {epsilon:g}: codes for {predictor.name}", 0)
         losses = np.full(len(self.truth), np.nan)
-        for part, calibrated in enumerate(predictor.judging):
-            losses[self.fold == part] = self._judged(calibrated, self.fold == part)
+        for part, (held, _, _) in enumerate(self.views):
+            losses[held] = self._judged(epsilon, part)
+        shape = choose_shape(self.everyone, epsilon)
         self.problem.progress.advance()
         # A model that the release only names is brought along by each device: nobody knows how large it is.
         named = isinstance(predictor.encoder, NamedEncoder)
-        whole = predictor.bytes + self._codeword_bytes * self._final_shape.size
+        whole = predictor.bytes + self._codeword_bytes * shape.size
         return Candidate(
             method="codebook",
             encoder=predictor.name,
             losses=losses,
             bytes=self.problem.on_device.client_bytes if named else whole,
             operations=int(predictor.encoder.operations),
-            make=self.veil,
+            make=partial(self.veil, epsilon, shape),
         )
-
-    @cached_property
-    def _final_shape(self) -> Shape:
-        return choose_shape(self._sample(self.predictor.final, slice(None)), self.epsilon, self.seed)
 
     def _sample(self, calibrated: Calibrated, rows: Any) -> Sample:
         predicted = np.clip(calibrated.predicted, *self.cost.latent_range(calibrated.predicted))
         return Sample(predicted=predicted[rows], truth=self.truth[rows], cost=self.cost, most=self.most)
 
-    def _judged(self, calibrated: Calibrated, held: Bools) -> Floats:
-        """The expected losses of the volunteers `held`, by a code that is made from the others alone."""
-        others, judged = self._sample(calibrated, ~held), self._sample(calibrated, held)
+    def _judged(self, epsilon: float, part: int) -> Floats:
+        """The expected losses of the volunteers of this fold, by a code that is made from the others alone."""
+        held, others, judged = self.views[part]
         # The shape is chosen without labels, the answers with those of the others.
-        code = final_code(others, choose_shape(others, self.epsilon, self.seed), self.epsilon, self.seed, starts=1)
+        code = final_code(others.sample, choose_shape(others, epsilon), epsilon, self.seed, starts=1)
         if self.problem.answers == "direct":
             return code.losses(judged)
-        records, code = _by_records(self.problem.some(~held), others, code, self.seed)
+        records, code = _by_records(self.problem.some(~held), others.sample, code, self.seed)
         task = self.problem.task
         losses = task.pairwise_losses(records, self.problem.X[held], take_labels(task, self.problem.y, held))
         told = np.take_along_axis(losses, code.favoured(judged), axis=1).sum(axis=1)
         return np.asarray(code.response.extra * told + code.response.base * losses.sum(axis=1))
 
     @one_thread()
-    def veil(self) -> Veil:
+    def veil(self, epsilon: float, shape: Shape) -> Veil:
         """The code as a device and a server run it, made from all volunteers. Answered directly, the estimate of a
         record is the mean of the volunteers given the report; answered by the task, it is an input at which the task
         gives the wanted answer."""
-        problem, cost = self.problem, self.cost
-        sample = self._sample(self.predictor.final, slice(None))
-        code = final_code(sample, self._final_shape, self.epsilon, self.seed, STARTS)
+        problem, cost, sample = self.problem, self.cost, self.everyone.sample
+        code = final_code(sample, shape, epsilon, self.seed, STARTS)
         answering = None
         if problem.answers == "record":
             codewords, code = _by_records(problem, sample, code, self.seed)
@@ -253,14 +246,19 @@ class _Design:
         stage = Stage(vectors=vectors, offsets=offsets, shifts=np.zeros_like(vectors), response=code.response)
         if isinstance(self.predictor.encoder, NamedEncoder) and problem.on_device.encoder == "auto":
             warnings.warn(_ONLY_NAMED, NamedModelWarning, stacklevel=callers_line())
+        mechanism, decoder = Codebook(region=region, stages=(stage,)), _table(codewords)
+        answers = truths(problem.task, problem.X, problem.y)
         return Veil(
             encoder=self.predictor.encoder,
-            mechanism=Codebook(region=region, stages=(stage,)),
-            decoder=_table(codewords),
+            mechanism=mechanism,
+            decoder=decoder,
             answering=answering,
             task=problem.task,
             method="codebook",
-            reference=Reference.of(problem.task, problem.X, problem.y, sample.predicted, problem.drawn),
+            # By predictions from models that were fitted without the volunteer.
+            volunteers=Volunteers.of(
+                mechanism, decoder, sample.predicted, problem.X, answers, problem.schema, problem.drawn
+            ),
         )
 
 

@@ -30,7 +30,7 @@ def build_linear(
     epsilon: float,
     *,
     weights: Floats,
-    offset: Floats,
+    offset: Floats | None = None,
     method: str,
     region: Region | None = None,
     decoder: AffineDecoder | None = None,
@@ -42,13 +42,14 @@ def build_linear(
         problem: the volunteers, the task and the domain.
         epsilon: the budget of one report.
         weights: (Z, n).
-        offset: (Z,).
+        offset: (Z,); by default the volunteers' mean becomes 0.
         method: the name the veil bears.
         region: what φ is bounded to; by default the image of the domain.
         decoder: by default the least-squares decoder of the sample.
         bounds: what is known about the least loss.
     """
     box = problem.domain.bounding_box
+    offset = -weights @ problem.moments.mean if offset is None else offset
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
     region = region or image_region(problem.domain, encoder, weights, offset)
     mechanism = Laplace.calibrated(region=region, epsilon=epsilon)

@@ -67,7 +67,6 @@ def analytic(problem: LinearProblem, epsilon: float) -> Veil:
         problem,
         epsilon,
         weights=weights,
-        offset=-weights @ moments.mean,
         method="task_aware",
         bounds=loss_bounds(problem, epsilon),
     )

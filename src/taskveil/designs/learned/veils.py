@@ -15,13 +15,13 @@ from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import Region
 from taskveil.decoders import Layer, NetworkDecoder
 from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.baselines import USUAL_DIM
 from taskveil.designs.laplace.build import box_region, cloud_region, image_region
 from taskveil.designs.learned.batches import Records
 from taskveil.designs.learned.gradient import Answers, LightEncoder, Reports, Settings, invert, learn
 from taskveil.designs.learned.inverse import STEPS, WARM_UP, Inverse
 from taskveil.designs.learned.objective import Objective, check_device
 from taskveil.designs.learned.replicas import Grid
+from taskveil.designs.moments import USUAL_DIM
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError

@@ -15,7 +15,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.designs.means.directions import Directions, candidates
 from taskveil.designs.means.groups import ALONE, Group, Latents, most_rows, total_cost
 from taskveil.designs.means.tables import LARGEST, exact_values, whole_numbers
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import Problem, Unseeded
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.tasks import MeanTask, Task
@@ -35,7 +35,7 @@ DRAWS = 2**40
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanDesigner:
+class MeanDesigner(Unseeded):
     """Some latents by lot, rounded by lot to levels, told by the unbiased channel of least variance.
 
     A report of group g, drawn with chance p_g, decodes to mean + v/p_g in its latents and to the volunteers' mean in
@@ -49,10 +49,6 @@ class MeanDesigner:
         if isinstance(task, MeanTask):
             return None
         return f"{self.name} tells population means and nothing of single records: it serves a MeanTask."
-
-    def seeded(self, task: Task) -> bool:  # noqa: ARG002 - the search ends much alike
-        """One seed is enough."""
-        return False
 
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]

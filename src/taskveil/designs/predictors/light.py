@@ -18,10 +18,9 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
 from taskveil.client.levels import LEVELS, MonotoneTables
 from taskveil.designs.crossfit import Evidence, Fit
-from taskveil.designs.on_device import MANIFEST
+from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.scales import tables_for
 from taskveil.designs.predictors.whole_layers import Dense, Layers
-from taskveil.designs.sizes import bytes_of
 
 BATCH, FEWEST, MOST = 128, 16, 96
 """Records in a batch; neurons of a network."""
@@ -168,8 +167,9 @@ class _Training:
             self.keep[place, own] = 1.0
             self.shift[place], self.unit[place] = self.cost.standard(evidence.truth[own])
         self.truth = evidence.truth
-        # Memory for neurons and their slopes: new memory in every step would take as long as the products.
-        self.room = np.empty((2, fits, min(BATCH, count), neurons), dtype=np.float32)
+        # Memory for neurons and their slopes: new memory in every step would take as long as the products. And zeros:
+        # numpy is several times as fast at the larger of two arrays as at that of an array and a number.
+        self.room = np.zeros((3, fits, min(BATCH, count), neurons), dtype=np.float32)
         self.random = np.random.default_rng(evidence.seed)
 
         def normal(size: float, *shape: int) -> Singles:
@@ -221,10 +221,10 @@ class _Training:
         first, first_offset, second, second_offset = self.parameters
         mask = self.random.random((len(pick), self.inputs.shape[1]), dtype=np.float32) >= self.dropout
         inputs = self.inputs[pick] * mask / np.float32(1 - self.dropout)
-        neurons, back = self.room[:, :, : len(pick)]
+        neurons, back, zeros = self.room[:, :, : len(pick)]
         np.matmul(inputs, first, out=neurons)
         neurons += first_offset
-        np.maximum(neurons, 0.0, out=neurons)
+        np.maximum(neurons, zeros, out=neurons)
         outputs = neurons @ second + second_offset
         keep = self.keep[:, pick, None]
         # Logits are shifted before they are judged; values are judged in the fit's own unit.

@@ -94,38 +94,41 @@ def _ridge(X: Floats, truth: Floats) -> Lines:
 
 
 def _logistic(X: Floats, truth: Floats, seed: int) -> Lines:
-    """Penalties move together: weights (H, n, S), start (H, S). Momentum starts again where a step went too far."""
+    """Penalties move together: weights (S, H, n), start (S, H), logits (S, H, N): sums over classes are quick if these
+    come first. Momentum starts again where a step went too far."""
     some = np.random.default_rng(seed).permutation(len(X))[:_LEARNT_FROM]
     X, truth = X[some], truth[some]
     inputs, center, scale = _standard(X)
     count, width = inputs.shape
     classes, settings = truth.shape[1], len(PENALTIES)
-    penalty = np.array(PENALTIES)[:, None, None]
+    penalty = np.array(PENALTIES)[:, None]
     values, axes = np.linalg.eigh(inputs.T @ inputs)
     values = np.maximum(values, 0.0)
     Z = inputs @ axes  # in the directions in which the bound on the curvature is diagonal
-    pace = 1.0 / (values[None, :, None] / 2.0 + penalty)
-    weights = np.zeros((settings, width, classes))
+    across, known = np.ascontiguousarray(Z.T), np.ascontiguousarray(truth.T)[:, None]
+    pace = 1.0 / (values / 2.0 + penalty)
+    weights = np.zeros((classes, settings, width))
     share = truth.mean(axis=0) + 1.0 / count
-    start = np.tile(np.log(share / share.sum()), (settings, 1))
+    start = np.tile(np.log(share / share.sum())[:, None], settings)
     ahead, ahead_start, last_weights, last_start = weights, start, weights, start
     momentum = 1.0
     for _ in range(_STEPS):
-        logits = np.tensordot(Z, ahead, axes=(1, 1)).transpose(1, 0, 2) + ahead_start[:, None]
-        logits -= logits.max(axis=2, keepdims=True)
+        logits = (ahead.reshape(-1, width) @ across).reshape(classes, settings, count)
+        logits += ahead_start[..., None]
+        logits -= logits.max(axis=0)
         np.exp(logits, out=logits)
-        logits /= logits.sum(axis=2, keepdims=True)
-        logits -= truth
-        slope = np.einsum("hnc,nw->hwc", logits, Z, optimize=True) + penalty * ahead
+        logits /= logits.sum(axis=0)
+        logits -= known
+        slope = (logits.reshape(-1, count) @ Z).reshape(weights.shape) + penalty * ahead
         weights = ahead - pace * slope
-        start = ahead_start - logits.sum(axis=1) * (2.0 / count)
+        start = ahead_start - logits.sum(axis=2) * (2.0 / count)
         if float((slope * (weights - last_weights)).sum()) > 0:  # uphill: momentum led astray
             momentum = 1.0
         following = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         push = (momentum - 1.0) / following
         ahead, ahead_start = weights + push * (weights - last_weights), start + push * (start - last_start)
         last_weights, last_start, momentum = weights, start, following
-    return _lines(np.einsum("wv,hvc->hwc", axes, weights), start, center, scale)
+    return _lines((weights @ axes.T).transpose(1, 2, 0), start.T, center, scale)
 
 
 def affine_encoder(

@@ -131,7 +131,7 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
             copy = clone(task.model).fit(X if task.frozen.frame is None else task.frozen.frame(X), y)
         except Exception as error:  # whatever someone else's estimator raises
             raise TaskError(f"the model cannot be fitted again without some of the volunteers: {error}") from error
-        frozen = from_estimator(copy, task.cost, task.schema)
+        frozen = from_estimator(copy, task.cost, task.schema, checked=task.frozen)
     places: Integers | None = None
     if frozen.classes is not None and known is not None:
         order = np.argsort(known)

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 TINY_PROBABILITY = 1e-12
 
 
-def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> FrozenModel:
+def from_estimator(
+    model: Any, cost: Cost, schema: Schema | None = None, *, checked: FrozenModel | None = None
+) -> FrozenModel:
     """A frozen copy of a fitted estimator; a classifier's outputs are logits. TaskError where `cost` judges others.
 
-    With a `schema` it takes the numbers that records become, and the estimator gets tables like the volunteers'.
+    With a `schema` it takes the numbers that records become, and the estimator gets tables like the volunteers'. Where
+    a model with the same settings was `checked`, the estimator is neither copied nor checked again.
     """
     with needs("an estimator as a task"):
         from sklearn.base import is_classifier
@@ -51,7 +54,7 @@ def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> Froz
         raise TaskError(f"{type(model).__name__} gives no probabilities: only classifiers that do are supported.")
     if classifier and (isinstance(model.classes_, list) or np.ndim(model.classes_) != 1):
         raise TaskError(f"{type(model).__name__} gives several labels per record: make one task of each.")
-    own = copy.deepcopy(model)
+    own = copy.deepcopy(model) if checked is None else model
     classes = np.asarray(own.classes_) if classifier else None
     named, features = _names(own), _features(model)
     by_numbers = schema is None or (
@@ -76,6 +79,8 @@ def from_estimator(model: Any, cost: Cost, schema: Schema | None = None) -> Froz
         frozen = FrozenModel(form, width=width, classes=classes, layered=form, make_module=_as_module, rounding=DOUBLE)
     else:
         frozen = FrozenModel(function, classes=classes, frame=frame)
+        if checked is not None:
+            frozen.trust(checked)
         try:
             frozen.check_width(width) if width is not None else None
         except TaskError as error:

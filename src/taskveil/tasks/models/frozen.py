@@ -157,6 +157,12 @@ class FrozenModel:
             raise TaskError("a classifier needs logits, but the model gives probabilities: take off its last softmax.")
         self.width, self._outputs = width, answer.shape[1]
 
+    def trust(self, checked: FrozenModel) -> None:
+        """Take the width and the number of outputs from a model with the same settings that was checked. A classifier
+        knows the classes that it has seen."""
+        self.width = checked.width
+        self._outputs = checked._outputs if self.classes is None else len(self.classes)
+
     def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
         """Whether each record, at its place in a batch of the same size, is answered the same among copies of itself.
 

@@ -1,0 +1,156 @@
+"""The way from volunteers, a task and a budget to a veil: `design`, and `design_many` for a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from taskveil.designs.domain import Domain
+from taskveil.designs.methods import Method, designer_of
+from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
+from taskveil.designs.problem import Designer, Population, Problem
+from taskveil.errors import BudgetError, TaskError
+from taskveil.guarantee import as_epsilon
+from taskveil.progress import Progress
+from taskveil.records import column_names, name_of
+from taskveil.schema import Schema
+from taskveil.tasks import Task
+from taskveil.veil import Veil
+from taskveil.volunteers import Volunteers, truths
+
+
+def design(
+    X: Any,
+    task: Task,
+    *,
+    epsilon: float,
+    y: Any = None,
+    delta: float = 0.0,
+    method: Method = "auto",
+    encoder: Any = "auto",
+    answers: Answers = "direct",
+    share_model: bool = False,
+    volunteers_unseen: bool = False,
+    client_bytes: int = CLIENT_BYTES,
+    latent_dim: int | None = None,
+    domain: Domain | Schema | None = None,
+    like: Population | None = None,
+    seed: int = 0,
+    progress: bool | Progress | None = None,
+    device: str = "cpu",
+) -> Veil:
+    """Design a veil: encoder and randomiser for the device, decoder for the server.
+
+    Args:
+        X: volunteers' records: an array (N, n) of finite numbers, or a pandas, polars or Arrow table, whose columns may
+            be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
+            records, drawn at random with the seed.
+        task: what the data is for.
+        epsilon: the privacy budget of one report. Smaller is more private.
+        y: the volunteers' labels, for a task that is a model. Without them the model's own answers are the truth.
+        delta: must be 0; all designs are purely ε-LDP.
+        method: "auto" compares designs by nested cross-validation: codebooks with several encoders, and Laplace noise
+            ("task_aware") for linear tasks and torch models. A design is chosen only if it beats the constant
+            prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
+            is chosen. If none beats the constant, the method is "nothing": reports contain no information, and a
+            NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
+            method; a MeanTask has its own, "means". Or a `Designer` of your own.
+        encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
+            "own" (the task's own model), or "auto", which compares those that are allowed and the mean of several. Or a
+            torch module, whose architecture is trained again from new weights, or a callable for Python clients. See
+            docs/models.md.
+        answers: "direct", the best answer given the report; or "record", the model's answer to the estimated record,
+            for when a record must be passed to the model.
+        share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With
+            labels, a scikit-learn model is fitted again up to 15 times without some of the volunteers.
+        volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
+        client_bytes: the largest size of the release's client folder, in bytes.
+        latent_dim: the largest number of values in a report; chosen by the design if None.
+        domain: where records may lie. Values outside are brought inside, for volunteers and users alike. By default the
+            range of the volunteers; single cells that are far out of line with all others are brought back, with a
+            warning. A `Schema` describes the fields of a table's records; by default it is inferred from the table.
+        like: the result of `taskveil.estimate(..., assume="cells")` for the people who answered a first round. The
+            volunteers are reweighted by cell to be like them, so that a second round fits them.
+        seed: of the search for a design. The same seed on the same machine gives the same design; reports are never
+            seeded.
+        progress: None shows a bar on stderr after two seconds of work, on a terminal or in a notebook, with what is
+            being tried and an estimate of the time left. True and False force it. Or an open `Progress`.
+        device: "cpu" or "cuda", where torch trains. Releases need neither.
+
+    Returns:
+        A veil whose `guarantee` holds for every user and every input.
+    """
+    budget, designer = as_epsilon(epsilon), designer_of(method)
+    if delta != 0.0:
+        raise BudgetError(f"these designs are purely ε-LDP and need delta=0, got {delta}.")
+    with Progress.of(progress) as bar:
+        bar.begin(f"designing ({designer.name})", 0.0)  # how much there is to do is for the designer to say
+        problem = Problem.of(
+            X,
+            task,
+            y=y,
+            domain=domain,
+            latent_dim=latent_dim,
+            device=device,
+            progress=bar,
+            on_device=OnDevice(
+                encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
+            ),
+            answers=answers,
+        )
+        volunteers = problem
+        if like is not None:
+            if not callable(getattr(like, "weights", None)):
+                raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
+            problem = problem.like(like, seed)
+        ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
+        # The volunteers as they were passed, not reweighted: people are compared with the same ones in every round.
+        return finished(veil, volunteers, column_names(X), name_of(y))
+
+
+def design_many(
+    designer: Designer, problem: Problem, *, epsilons: Sequence[float], seeds: Sequence[int]
+) -> Iterator[tuple[float, int, Veil]]:
+    """A veil for every (ε, seed), in no particular order, each as soon as it is there.
+
+    Args:
+        designer: who makes them.
+        problem: what for, checked by `Problem.of`.
+        epsilons: budgets of one report, checked.
+        seeds: of the search for designs; reports are never seeded.
+    """
+    task = problem.task
+    problem = replace(problem, task=problem.served)
+    reason = designer.why_not(problem.task)
+    if reason is not None:
+        raise TaskError(reason)
+    missing = {(epsilon, seed) for epsilon in epsilons for seed in seeds}
+    for epsilon, seed, veil in designer.designs(problem, epsilons, seeds):
+        if (epsilon, seed) not in missing:
+            raise TaskError(f"{designer.name} made a veil for ε = {epsilon}, seed {seed}: not asked for, or twice.")
+        missing.remove((epsilon, seed))
+        promised = veil.guarantee
+        if promised.epsilon > epsilon or promised.delta > 0:
+            raise BudgetError(
+                f"{designer.name} was given ε = {epsilon:g} and made a veil of ε = {promised.epsilon:g}, "
+                f"δ = {promised.delta:g}: a designer must keep the budget it is given."
+            )
+        yield epsilon, seed, veil if veil.task is task else replace(veil, task=task)
+    if missing:
+        raise TaskError(f"{designer.name} made no veil for {len(missing)} of the budgets and seeds it was given.")
+
+
+def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, target: str | None = None) -> Veil:
+    """The veil with what it needs beyond its design, from the volunteers of `problem` as they came, whose attributes
+    are called `columns` and whose label is called `target`."""
+    answers = truths(problem.task, problem.X, problem.y, target)
+    if veil.volunteers is None:  # designs that learn from labels bring sums of their own, by models fitted without them
+        volunteers = Volunteers.of(
+            veil.mechanism, veil.decoder, veil.encoder(problem.X), problem.X, answers, problem.schema
+        )
+        veil = replace(veil, volunteers=volunteers)
+    veil, schema = replace(veil, outputs=answers[1]), problem.schema
+    if schema is None:
+        return replace(veil, columns=columns)
+    return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)

@@ -1,0 +1,52 @@
+"""What people do today, as honestly as our own design: same bounding, same exact noise, best decoder of its kind."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taskveil.decoders import AffineDecoder
+from taskveil.designs.laplace.build import build_linear
+from taskveil.designs.laplace.closed_form import loss_bounds
+from taskveil.designs.moments import USUAL_DIM, LinearProblem
+from taskveil.veil import Veil
+
+
+def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
+    """Noise on the record itself (φ = x − μ), with the best affine decoder."""
+    return build_linear(
+        problem,
+        epsilon,
+        weights=np.eye(problem.X.shape[1]),
+        method="task_agnostic",
+        bounds=loss_bounds(problem, epsilon),
+    )
+
+
+def privacy_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
+    """The top principal directions of the task with equal scales, with the best affine decoder."""
+    weights = problem.moments.principal_map[: problem.latent_dim or USUAL_DIM]
+    return build_linear(
+        problem,
+        epsilon,
+        weights=weights,
+        method="privacy_agnostic",
+        bounds=loss_bounds(problem, epsilon),
+    )
+
+
+def matrix_factorization(problem: LinearProblem, epsilon: float) -> Veil:
+    """K = D E with the decoder forced to the pseudo-inverse: unbiased, so it never trades noise for bias.
+
+    On a ball the loss v Σσ² Σλᵢ/σᵢ² is least for σᵢ² ∝ √λᵢ.
+    """
+    moments, count = problem.moments, problem.most
+    scales = np.maximum(moments.eigenvalues[:count], np.finfo(float).tiny) ** 0.25
+    weights = scales[:, None] * moments.principal_map[:count]
+    return build_linear(
+        problem,
+        epsilon,
+        weights=weights,
+        method="matrix_factorization",
+        decoder=AffineDecoder(weights=moments.factor @ moments.directions[:, :count] / scales, offset=moments.mean),
+        bounds=loss_bounds(problem, epsilon),
+    )

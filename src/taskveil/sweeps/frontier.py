@@ -1,0 +1,310 @@
+"""What a sweep found: loss against budget and the budget to choose; as a table, a picture, JSON, and a page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.intervals import check_block, loss_interval
+from taskveil.size import Size, in_words
+from taskveil.sweeps.budgets import Budget, share_interval, share_text, smallest_budget
+from taskveil.sweeps.frontier_page import off_chart, page, picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """The expected test loss of one design; low and high bound it with 95% confidence for other records.
+
+    `client_bytes` and `operations` are what it asks of devices (`Veil.size`), None in files of older versions.
+    `per_record` are the losses (N,) whose mean it is, in single precision; None in files of older versions.
+    """
+
+    method: str
+    epsilon: float
+    seed: int
+    loss: float
+    low: float
+    high: float
+    client_bytes: int | None = None
+    operations: int | None = None
+    per_record: Floats | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, method: str, epsilon: float, seed: int, losses: Floats, *, block: int = 1, size: Size | None = None
+    ) -> Point:
+        """The point of a design of that `size` with these expected `losses` (N,) on the test records, `block` of them
+        together."""
+        low, high = loss_interval(losses, block=block)
+        return cls(
+            method=method,
+            epsilon=epsilon,
+            seed=seed,
+            loss=float(losses.mean()),
+            low=float(low),
+            high=float(high),
+            client_bytes=None if size is None else size.client_bytes,
+            operations=None if size is None else size.operations,
+            per_record=losses,
+        )
+
+    def content(self, *, losses: bool = True) -> dict[str, Any]:
+        """What a file keeps of it: plain values, and the `losses` of single records packed, if wanted."""
+        plain = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "per_record"}
+        return {**plain, "per_record": _packed(self.per_record)} if losses and self.per_record is not None else plain
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> Point:
+        """The point of which `content` is kept."""
+        return cls(**{**content, "per_record": _unpacked(content.get("per_record"))})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """All points of a sweep. `clear` is the loss without any privacy, `constant` that of one answer for everybody; both
+    also `per_record` (N,), on the same records as the points. `block` neighbours among the records belong together."""
+
+    points: tuple[Point, ...]
+    clear: float
+    constant: float
+    block: int = 1
+    clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
+    constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def methods(self) -> list[str]:
+        """The names of the designs, in the order they were asked for."""
+        return list(dict.fromkeys(point.method for point in self.points))
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The budgets, ascending."""
+        return sorted({point.epsilon for point in self.points})
+
+    def losses(self, method: str, epsilon: float) -> list[float]:
+        """The losses of all seeds of a `method` at one `epsilon`."""
+        return [p.loss for p in self._at(method, epsilon)]
+
+    def loss(self, method: str, epsilon: float) -> float:
+        """The mean loss over the seeds of a `method` at one `epsilon`."""
+        found = self.losses(method, epsilon)
+        if not found:
+            raise TaskError(f"the sweep has no point for {method!r} at ε = {epsilon:g}.")
+        return float(np.mean(found))
+
+    @property
+    def nothing_to_keep(self) -> str | None:
+        """Why no design can be said to keep a share of the signal, in a sentence; None where shares have a meaning."""
+        if self.clear < self.constant:
+            return None
+        if self.clear == self.constant == 0.0:
+            return (
+                "what a report about means loses is no share of a signal: divided by the number of people, it is the "
+                "squared error of their mean."
+            )
+        return (
+            f"the model without privacy is no better than a constant answer (losses {self.clear:.4g} and "
+            f"{self.constant:.4g}): there is no signal of which a share could be kept."
+        )
+
+    def kept(self, method: str, epsilon: float) -> float | None:
+        """The share of the usable signal that `method` keeps at `epsilon`: 1 as good as without privacy, 0 no better
+        than a constant; None where there is no signal (`nothing_to_keep`)."""
+        loss = self.loss(method, epsilon)
+        return None if self.nothing_to_keep else (self.constant - loss) / (self.constant - self.clear)
+
+    def epsilon_for(self, kept: float = 0.95, method: str | None = None, *, confidence: float = 0.9) -> Budget:
+        """The smallest budget of the sweep that is sure to keep the share `kept` of the usable signal.
+
+        It never raises for want of such a budget: then it is infinite, which `tv.design` refuses, and its statement
+        says how far the sweep came and what to do.
+
+        Args:
+            kept: the share asked for, above 0 and at most 1; 1 is as good as without privacy.
+            method: the design to use; by default any of the sweep's.
+            confidence: how sure. With 0.9 the answer is too small for about one set of test records in ten where a
+                design just misses; more often where what counts are people so rare that tests hold few or none.
+
+        Returns:
+            A number with `.low` and `.high` (below the one budgets surely fall short, the other is the number), the
+            `.method` that does it, and `.statement` in words.
+        """
+        if not 0 < kept <= 1:
+            raise BudgetError(f"kept is a share of the usable signal, above 0 and at most 1; got {kept}.")
+        if not 0.5 <= confidence < 1:
+            raise BudgetError(f"confidence lies between 0.5 and 1, as 0.9 for nine times in ten; got {confidence}.")
+        if method is not None and method not in self.methods:
+            raise TaskError(f"the sweep has no method {method!r}, only {', '.join(self.methods)}.")
+        if self.nothing_to_keep:
+            then = (
+                " Improve the model first."
+                if self.clear or self.constant
+                else " Choose by how many people will answer."
+            )
+            why = f"No budget can be named: {self.nothing_to_keep}{then}"
+            return Budget(kept=kept, confidence=confidence, statement=why)
+        designs = [design for design in self._designs() if method in (None, design[0])]
+        losses = [found for design in designs if (found := self.per_record(*design)) is not None]
+        if len(losses) < len(designs) or self.clear_per_record is None or self.constant_per_record is None:
+            enough = min((e for m, e in designs if (self.kept(m, e) or 0.0) >= kept), default=None)
+            why = (
+                "No budget can be promised: this frontier was kept without the losses of single records. On average "
+                f"over those tested, {'none' if enough is None else f'ε = {enough:g}'} keeps {100 * kept:g}% of the "
+                "usable signal. Run the sweep again."
+            )
+            return Budget(kept=kept, confidence=confidence, statement=why)
+        lines = self.clear_per_record, self.constant_per_record
+        return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
+
+    def advice(self) -> list[str]:
+        """The budgets that keep half, four fifths and nearly all of the usable signal, in words: of shares with one
+        answer the largest, of those without any the smallest."""
+        found = [self.epsilon_for(kept) for kept in (0.5, 0.8, 0.95)]
+        named = {(budget.high, budget.low, budget.method): budget.statement for budget in found if budget.method}
+        return [*named.values(), *[budget.statement for budget in found if not budget.method][:1]]
+
+    def per_record(self, method: str, epsilon: float) -> Floats | None:
+        """Losses (N,) of the test records, the mean over the seeds of a `method` at one `epsilon`; None if not kept."""
+        points = self._at(method, epsilon)
+        found = [p.per_record for p in points if p.per_record is not None]
+        return np.mean(found, axis=0) if 0 < len(found) == len(points) else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per method and budget: the mean loss with its 95% interval for other records, least and greatest loss
+        over seeds, share kept with its interval. None where something is not known."""
+        return [self._row(method, epsilon) for method, epsilon in self._designs()]
+
+    def _row(self, method: str, epsilon: float) -> dict[str, Any]:
+        points, losses = self._at(method, epsilon), self.per_record(method, epsilon)
+        clear, constant = self.clear_per_record, self.constant_per_record
+        low, high = (float(np.mean([getattr(p, end) for p in points])) for end in ("low", "high"))
+        kept: tuple[float | None, float | None] = (None, None)
+        if losses is not None:
+            low, high = map(float, loss_interval(losses, block=self.block))
+            if clear is not None and constant is not None and not self.nothing_to_keep:
+                kept = share_interval(losses, clear, constant, block=self.block)
+        return {
+            "method": method,
+            "epsilon": epsilon,
+            "loss": self.loss(method, epsilon),
+            "low": low if math.isfinite(low) else None,
+            "high": high if math.isfinite(high) else None,
+            "least": min(p.loss for p in points),
+            "greatest": max(p.loss for p in points),
+            "seeds": len(points),
+            "kept": self.kept(method, epsilon),
+            "kept_low": kept[0],
+            "kept_high": kept[1],
+            "client_bytes": max((p.client_bytes for p in points if p.client_bytes is not None), default=None),
+            "operations": max((p.operations for p in points if p.operations is not None), default=None),
+        }
+
+    def table(self) -> str:
+        """A plain text table: methods down, budgets across, loss and share kept in every cell."""
+        cells = {(m, e): f"{self.loss(m, e):.4g} ({share_text(self.kept(m, e))})" for m, e in self._designs()}
+        lines = [["method", *(f"ε = {e:g}" for e in self.epsilons), "on the device, at most"]]
+        lines += [[m, *(cells.get((m, e), "") for e in self.epsilons), self._on_device(m)] for m in self.methods]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        text.append(f"no privacy: {self.clear:.4g}    constant answer: {self.constant:.4g}    (share of signal kept)")
+        if self.nothing_to_keep:
+            text.append(f"–: {self.nothing_to_keep}")
+        return "\n".join(line.rstrip() for line in text)
+
+    def _on_device(self, method: str) -> str:
+        """Bytes and operations that a method asks of a device at most, in words."""
+        points = [p for p in self.points if p.method == method]
+        known = [(p.client_bytes, p.operations) for p in points if p.client_bytes is not None]
+        if not known:
+            return ""
+        size, operations = (max(number or 0 for number in column) for column in zip(*known, strict=True))
+        return f"{in_words(size, 'B')}, {in_words(operations, 'operations')}"
+
+    def plot(self, path: str | Path) -> Path:
+        """The picture: the share kept against ε, 1 without privacy and 0 for one answer for everybody, with the loss
+        beside, and bands for other records and over seeds. It says what is off the chart."""
+        rows, clear, constant = self.rows(), self.clear, self.constant
+        note = off_chart(rows, clear=clear, constant=constant)
+        return written(path, picture(rows, clear=clear, constant=constant, note=note))
+
+    def to_html(self, path: str | Path, *, title: str = "What is kept, against the privacy budget") -> Path:
+        """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
+        single records are left out."""
+        content = self.content(losses=False)
+        text = page(
+            content["rows"], clear=self.clear, constant=self.constant, title=title, advice=self.advice(), data=content
+        )
+        return written(path, text.encode())
+
+    def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
+        """All points, the two lines and the rows of the table, in a file at `path`.
+
+        With `losses`, those of single records are kept, and `epsilon_for` of what is read again
+        answers as here. Values can be computed from them: treat such a file as you treat the test records.
+        """
+        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
+
+    def content(self, *, losses: bool) -> dict[str, Any]:
+        """What `to_json` writes, with the `losses` of single records if wanted."""
+        found: dict[str, Any] = {
+            "clear": self.clear,
+            "constant": self.constant,
+            "block": self.block,
+            "rows": self.rows(),
+            "points": [point.content(losses=losses) for point in self.points],
+        }
+        lines = {"clear": self.clear_per_record, "constant": self.constant_per_record}
+        if losses:
+            found["per_record"] = {name: _packed(line) for name, line in lines.items() if line is not None}
+        return found
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Frontier:
+        """What `to_json` wrote, also of older versions; DataError if it is none."""
+        try:
+            return cls.read(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> Frontier:
+        """The frontier of which `content` is kept."""
+        lines = content.get("per_record", {})
+        return cls(
+            points=tuple(map(Point.read, content["points"])),
+            clear=float(content["clear"]),
+            constant=float(content["constant"]),
+            block=check_block(content.get("block", 1)),
+            clear_per_record=_unpacked(lines.get("clear")),
+            constant_per_record=_unpacked(lines.get("constant")),
+        )
+
+    def _at(self, method: str, epsilon: float) -> list[Point]:
+        return [p for p in self.points if p.method == method and p.epsilon == epsilon]
+
+    def _designs(self) -> list[tuple[str, float]]:
+        return [(m, e) for m in self.methods for e in self.epsilons if self._at(m, e)]
+
+
+def _packed(losses: Floats) -> str:
+    return base64.b64encode(losses.astype("<f8").tobytes()).decode("ascii")
+
+
+def _unpacked(text: str | None) -> Floats | None:
+    return None if text is None else np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
+
+
+def written(path: str | Path, content: bytes) -> Path:
+    """The `path` of a file, which now holds this `content`; folders on the way are made."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return target

@@ -1,0 +1,174 @@
+"""Volunteers to design for and others to judge the designs on: who is held out, and what is measured on them.
+
+The split is made once, before anything is designed. A segment's trial is the part of it that is about the segment's
+people: nobody is moved from one side to the other, so that losses of its own design and of the common one are of the
+same people, and both designs are strangers to them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.designs.bounds import heaviest, warn_of
+from taskveil.designs.domain import Domain
+from taskveil.designs.folds import people
+from taskveil.designs.on_device import Answers, OnDevice
+from taskveil.designs.problem import Problem, as_numbers
+from taskveil.errors import DataError, callers_line
+from taskveil.records import as_records, as_volunteers, column_names
+from taskveil.schema import Schema
+from taskveil.tables import take_rows
+from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
+
+TEST_SHARE = 0.3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """A problem, and test records X_test (M, n) with labels y_test that had no part in it.
+
+    `columns` are what records call their attributes, where they have names. `bounded` says that somebody declared
+    where records may lie. `trained` (N,) and `tested` (M,) are the rows by which the caller knows the records; those
+    of test records that came by themselves are counted by themselves.
+    """
+
+    problem: Problem
+    X_test: Floats
+    y_test: Any
+    columns: tuple[str, ...] | None
+    bounded: bool
+    block: int
+    trained: Integers
+    tested: Integers
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        task: Task,
+        *,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
+        domain: Domain | Schema | None,
+        latent_dim: int | None,
+        device: str,
+        on_device: OnDevice,
+        answers: Answers,
+        block: int,
+    ) -> Trial:
+        """From what callers of `sweep` have; whatever is wrong with it is said here."""
+        columns, held_out = column_names(X), X_test is None
+        if held_out:
+            trained, tested = split(_checked(X, task, y, domain), in_time=block > 1)
+            X = X if columns is not None else as_volunteers(X)
+            X_test, y_test = take_rows(X, tested), take_labels(task, y, tested)
+            X, y = take_rows(X, trained), take_labels(task, y, trained)
+        problem = Problem.of(
+            X,
+            task,
+            y=y,
+            domain=domain,
+            latent_dim=latent_dim,
+            device=device,
+            on_device=on_device,
+            answers=answers,
+            rows=trained if held_out else None,
+        )
+        if held_out and isinstance(problem.task, ModelTask | MultiTask) and not on_device.volunteers_unseen:
+            # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
+            problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
+        schema = problem.schema
+        if schema is None:
+            records = as_records(X_test, width=problem.X.shape[1], columns=columns)
+        else:
+            records = schema.expand(X_test)
+        problem.task.labels(y_test, len(records))
+        if domain is not None and not np.isnan(records).any():  # as devices bring inside whatever lies outside
+            records = problem.domain.project(records)
+        if not held_out:
+            trained, tested = np.arange(len(problem.X)), np.arange(len(records))
+        if schema is None and np.isfinite(records).all():  # one that decides all losses hides what designs are worth
+            warn_of(
+                heaviest(records),
+                bounded=False,
+                columns=columns,
+                rows=tested,
+                whose="test records'",
+                stacklevel=callers_line() + 1,
+            )
+        return cls(
+            problem=problem,
+            X_test=records,
+            y_test=y_test,
+            columns=columns,
+            bounded=domain is not None,
+            block=block,
+            trained=trained,
+            tested=tested,
+        )
+
+    def some(self, volunteers: Integers, judges: Integers) -> Trial:
+        """The trial of some of the `volunteers` and of the test records, both by their places here.
+
+        What records consist of and the task stay. Where nobody said where records may lie, these volunteers' own cloud
+        does: a design of their own is made as if the others did not exist.
+        """
+        problem = self.problem
+        part = problem.some(volunteers)
+        own = Problem.of(
+            part.X,
+            part.task,
+            y=part.y,
+            domain=part.domain if self.bounded or part.schema is not None else None,
+            latent_dim=part.latent_dim,
+            device=part.device,
+            on_device=part.on_device,
+            answers=part.answers,
+            columns=self.columns if part.schema is None else part.schema.columns,
+            rows=self.trained[volunteers],
+        )
+        return replace(
+            self,
+            problem=replace(own, schema=part.schema),
+            X_test=self.X_test[judges],
+            y_test=take_labels(problem.task, self.y_test, judges),
+            trained=self.trained[volunteers],
+            tested=self.tested[judges],
+        )
+
+    def lines(self) -> tuple[Floats, Floats]:
+        """The test records' losses (M,) without privacy, and with the answer that is best for all volunteers."""
+        problem, task = self.problem, self.problem.task
+        clear = task.losses(self.X_test, self.X_test, self.y_test)
+        if isinstance(task, MeanTask):  # one answer for everybody is no estimate of a mean: more people do not help it
+            return clear, clear
+        return clear, task.constant_losses(problem.X, problem.y, self.X_test, self.y_test)
+
+
+def split(records: Floats, *, in_time: bool) -> tuple[Integers, Integers]:
+    """The numbers of the `records` to design with, and of those to test on: drawn at random, but no copy of a record is
+    on the other side; or, `in_time`, the last ones."""
+    count = len(records)
+    person = np.arange(count) if in_time else people(records)
+    everybody = int(person.max()) + 1
+    order = np.arange(count) if in_time else np.random.default_rng(0).permutation(everybody)
+    kept = max(2, round(everybody * (1 - TEST_SHARE)))
+    if everybody - kept < 1:
+        raise DataError("too few records to hold some out: pass X_test.")
+    held_out = np.isin(person, order[kept:])
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def _checked(X: Any, task: Task, y: Any, domain: Domain | Schema | None) -> Floats:
+    """All volunteers' records as numbers (N, n), to tell copies of a record by; whatever is wrong is said here."""
+    check_task(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to warn of is said of the records to design with
+        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+    return as_numbers(X, task, y, schema, fewest=2)[0]
