@@ -3,9 +3,10 @@
     python benchmarks/estimates_speed.py [REPORTS, by default 10000000]
 
 For every kind of report: a codebook's code number, Laplace noise on eight numbers, a response between levels, sums of
-codewords. Seconds (of one core) and peak memory are those of a process that loads the release, reads the file and
-estimates all means, frequencies and intervals. The memory must not grow with the file; that a tenth of the reports
-takes as much shows it. Reports are drawn again from 100,000 real ones: making ten million is not what is measured.
+codewords, a lattice of 18 coordinates. Seconds (of one core) and peak memory are those of a process that loads the
+release, reads the file and estimates all that is measured, with intervals. The memory must not grow with the file; that
+a tenth of the reports takes as much shows it. Reports are drawn again from 100,000 real ones: making ten million is not
+what is measured.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import taskveil as tv
 from taskveil.engines.files import ROWS
 from taskveil.engines.reports import RELEASE, tally_table
 
-MOST_SECONDS = 5.0
-"""What is promised for ten million reports."""
+MOST_SECONDS = {"lattice, 18 coordinates": 30.0}
+"""What is promised for ten million reports; 5 for all others."""
 MADE = 100_000
 
 
@@ -51,20 +52,23 @@ def releases() -> dict[str, tv.Veil]:
         "Laplace, 8 numbers": tv.design(X, tv.LinearTask(weights), epsilon=2.0, method="task_agnostic"),
         "levels, ε = 2": tv.design(X, tv.MeanTask(weights), epsilon=2.0),
         "sums, ε = 16": tv.design(X, tv.LinearTask(weights), epsilon=16.0, method="codebook"),
+        "lattice, 18 coordinates": tv.design(
+            volunteers(18), tv.LinearTask(np.eye(18)), epsilon=60.0, method="codebook"
+        ),
     }
 
 
-def volunteers(count: int = 2000) -> np.ndarray:
-    """Correlated attributes (count, 8), some of them skewed."""
+def volunteers(width: int = 8) -> np.ndarray:
+    """Correlated attributes (2000, width), some of them skewed."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(count, 8)) @ rng.normal(size=(8, 8)).T
+    X = rng.normal(size=(2000, width)) @ rng.normal(size=(width, width)).T
     return np.column_stack([X[:, :6], np.exp(X[:, 6:] / 4)])
 
 
 def write(veil: tv.Veil, path: Path, count: int) -> None:
     """So many reports, in one row group."""
     rng = np.random.default_rng(1)
-    people = volunteers()
+    people = volunteers(veil.encoder.width)
     real = veil.privatize(people[rng.integers(len(people), size=MADE)])
     fields = [pa.field(f"report_{place}", pa.int64(), nullable=False) for place in range(real.shape[1])]
     schema = pa.schema(fields, metadata={RELEASE: veil.release_id.encode()})
@@ -82,8 +86,7 @@ def measure(release: Path, reports: Path) -> tuple[float, float, float]:
     read = time.process_time()
     assert counted.count == pq.read_metadata(reports).num_rows
     estimate = tv.estimate(veil, counted)
-    assert estimate.attributes
-    assert all(interval.low <= interval.high for interval in (*estimate.attributes, *estimate.frequencies))
+    assert all((group.low <= group.high).all() for group in estimate.groups.values())
     done = time.process_time()
     return read - start, done - read, peak_memory()
 
@@ -118,8 +121,8 @@ def main(count: int = 10_000_000) -> None:
     print("| reports | kind | reading, s | estimating, s | peak, MB | |")
     print("| --- | --- | --- | --- | --- | --- |")
     for one in measured(count):
-        seconds = one.reading + one.estimating
-        verdict = "" if one.reports < count else f"{'≤' if seconds <= MOST_SECONDS else 'MORE THAN'} {MOST_SECONDS:g} s"
+        seconds, most = one.reading + one.estimating, MOST_SECONDS.get(one.kind, 5.0)
+        verdict = "" if one.reports < count else f"{'≤' if seconds <= most else 'MORE THAN'} {most:g} s"
         print(
             f"| {one.reports:,} | {one.kind} | {one.reading:.2f} | {one.estimating:.2f} | {one.peak:.0f} | {verdict} |"
         )

@@ -36,7 +36,8 @@ print(f"expected loss: {aware:.1f} task-aware, {agnostic:.1f} task-agnostic, {no
 reports = veil.privatize(people[people.columns[::-1]])
 print(f"{len(reports)} reports of {reports.shape[1]} whole number(s) each, such as {reports[0].tolist()}")
 
-# On the server: estimates of single records are rough, their mean is not.
+# On the server: estimates of single records are rough, their mean less so. It leans towards the volunteers:
+# tv.MeanTask and tv.estimate are for means of any population.
 estimates = veil.decode(reports)
 for name in ("bp", "bmi"):
     place = table.columns.get_loc(name)

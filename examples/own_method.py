@@ -21,8 +21,8 @@ import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.decoders import CodewordDecoder
-from taskveil.designs import Problem
 from taskveil.designs.laplace.build import box_region
+from taskveil.designs.problem import Problem
 from taskveil.tasks import LinearTask, Task
 
 

@@ -11,8 +11,8 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
-from taskveil.reference import Reference
-from taskveil.server.estimates.scores import Tally
+from taskveil.estimates.scores import Tally
+from taskveil.volunteers import Groups, Outputs, Volunteers, _cells, truths
 
 CODEWORDS = np.array([[-1.2, -0.6], [1.2, 0.6], [0.4, -1.3], [-0.4, 1.3], [0.0, 0.0]])
 
@@ -43,14 +43,32 @@ def records(count: int, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([skewed, 0.5 * skewed + np.sqrt(0.75) * rng.normal(size=count)])
 
 
-def strangers(veil: tv.Veil, X: np.ndarray) -> Reference:
-    """Volunteers (V, n), none of whom had a part in the veil's codewords."""
-    return replace(Reference.of(veil.task, X, None, veil.encoder(X)), everybody=2**50)
+def strangers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> Volunteers:
+    """Sums over volunteers (V, n), none of whom had a part in the veil's codewords."""
+    (stage,) = veil.mechanism.stages
+    favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
+    measured = np.zeros((len(X), stage.response.size))
+    np.put_along_axis(measured, favoured, 1.0, axis=1)
+    cell, cell_of = _cells(favoured[:, 0], stage.vectors.astype(np.float64))
+    targets = np.hstack([X, truths(veil.task, X, None)[0] if y is None else np.eye(y.max() + 1)[y]])
+    classes = () if y is None else (Groups.of(y, measured, targets[:, X.shape[1] :]),)
+    return Volunteers(cells=Groups.of(cell, measured, targets), by_class=classes, cell_of=cell_of, variance=np.zeros(1))
 
 
-def with_volunteers(veil: tv.Veil, X: np.ndarray) -> tv.Veil:
-    """The veil with such volunteers (V, n) to compare people with."""
-    return replace(veil, reference=strangers(veil, X))
+def with_volunteers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> tv.Veil:
+    """The veil with sums over such volunteers (V, n), of classes y (V,), to compare people with."""
+    outputs = truths(veil.task, X, None)[1]
+    if y is not None:
+        names = tuple(f"renewed = {name}" for name in ("no", "yes", "maybe")[: y.max() + 1])
+        outputs = Outputs(names=names, shares=np.ones(len(names), dtype=np.int8), labelled=True)
+    return replace(veil, volunteers=strangers(veil, X, y), outputs=outputs, task=veil.task if y is None else None)
+
+
+def with_means(veil: tv.Veil, X: np.ndarray) -> tv.Veil:
+    """A means release with sums over volunteers (V, n) who had no part in its design."""
+    inside = np.clip(X, veil.encoder.low, veil.encoder.high)
+    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(inside), inside, truths(veil.task, inside, None))
+    return replace(veil, volunteers=known)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 import taskveil as tv
-from taskveil.designs import Problem
-from taskveil.designs.laplace import baselines
+from taskveil.designs.problem import Problem
+from taskveil.peers import baselines
 from taskveil.tasks import LinearTask, Task
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from taskveil.client.promise import WEAK
-from taskveil.designs.sweeps.segments import FEWEST_TESTED, FEWEST_VOLUNTEERS, MOST_SEGMENTS
+from taskveil.sweeps.segments import FEWEST_TESTED, FEWEST_VOLUNTEERS, MOST_SEGMENTS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "choosing-epsilon.md").read_text(encoding="utf-8")

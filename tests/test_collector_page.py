@@ -19,10 +19,10 @@ from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.tokens import DAYS
+from taskveil.estimates import FEWEST
 from taskveil.server.collector.problems import Problem
 from taskveil.server.collector.releases import LONGEST_ROUND
 from taskveil.server.collector.settings import Settings
-from taskveil.server.estimates.rounds import FEWEST
 from taskveil.wire import MOST_POSTED
 
 COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_the_tour_from_top_to_bottom(
     estimate, end = decoder.raw_decode(reading, end)
     assert estimate["reports"] == 300
     for row in estimate["rows"]:  # the table of the exported reports says the same
-        cells = (row["name"], row["estimate"], row["interval"], row["volunteers"])
+        cells = (row["name"], row["estimate"], row["interval"], row["volunteers"], row["forged"])
         assert re.search(".* ".join(map(re.escape, cells)), reading[end:]), (cells, reading[end:])
     assert re.search(r"2026-W46.*no, ended.*300", rounds)
     assert re.search(r"2026-W47.*yes, current", rounds)

@@ -50,7 +50,7 @@ def test_a_lattice_decoder_finds_the_codeword_behind_the_number() -> None:
     lattice = releases.lattice()
     decoder = LatticeDecoder(lattice=lattice, step=0.5, weights=np.eye(3), offset=np.ones(3))
     places = [0, 7, lattice.size - 1]
-    expected = lattice.points(np.array([lattice.unrank(place) for place in places])) * 0.5 + 1.0
+    expected = lattice.points(lattice.unrank(lattice.digits(places))) * 0.5 + 1.0
     assert decoder(lattice.digits(places)) == pytest.approx(expected)
 
 

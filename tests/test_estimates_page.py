@@ -8,11 +8,11 @@ import pytest
 
 import taskveil as tv
 from pages import run_code
-from taskveil.errors import DataError
-from taskveil.reference import MOST_VOLUNTEERS
-from taskveil.server.estimates.calibration import ALARMS, BEND, MOST_FEATURES
-from taskveil.server.estimates.result import FORMAT
-from taskveil.server.estimates.rounds import FEWEST, SURE
+from taskveil.estimates import FEWEST
+from taskveil.estimates.drift import LEVEL
+from taskveil.estimates.limits import BETS
+from taskveil.estimates.result import FORMAT
+from taskveil.volunteers import FEWEST as SMALLEST
 
 PAGE = Path(__file__).parents[1] / "docs/estimates.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -24,27 +24,28 @@ def test_the_code_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     names = run_code(PAGE)
     printed = capsys.readouterr().out
-    assert "Nothing is assumed about the people" in printed
-    assert "People differ from the volunteers" in printed  # six years older
-    assert names["age"].name == "age"
+    assert "(renews = yes, " in printed
+    assert "Within each of 3 cells of codes" in printed
+    assert "People differ from the volunteers" in printed
+    assert names["age"].assumes is None
+    assert abs(names["age"].mean - names["older"]["age"].mean()) < 1.5  # reports are drawn anew in every run
+    assert "covariate shift" in names["more"].attributes[0].assumes
+    assert abs(names["shifted"].shares[1].mean - 0.4) < 0.05
+    usual, always = (one.frequencies[0] for one in (names["estimate"], names["now"]))
+    assert always.low < usual.low < usual.high < always.high
+    assert [row.name for row in names["both"].attributes] == ["age", "tickets"]
     assert Path("estimate.json").exists()
     assert Path("estimate.png").exists()
-    bare, veil = tv.Veil.load("release"), names["veil"]
-    assert bare.release_id == veil.release_id
-    reports = veil.privatize(names["people"])
-    assert bare.predict(reports).shape == (20_000, 2)
-    with pytest.raises(DataError, match="keeps no volunteers"):
-        tv.estimate(bare, reports)
+    bare = tmp_path / "bare"
+    names["veil"].save(bare, volunteers=False)
+    assert "keeps no sums" in tv.estimate(tv.Veil.load(bare), names["reports"]).drift.words
 
 
 def test_numbers_in_words() -> None:
     said = " ".join(TEXT.split())
-    assert f"at most {MOST_FEATURES} directions" in said
-    assert f"raises at {ALARMS:.0%}" in said
-    assert BEND == 0.5
-    assert "half as much of its square" in said
-    assert f"Fewer than {FEWEST} reports" in said
-    assert SURE == 0.25
-    assert "within a quarter of a standard deviation" in said
-    assert f"up to {MOST_VOLUNTEERS:,} of them" in said
+    assert f"raises in {LEVEL:.0%} of such collections" in said
+    assert f"fewer than {FEWEST} reports" in said
+    assert SMALLEST == 10
+    assert "groups of at least ten volunteers" in said
+    assert f"a mixture of {len(BETS)} bets" in said
     assert f'"format": "{FORMAT}"' in said

@@ -20,7 +20,7 @@ import taskveil as tv
 import terminals
 from designers import Noisy
 from taskveil import progress as module
-from taskveil.designs import Problem
+from taskveil.designs.problem import Problem
 from taskveil.progress import SILENT, Progress
 
 WORK = """

@@ -170,7 +170,8 @@ def test_the_blocks_run_as_a_reader_types_them(
     assert namespace["answers"].shape == (1001, 2)
     assert namespace["estimates"].columns.tolist() == ["country", "since", "income", "children", "owner"]
     assert (tmp_path / "frontier.html").stat().st_size > 10_000
-    assert [share.name for share in namespace["estimate"].shares] == ["no", "yes"]
+    assert all(" (renewed = " in share.name for share in namespace["estimate"].frequencies)
+    assert "share of labels: renewed = yes" in printed  # of the estimate with an assumption
     assert (tmp_path / "estimate.png").stat().st_size > 10_000
     estimates = pd.read_parquet(tmp_path / "estimates.parquet")
     truth = pd.read_parquet(tmp_path / "people.parquet")
@@ -187,8 +188,8 @@ def check_the_collector(shell: Shell, namespace: dict[str, Any]) -> None:
     with shell.ask(f"/v1/estimates?release={stored['id']}&round=2026-W46", **bearer) as answer:
         said = json.load(answer)
     assert said["reports"] == 1001
-    ours = {share.name: share.mean for share in namespace["estimate"].shares}
-    theirs = {share["name"]: share["mean"] for share in said["shares"]}
+    ours = {share.name: share.mean for share in namespace["estimate"].frequencies}
+    theirs = {share["name"]: share["mean"] for share in said["frequencies"]}
     assert theirs == pytest.approx(ours, rel=1e-6)
     with shell.ask("/") as answer:
         assert b"<html" in answer.read()

@@ -52,9 +52,10 @@ async function visit({
   return page;
 }
 
-/** Until the estimate that is shown is that of this release, round and earlier round. */
-async function estimated(page, release, round = "", since = "") {
-  await page.waitForFunction((key) => document.body.dataset.estimates === key, JSON.stringify([release, round, since]));
+/** Until the estimate that is shown is that of this release, round, earlier round and assumption. */
+async function estimated(page, release, round = "", since = "", assume = "") {
+  const key = JSON.stringify([release, round, since, assume]);
+  await page.waitForFunction((wanted) => document.body.dataset.estimates === wanted, key);
 }
 
 async function picture(page, name, fullPage = true) {

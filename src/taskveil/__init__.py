@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from taskveil.client.fields import Date as Date
     from taskveil.client.fields import Flag as Flag
     from taskveil.client.fields import Number as Number
-    from taskveil.designs import design as design
+    from taskveil.designs.designing import design as design
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
-    from taskveil.designs.frontier import Frontier as Frontier
     from taskveil.designs.private_reports import PrivateReports as PrivateReports
-    from taskveil.designs.sweeps.gains import SegmentedFrontier as SegmentedFrontier
-    from taskveil.designs.sweeps.sweep import sweep as sweep
     from taskveil.errors import TaskveilError as TaskveilError
+    from taskveil.estimates import estimate as estimate
     from taskveil.schema import Schema as Schema
-    from taskveil.server.estimates import estimate as estimate
+    from taskveil.sweeps.frontier import Frontier as Frontier
+    from taskveil.sweeps.gains import SegmentedFrontier as SegmentedFrontier
+    from taskveil.sweeps.sweep import sweep as sweep
     from taskveil.tasks import LinearTask as LinearTask
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
@@ -46,7 +46,7 @@ _HOME = {
     "Count": "taskveil.client.fields",
     "Date": "taskveil.client.fields",
     "Flag": "taskveil.client.fields",
-    "Frontier": "taskveil.designs.frontier",
+    "Frontier": "taskveil.sweeps.frontier",
     "LinearTask": "taskveil.tasks",
     "MeanTask": "taskveil.tasks",
     "ModelTask": "taskveil.tasks",
@@ -55,13 +55,13 @@ _HOME = {
     "Points": "taskveil.designs.domain",
     "PrivateReports": "taskveil.designs.private_reports",
     "Schema": "taskveil.schema",
-    "SegmentedFrontier": "taskveil.designs.sweeps.gains",
+    "SegmentedFrontier": "taskveil.sweeps.gains",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
-    "design": "taskveil.designs",
-    "estimate": "taskveil.server.estimates",
-    "sweep": "taskveil.designs.sweeps.sweep",
+    "design": "taskveil.designs.designing",
+    "estimate": "taskveil.estimates",
+    "sweep": "taskveil.sweeps.sweep",
 }
 
 __all__ = [

@@ -134,9 +134,7 @@ class LatticeDecoder:
 
     def __call__(self, reports: ArrayLike) -> Floats:
         """Reports (N, width) → estimates x̂ (N, n)."""
-        places = self.lattice.places(np.asarray(reports, dtype=np.int64))
-        numbers = np.array([self.lattice.unrank(place) for place in places], dtype=np.int64)
-        return self.estimates(numbers.reshape(-1, self.lattice.dim))
+        return self.estimates(self.lattice.unrank(np.asarray(reports, dtype=np.int64)))
 
 
 Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder

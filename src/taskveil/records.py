@@ -76,6 +76,12 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
+def name_of(y: Any) -> str | None:
+    """The name of a single column of labels, as pandas and polars have it; None for a bare array."""
+    name = getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int) and str(name) else None
+
+
 def column_places(X: Any, names: Sequence[str]) -> list[int]:
     """Where the columns with these names stand in a table, or a DataError that says which is not there, or twice."""
     found = column_names(X) or ()

@@ -9,8 +9,10 @@ Devices get its `fields` alone (`client.record`); that a column was a pandas int
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.record import Fields, is_row
-from taskveil.errors import DataError
+from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
 from taskveil.inference import dated, infer, needs_schema, with_other
 from taskveil.records import column_names
 from taskveil.schema_text import as_json, from_json, shown
@@ -106,8 +108,36 @@ class Schema:
         """The schema that a design for the volunteers X needs: the one `given`, with the types of their table,
         else one inferred from it, if it holds other things than numbers, else none."""
         if given is not None:
-            return given.like(X)
+            return given.like(X).filled(X)
         return cls.of(X) if needs_schema(X) else None
+
+    def filled(self, X: Any) -> Schema:
+        """The same schema with a `fill` for every number: where you gave none, the median of the records X.
+
+        The median is that of the records that have a value. If no record has one, the middle of the bounds stays; for a
+        field with missing=True a warning says so.
+        """
+        chosen: dict[str, Number | Count] = {
+            name: field
+            for name, field in zip(self, self.fields.fields, strict=True)
+            if isinstance(field, Number | Count) and not field.stated
+        }
+        if not chosen:
+            return self
+        flagged = Schema({name: replace(field, missing=True) for name, field in chosen.items()}).expand(X)
+        for place, (name, field) in enumerate(chosen.items()):
+            value, missing = flagged[:, 2 * place : 2 * place + 2].T
+            if (missing == 0).any():
+                middle = float(np.median(value[missing == 0]))
+                chosen[name] = replace(field, fill=math.floor(middle) if isinstance(field, Count) else middle)
+            elif field.missing:
+                warnings.warn(
+                    f"no volunteer has a value of {name!r}: {field.fill:g}, the middle of its bounds, stands in for "
+                    "missing values. Give a better one: tv.Number(low, high, missing=True, fill=...).",
+                    DoubtfulColumnWarning,
+                    stacklevel=callers_line(),
+                )
+        return self.replace({**chosen})
 
     @property
     def published(self) -> Schema:

@@ -25,15 +25,20 @@ def shown(field: Field) -> str:
     """A field as a person would write it: what is as usual is not said, 3.0 is 3, and of many values of a category the
     first are shown."""
     said = []
-    for part in fields(field):
+    for part in _written(field):
         value = getattr(field, part.name)
         if part.name == "fill" and not field.missing:
-            continue  # nobody lacked it
+            continue  # it is never missing
         if part.default is MISSING:
             said.append(_listed(value) if isinstance(value, tuple) else _short(value))
         elif value != part.default:
             said.append(f"{part.name}={_short(value)}")
     return f"{type(field).__name__}({', '.join(said)})"
+
+
+def _written(field: Field) -> list[Any]:
+    """The content of a field, without a fill that was not given, which is for the design to choose."""
+    return [part for part in fields(field) if part.init and (part.name != "fill" or getattr(field, "stated", True))]
 
 
 def _listed(values: tuple[str, ...]) -> str:
@@ -45,7 +50,7 @@ def as_json(described: Fields) -> str:
     """Fields as JSON that a person can read and correct."""
     kinds = {part: kind for kind, part in KINDS.items()}
     entries = [
-        {"name": name, "kind": kinds[type(field)]} | {part.name: getattr(field, part.name) for part in fields(field)}
+        {"name": name, "kind": kinds[type(field)]} | {part.name: getattr(field, part.name) for part in _written(field)}
         for name, field in zip(described.names, described.fields, strict=True)
     ]
     return json.dumps({"fields": entries}, indent=1, ensure_ascii=False) + "\n"
@@ -73,7 +78,7 @@ def _field(name: str, kind: str, entry: Mapping[str, Any]) -> Field:
     part = KINDS.get(kind)
     if part is None:
         raise DataError(f"field {name!r}: a field is a {', '.join(KINDS)}, not a {kind!r}.")
-    known = {option.name: option.default is MISSING for option in fields(part)}
+    known = {option.name: option.default is MISSING for option in fields(part) if option.init}
     given = {key: value for key, value in entry.items() if key not in ("name", "kind")}
     unknown = sorted(given.keys() - known.keys())
     lost = sorted(option for option, needed in known.items() if needed and option not in given)

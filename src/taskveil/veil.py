@@ -21,11 +21,11 @@ from taskveil.guarantee import Guarantee
 from taskveil.intervals import check_block
 from taskveil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.records import as_records, as_reports
-from taskveil.reference import Reference
 from taskveil.release import folder as release
 from taskveil.schema import Schema
 from taskveil.size import Size
 from taskveil.tasks import ModelTask, Task
+from taskveil.volunteers import Outputs, Volunteers
 from taskveil.wire import Received, receive
 
 
@@ -40,7 +40,8 @@ class Veil:
 
     With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
 
-    `reference` are the volunteers that `taskveil.estimate` compares people with; without it there are no estimates.
+    `volunteers` are sums over the volunteers, which `taskveil.estimate` compares people with. `outputs` are the names
+    of the task's outputs.
 
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
     """
@@ -56,7 +57,8 @@ class Veil:
     considered: tuple[Considered, ...] = ()
     answering: Decoder | None = None
     schema: Schema | None = None
-    reference: Reference | None = None
+    volunteers: Volunteers | None = None
+    outputs: Outputs | None = None
     _stored_id: str | None = field(init=False, default=None)
     """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
 
@@ -68,8 +70,8 @@ class Veil:
             raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
         if self.answering is not None and self.answering.shape[1] != self.mechanism.report_width:
             raise DataError("the answers of a veil must be answers to its reports.")
-        if self.reference is not None and (self.reference.records.shape[1], self.reference.latents.shape[1]) != (n, z):
-            raise DataError("the volunteers of a veil's reference must be records that its devices take.")
+        if self.volunteers is not None and self.volunteers.cells.means.shape[1] < n:
+            raise DataError("the sums over a veil's volunteers must be of records that its devices take.")
         _ = self.device  # checks names and units
 
     def __repr__(self) -> str:
@@ -236,10 +238,10 @@ class Veil:
         Args:
             folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
             overwrite: replace the release that is there (a reader may find none for a moment, never half of one).
-            volunteers: keep in `server/` the records of up to 2,000 volunteers, which `taskveil.estimate` compares
-                people with. Devices never get them; without them nobody can estimate from the files alone.
+            volunteers: keep in `server/` sums over groups of at least ten volunteers, which `taskveil.estimate`
+                compares people with and which assume= needs. Devices never get them.
         """
-        veil = self if volunteers else replace(self, reference=None)
+        veil = self if volunteers else replace(self, volunteers=None)
         release.save(veil, Path(folder), overwrite=overwrite)
 
     @classmethod

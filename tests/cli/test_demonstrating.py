@@ -43,13 +43,18 @@ def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> N
             if "The collector goes on" in line:
                 break
         address, read = re.search(r"The page: (http://[^/]+)/#token=(\S+)", said).groups()  # type: ignore[union-attr]
-        count = int(re.search(r": (\d+) of 40 reports", said)[1])  # type: ignore[index]
-        [release] = json.loads(get(f"{address}/v1/releases", read))["releases"]
-        assert {one["name"] for one in release["rounds"]} == {"first", "second"}
-        assert all(one["reports"] > 0 for one in release["rounds"])
-        assert release["reports"] == count  # fewer than all on a machine too slow for them, never more
+        count = int(re.search(r": (\d+) of 40 times", said)[1])  # type: ignore[index]
+        means, release = json.loads(get(f"{address}/v1/releases", read))["releases"]
+        for one in (means, release):
+            assert {round["name"] for round in one["rounds"]} == {"first", "second"}
+            assert all(round["reports"] > 0 for round in one["rounds"])
+            assert one["reports"] == count  # fewer than all on a machine too slow for them, never more
         assert "; 0 failed." in said
-        assert release["frontier"]
+        assert "ε = 2 + 2 = 4 a round, 8 in both rounds" in said
+        assert (means["method"], means["frontier"], release["frontier"]) == ("means", False, True)
+        measured = json.loads(get(f"{address}/v1/estimates?release={means['id']}", read))
+        assert {"age", "sport=running"} <= {one["name"] for one in measured["attributes"]}
+        assert all(one["assumes"] is None for one in measured["attributes"])
         shown = json.loads(get(f"{address}/demo/release/shown.json"))
         assert len(shown["guesses"]) > 1
         assert json.loads(get(f"{address}{shown['client']}manifest.json"))["digest"] == release["id"]

@@ -102,13 +102,15 @@ def test_few_volunteers_are_not_judged(csv: Path, tmp_path: Path) -> None:
     assert "was not measured (no volunteers were held out)" in said
 
 
-def test_volunteers_records_are_kept_with_a_word_about_it_or_not_at_all(csv: Path, tmp_path: Path) -> None:
+def test_sums_over_volunteers_are_kept_with_a_word_about_it_or_not_at_all(csv: Path, tmp_path: Path) -> None:
     arguments = ("--epsilon", "4", "--method", "task_aware", "--unjudged")
     said = run("design", csv, tmp_path / "with", *arguments)
-    assert f"{tmp_path / 'with' / 'server'} holds the records of 300 volunteers" in said
-    assert tv.Veil.load(tmp_path / "with").reference is not None
-    assert "holds the records" not in run("design", csv, tmp_path / "without", *arguments, "--no-volunteers")
-    assert tv.Veil.load(tmp_path / "without").reference is None
+    assert f"{tmp_path / 'with' / 'server'} holds sums over groups of at least 10 of the 300 volunteers" in said
+    kept = tv.Veil.load(tmp_path / "with").volunteers
+    assert kept is not None
+    assert kept.count == 300
+    assert "holds sums" not in run("design", csv, tmp_path / "without", *arguments, "--no-volunteers")
+    assert tv.Veil.load(tmp_path / "without").volunteers is None
 
 
 def test_a_column_that_reports_tell_nothing_of_is_listed(tmp_path: Path) -> None:

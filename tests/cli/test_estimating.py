@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.server.estimates.natural import Label
+from taskveil.estimates.natural import Label
 
 
 def people(count: int, seed: int, *, more: float = 0.0) -> pd.DataFrame:
-    """A category, a number with holes and a date; some have `more` income."""
+    """A category, a number with missing values and a date; some have `more` income."""
     rng = np.random.default_rng(seed)
     return pd.DataFrame({
         "country": rng.choice(["France", "Ghana", "Peru"], count, p=[0.5, 0.3, 0.2]),
@@ -40,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     veil = tv.design(volunteers, tv.MeanTask(np.diag(weights)), epsilon=8.0, domain=schema)
     veil.save(folder / "release")
     veil.save(folder / "bare", volunteers=False)
-    for name, table in {"first": people(6000, 1), "second": people(6000, 2, more=6.0), "few": people(50, 3)}.items():
+    for name, table in {"first": people(6000, 1), "second": people(6000, 2, more=6.0), "few": people(9, 3)}.items():
         table.to_parquet(folder / "people.parquet")
         run("privatize", folder / "people.parquet", folder / f"{name}.parquet", "--release", folder / "release")
     return folder
@@ -61,16 +63,19 @@ def test_a_table_for_people_and_json_for_programs(home: Path, tmp_path: Path, mo
     files = ("--json", tmp_path / "e.json", "--plot", tmp_path / "e.png")
     said = run("estimate", home / "second.parquet", "--release", home / "release", *files)
     assert max(map(len, said.splitlines()[:12])) <= 80  # the table; files have names of their own length
+    assert said.splitlines()[0].strip() == "Measured"
+    assert "Assumed" not in said
+    assert "1% forged" in said
     assert "6,000 reports, ε = 8 each." in said
     assert "income [k€]" in said
-    assert "income is missing" in said
-    assert "cos" not in said.split("6,000 reports")[0]  # nobody reads places in the year
-    assert "y0" not in said  # an attribute times its weight says nothing new
-    assert "Assumed: Nothing is assumed about the people" in said
+    assert "income is " in said
+    assert "cos" not in said.split("6,000 reports")[0]  # places in the year are not for reading
+    assert "answer" not in said  # an attribute times its weight says nothing new
+    assert "People differ from the volunteers" in said
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
 
     content = json.loads((tmp_path / "e.json").read_text(), parse_constant=pytest.fail)
-    assert content["format"] == "taskveil.estimate.1"
+    assert content["format"] == "taskveil.estimate.2"
     assert content["reports"] == 6000
     assert content["releases"] == [tv.Veil.load(home / "release").release_id]
     income, france = (row_of(content["attributes"], name) for name in ("income", "country=France"))
@@ -78,31 +83,83 @@ def test_a_table_for_people_and_json_for_programs(home: Path, tmp_path: Path, mo
     assert income["high"] < 40  # with 90 for a missing one it would be 46.8
     assert is_near(france, 0.5)
     assert 0 <= france["low"] < france["high"] <= 1
+    assert france["assumes"] is None
+    assert france["forged"] > 0
+    assert content["drift"]["moved"] == ["income"]
+    assert content["changes"] == {}
     for row, kind in ((income, "number"), (france, "share")):
         cells = Label("", kind).interval(row["mean"], row["low"], row["high"])
-        assert re.search(rf"{cells[0]} +│ +{cells[1]} +│", said)
+        assert re.search(rf" {cells[0]} +{cells[1]} ", said)
     (date,) = [row for row in content["attributes"] if row["kind"] == "date"]
     assert str(np.datetime64("1970-01-01") + int(date["mean"])) in said
     assert 17_532 < date["volunteers"] < 19_032
 
 
-def test_what_changed_and_what_is_spread_how(home: Path, tmp_path: Path) -> None:
+def test_what_changed_since_an_earlier_round(home: Path, tmp_path: Path) -> None:
     rounds = (home / "second.parquet", "--since", home / "first.parquet", "--release", home / "release")
-    more = ("--quantiles", "income", "--quantiles", "since", "--histogram", "income", "--json", tmp_path / "e.json")
-    said = run("estimate", *rounds, *more)
-    content = json.loads((tmp_path / "e.json").read_text())
-    income, france = (row_of(content["changes"]["attributes"], name) for name in ("income", "country=France"))
+    said = run("estimate", *rounds, "--json", tmp_path / "e.json")
+    changes = json.loads((tmp_path / "e.json").read_text())["changes"]
+    income, france = (row_of(changes["attributes"], name) for name in ("income", "country=France"))
     assert is_near(income, 6)
     assert income["low"] > 0
     assert is_near(france, 0)
     assert " points" in said
     assert " days" in said
-    assert is_near(row_of(content["quantiles"]["income"], "income at 0.5"), 36)
-    assert len(content["quantiles"]["since"]) == 5
-    assert sum(row["mean"] for row in content["histograms"]["income"]) == pytest.approx(1.0)
-    assert "since at 0.5 " in said
-    assert "Distributions are those of the volunteers, reweighted" in said  # also where means assume nothing
-    assert " 2019-" in said or " 2020-" in said  # a date is read as one
+
+
+def test_confidence_and_anytime_say_how_often_intervals_hold(home: Path, tmp_path: Path) -> None:
+    def width(*options: object) -> tuple[str, float]:
+        files = (home / "first.parquet", "--release", home / "release", "--json", tmp_path / "e.json")
+        said = run("estimate", *files, *options)
+        row = row_of(json.loads((tmp_path / "e.json").read_text())["attributes"], "country=France")
+        return said, row["high"] - row["low"]
+
+    said, usual = width()
+    assert "95% interval" in said
+    narrow, always = width("--confidence", "0.8"), width("--anytime")
+    assert "80% interval" in narrow[0]
+    assert "95% at all times" in always[0]
+    assert narrow[1] < usual < always[1] < 3 * usual
+
+
+def churn(count: int, seed: int) -> pd.DataFrame:
+    """Whether people renewed, and the number of their tickets, of which it depends."""
+    rng = np.random.default_rng(seed)
+    tickets = rng.normal(0, 1, count)
+    return pd.DataFrame({"tickets": tickets, "renewed": np.where(tickets + rng.normal(0, 1, count) > 0, "yes", "no")})
+
+
+def test_assumed_rows_stand_apart_and_carry_their_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    volunteers, others = churn(600, 0), churn(3000, 1)
+    model = LogisticRegression().fit(volunteers[["tickets"]], volunteers["renewed"])
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+    reading = f"pickle.loads(pathlib.Path({str(tmp_path / 'model.pkl')!r}).read_bytes())"
+    (tmp_path / "renewals.py").write_text(f"import pathlib, pickle\nmodel = {reading}\n")
+    volunteers.to_csv(tmp_path / "v.csv", index=False)
+    others.to_csv(tmp_path / "p.csv", index=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run(
+        "design", tmp_path / "v.csv", tmp_path / "r", "--target", "renewed", "--model", "renewals:model",
+        "--loss", "cross_entropy", "--epsilon", 3, "--encoder", "linear", "--unjudged",
+    )  # fmt: skip
+    run("privatize", tmp_path / "p.csv", tmp_path / "p.parquet", "--release", tmp_path / "r")
+    reports = (tmp_path / "p.parquet", "--release", tmp_path / "r")
+    alone = run("estimate", *reports)
+    assert "(renewed = yes, " in alone  # the column's name, and the class's
+    assert "tickets" not in alone
+    for assume, words in (("cells", "covariate shift"), ("labels", "label shift")):
+        said = run("estimate", *reports, "--assume", assume, "--json", tmp_path / "e.json")
+        measured, assumed = said.split("Assumed  ")
+        assert "code 0" in measured
+        assert "tickets" not in measured
+        assert "share of labels: " in assumed
+        assert words in assumed
+        content = json.loads((tmp_path / "e.json").read_text())
+        assert all(words in row["assumes"] for row in content["shares"])
+        assert [row["name"] for row in content["attributes"]] == (["tickets"] if assume == "cells" else [])
+        assert {row["assumes"] for row in content["frequencies"]} == {None}
+    assert "leave out --anytime" in one_line("estimate", *reports, "--assume", "cells", "--anytime")
+    assert "assume is" in one_line("estimate", *reports, "--assume", "everything")
 
 
 def test_files_of_one_release_are_one_collection_and_releases_are_pooled(home: Path, tmp_path: Path) -> None:
@@ -113,23 +170,25 @@ def test_files_of_one_release_are_one_collection_and_releases_are_pooled(home: P
     for name in ("a.parquet", "b.parquet"):
         run("privatize", tmp_path / "p.parquet", tmp_path / name, "--release", tmp_path / "r")
     both = (tmp_path / "a.parquet", tmp_path / "b.parquet", "--release", tmp_path / "r")
-    assert "8,000 reports" in run("estimate", *both, "--simplex", "--json", tmp_path / "e.json")
+    assert "8,000 reports" in run("estimate", *both, "--json", tmp_path / "e.json")
     shares = json.loads((tmp_path / "e.json").read_text())["frequencies"]
     assert len(shares) > 1
-    assert all(0 <= row["mean"] <= 1 for row in shares)
     said = run("estimate", home / "first.parquet", *both, "--release", home / "release")
     assert "14,000 reports, ε = 8 each." in said
-    assert "Within a cell" in said
+    assert "country=France" in said
+    assert "code 0" in said
 
 
 def test_what_cannot_be_said_is_one_line(home: Path, tmp_path: Path) -> None:
     release = ("--release", home / "release")
-    assert "50 reports of this release are too few" in one_line("estimate", home / "few.parquet", *release)
-    assert "keeps no volunteers" in one_line("estimate", home / "first.parquet", "--release", home / "bare")
+    assert "9 reports are too few" in one_line("estimate", home / "few.parquet", *release)
+    bare = run("estimate", home / "first.parquet", "--release", home / "bare")
+    assert "keeps no sums over its volunteers" in bare.replace("\n", " ")
+    assert "country=France" in bare  # which is measured without any volunteer
     assert "cannot read" in one_line("estimate", tmp_path / "nowhere.parquet", *release)
     (tmp_path / "reports.csv").write_text("report_0\n3\n")
     assert "no known release" in one_line("estimate", tmp_path / "reports.csv", *release)
-    unknown = one_line("estimate", home / "first.parquet", *release, "--quantiles", "height")
-    assert "the distribution of 'height' is not estimated here, only of: income" in unknown
+    assert "list of codes" in one_line("estimate", home / "first.parquet", *release, "--assume", "cells")
+    assert "design --means" in one_line("estimate", home / "first.parquet", *release, "--quantiles", "income")
     folder = tmp_path / "nowhere" / "e.json"
     assert "nowhere" in run("estimate", home / "first.parquet", *release, "--json", folder, code=2)

@@ -63,28 +63,38 @@ def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytes
 
     asked = []
 
-    def experiment(seeds: int, *, device: str, progress: bool | None) -> list[Row]:
-        asked.append((seeds, device, progress))
+    def experiment(way: str, seeds: tuple[int, ...], split: int | None, *, device: str, progress: None) -> list[Row]:
+        asked.append((way, seeds, split, device, progress))
         point = {"experiment": "real-estate", "epsilon": 1.0, "low": 1, "high": 2}
+        if way != "references":
+            as_published = way.startswith("published")
+            return [Row(design="task_aware", as_published=as_published, loss=1.5, seeds=len(seeds), **point)]
         return [
-            Row(design="task_aware", as_published=True, loss=1.7, seeds=seeds, **point),
-            Row(design="task_aware", as_published=False, loss=1.5, seeds=seeds, **point),
             Row(design="constant", as_published=False, loss=3.0, **point),
             Row(design="no_privacy", as_published=False, loss=0.5, **point),
         ]
 
-    monkeypatch.setattr(real_estate, "run", experiment)
+    monkeypatch.setattr(real_estate, "SECONDS", {"published-task_aware": 1.0, "task_aware": 1.0, "references": 1.0})
+    monkeypatch.setattr(real_estate, "rows", experiment)
+    monkeypatch.setattr(real_estate, "ACCELERATED", True)
     page, log = tmp_path / "docs" / "results.md", tmp_path / "log"
-    options = ("--seeds", "3", "--device", "cuda", "--summary", str(page), "--resume", str(log))
+    options = ("--seeds", "3", "--device", "cuda", "--summary", str(page), "--resume", str(log), "--commit", "abc1234")
     run("reproduce", "real-estate", *options)
-    assert asked == [(3, "cuda", None)]
+    assert asked == [
+        ("published-task_aware", (0, 1, 2), None, "cuda", None),
+        ("task_aware", (0, 1, 2), None, "cuda", None),
+        ("references", (), None, "cuda", None),
+    ]
     assert "| task aware | 3 | 1.5000 [1.0000, 2.0000] |" in page.read_text()
+    assert "at commit abc1234, " in page.read_text()
     # What is finished is not run again, but its picture is drawn wherever it is asked for.
     run("reproduce", "real-estate", *options, "--plot", str(tmp_path / "pictures"))
-    assert len(asked) == 1
+    assert len(asked) == 3
     assert (tmp_path / "pictures" / "real_estate.png").exists()
-    run("reproduce", "real-estate", "--seeds", "2", "--resume", str(log))
-    assert len(asked) == 2
+    run("reproduce", "real-estate", "--seeds", "2", "--resume", str(log), "--only", "real-estate-task", "--splits", "1")
+    assert asked[3:] == [("task_aware", (0, 1), None, "cpu", None)]
+    assert "choose among real-estate-published-task_aware-" in one_line("reproduce", "real-estate", "--only", "houses")
+    assert "leave out --plot" in one_line("reproduce", "real-estate", "--only", "real-estate", "--plot", tmp_path)
 
 
 def test_every_experiment_is_a_module() -> None:
@@ -92,6 +102,6 @@ def test_every_experiment_is_a_module() -> None:
         assert find_spec(f"taskveil.experiments.{name.replace('-', '_')}") is not None
 
 
-def test_a_finished_run_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "theory.json").write_text("{}")
-    assert "keeps no finished experiment" in one_line("reproduce", "theory", "--resume", tmp_path)
+def test_a_finished_part_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "theory-all.json").write_text("{}")
+    assert "keeps no finished part" in one_line("reproduce", "theory", "--resume", tmp_path)

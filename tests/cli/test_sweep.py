@@ -140,8 +140,9 @@ def test_a_terminal_sees_which_designs_are_made_and_how_many_are_left(files: tup
     found = terminals.run(PROGRAM.format(arguments=arguments), terminal=True)
     assert found.code == 0, found.err
     assert "codebook" in found.out
-    assert "codebook" in found.err
-    assert re.search(r"task_a\w+.* \d+%", found.err)  # which of the two is seen depends on how quick the machine is
+    # Which frames are drawn depends on how quick the machine is; the bar ends with all designs made.
+    assert re.search(r"codebook|task_a\w+", found.err)
+    assert re.search(r"100%", found.err)
     assert terminals.screen(found.err) == ""
 
 

@@ -17,7 +17,7 @@ from taskveil.engines import files
 from taskveil.engines.parquet import decode_table
 from taskveil.engines.reports import RELEASE, tally_table
 from taskveil.errors import DataError
-from taskveil.server.estimates import tally
+from taskveil.estimates import tally
 
 N = 1000
 

@@ -168,8 +168,8 @@ def test_what_older_versions_cannot_read_has_another_schema(veil: tv.Veil, tmp_p
     """Then they ask for a newer taskveil, instead of calling the release malformed."""
     replace(veil, considered=(TRIED,)).save(tmp_path / "r", volunteers=False)
     veil.save(tmp_path / "s")
-    assert [_schema_of(tmp_path / name) for name in "rs"] == [6, 5]
-    replace(veil, considered=(), reference=None).save(tmp_path / "t")
+    assert [_schema_of(tmp_path / name) for name in "rs"] == [7, 7]
+    replace(veil, considered=(), volunteers=None, outputs=None).save(tmp_path / "t")
     assert _schema_of(tmp_path / "t") == 1
     assert tv.Veil.load(tmp_path / "r").considered[0].method == "codebook"
     manifest, _ = read_files(tmp_path / "r" / "client")

@@ -20,15 +20,25 @@ MEANS = tv.design(X, tv.MeanTask(np.eye(3)), epsilon=2.0, domain=tv.Box([-4.0] *
 ANSWERS = tv.design(X, tv.LinearTask(np.eye(3)), epsilon=2.0, method="codebook")
 
 
-def reference(**fields: Any) -> Change:
-    """Other fields of the volunteers: arrays, or what the manifest says."""
+def volunteers(**fields: Any) -> Change:
+    """Other sums over volunteers: arrays by name, `cells__counts` for the counts of cells."""
 
     def change(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         for name, value in fields.items():
+            key = f"volunteers.{name.replace('__', '.')}"
+            assert key in arrays, sorted(arrays)
+            arrays[key] = value(arrays[key])
+
+    return change
+
+
+def outputs(**fields: Any) -> Change:
+    def change(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        for name, value in fields.items():
             if isinstance(value, np.ndarray):
-                arrays[f"reference.{name}"] = value
+                arrays[f"outputs.{name}"] = value
             else:
-                manifest["reference"][name] = value
+                manifest["outputs"][name] = value
 
     return change
 
@@ -43,21 +53,36 @@ def fewer_codewords(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
 
 
 FORGERIES: dict[str, Change] = {
-    "latents in a row": reference(latents=X[:, 0]),
-    "latents in a cube": reference(latents=np.repeat(X[:, :, None], 2, axis=2)),
-    "latents of others": reference(latents=np.hstack([X, X])),
-    "records of others": reference(records=X[:, :2]),
-    "records that are no numbers": reference(records=np.where(X > 0, np.nan, X)),
-    "records beyond squares": reference(records=X * 1e200),
-    "shares of shares": reference(shares=np.full(3, 5, dtype=np.int8)),
-    "more answers than outputs": reference(
-        answers=np.hstack([X, X]), names=list("abcdef"), shares=np.zeros(6, dtype=np.int8)
+    "counts in a square": volunteers(cells__counts=lambda a: np.stack([a, a])),
+    "more counts than groups": volunteers(cells__counts=lambda a: np.append(a, 20)),
+    "a group of none": volunteers(cells__counts=lambda a: np.where(np.arange(len(a)) == 0, 0, a)),
+    "fewer than none": volunteers(cells__counts=lambda a: -a),
+    "counts beyond whole doubles": volunteers(cells__counts=lambda a: a + 2**53),
+    "counts that are fractions": volunteers(cells__counts=lambda a: a + 0.5),
+    "no groups": volunteers(
+        **{f"cells__{name}": lambda a: a[:0] for name in ("counts", "measured", "means", "variances")}
     ),
-    "names that are none": reference(names=[1, 2, 3]),
-    "nobody": reference(everybody=-1),
-    "fewer than there are": reference(everybody=len(X) - 1),
-    "more than can be": reference(everybody={"integer": "9" * 600}),
-    "no count": lambda manifest, arrays: manifest["reference"].pop("everybody"),
+    "means of others": volunteers(cells__means=lambda a: a[:, :-1], cells__variances=lambda a: a[:, :-1]),
+    "means and variances of different numbers": volunteers(cells__variances=lambda a: a[:, :-1]),
+    "means that are no numbers": volunteers(cells__means=lambda a: a * np.nan),
+    "means beyond squares": volunteers(cells__means=lambda a: a + 1e200),
+    "variances below zero": volunteers(cells__variances=lambda a: a - 1e9),
+    "variances without end": volunteers(cells__variances=lambda a: a + np.inf),
+    "measured of another mechanism": volunteers(cells__measured=lambda a: np.hstack([a, a])),
+    "measured in a row": volunteers(cells__measured=lambda a: a[:, 0]),
+    "measured that is no number": volunteers(cells__measured=lambda a: a * np.nan),
+    "a code of no cell": volunteers(cell_of=lambda a: a + 10**6),
+    "a code of a cell below zero": volunteers(cell_of=lambda a: a - 1),
+    "cells of fewer codes": volunteers(cell_of=lambda a: a[:-1]),
+    "a variance of others": volunteers(variance=lambda a: np.ones(7)),
+    "a variance that is no number": volunteers(variance=lambda a: a * np.nan),
+    "a variance below zero": volunteers(variance=lambda a: a - 1e9),
+    "sums that are none": lambda manifest, arrays: manifest["volunteers"].pop("cells"),
+    "sums of another kind": lambda manifest, arrays: manifest.update(volunteers=manifest["outputs"]),
+    "classes that are cells of nothing": lambda manifest, arrays: manifest["volunteers"].update(by_class=[{}]),
+    "shares of shares": outputs(shares=np.full(3, 5, dtype=np.int8)),
+    "more names than outputs": outputs(names=list("abcdef"), shares=np.zeros(6, dtype=np.int8)),
+    "names that are none": outputs(names=[1, 2, 3]),
     "another task": lambda manifest, arrays: arrays.update({"task.K": np.ones((5, 3))}),
     "fewer codewords": fewer_codewords,
 }
@@ -89,5 +114,24 @@ def test_means_of_nothing_are_refused(tmp_path: Path) -> None:
 
 def test_what_was_not_forged_is_read(tmp_path: Path) -> None:
     again = tv.Veil.load(forged(MEANS, tmp_path / "r", lambda manifest, arrays: None))
-    assert again.reference is not None
-    assert again.reference.everybody == len(X)
+    assert again.volunteers is not None
+    assert again.volunteers.count == len(X)
+
+
+def test_releases_of_earlier_versions_are_read_without_their_volunteers(tmp_path: Path) -> None:
+    """They held records of volunteers, which are not read any more: measured rows need none."""
+
+    def earlier(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        for name in ("volunteers", "outputs"):
+            manifest.pop(name)
+            for key in [key for key in arrays if key.startswith(f"{name}.")]:
+                del arrays[key]
+        manifest["reference"] = {"kind": "reference", "records": {"tensor": "reference.records"}, "everybody": len(X)}
+        arrays["reference.records"] = X
+
+    for place, veil in enumerate((MEANS, ANSWERS)):
+        again = tv.Veil.load(forged(veil, tmp_path / str(place), earlier))
+        assert again.volunteers is None
+        found = tv.estimate(again, again.privatize(X))
+        assert found.rows()
+        assert "keeps no sums over its volunteers" in found.drift.words

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from taskveil.designs.budgets import smallest_budget
 from taskveil.intervals import bounds, interval
+from taskveil.sweeps.budgets import smallest_budget
 
 SAMPLES = 4000
 RNG = np.random.default_rng(0)

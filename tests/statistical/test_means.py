@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.designs.means.literature import LITERATURE, Scaled
-from taskveil.designs.means.privunit import PrivUnit
+from taskveil.peers.literature import LITERATURE, PrivUnit, Scaled
 
 DRAWS = 100_000
 TOLERANCE = 5.0

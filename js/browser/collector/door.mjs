@@ -33,7 +33,7 @@ export async function checkDoor({ step, visit, server, estimated }) {
     assert.equal(await page.evaluate(() => history.length), 2); // the blank page and this one: no entry has the token
     await page.reload();
     await page.waitForSelector("body[data-ready=true]");
-    await estimated(page, release.id);
+    await estimated(page, release.id, release.current);
     assert.deepEqual(await page.evaluate(() => [document.cookie, localStorage.length]), ["", 0]);
     await page.click("#leave");
     assert.equal(await kept(page), null);
@@ -51,7 +51,7 @@ export async function checkDoor({ step, visit, server, estimated }) {
     await stranger.keyboard.press("Enter");
     await stranger.waitForFunction((text) => document.getElementById("refusal").textContent === text, refusal);
     const page = await visit({ clock: true });
-    await estimated(page, release.id);
+    await estimated(page, release.id, release.current);
     server.world.problem = { status: 401, title: "The token has expired" };
     await page.clock.runFor(2000);
     await page.waitForSelector("body[data-ready=door]");

@@ -39,7 +39,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     Object.assign(world, { collections: structuredClone(recorded), problem: null, few: null, deaf: false, delay: 0 });
 
   const page = await visit({ clock: true, height: 600 });
-  await estimated(page, id);
+  await estimated(page, id, "2026-W46");
   await page.waitForSelector(".chart");
 
   await step("counts grow without a reload; focus, selection, scrolling and what is open stay", async () => {
@@ -57,7 +57,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     assert.match(await page.textContent("[role=tab] .total"), /^12,600/);
     assert.equal(estimates(), before, "a few more reports are no reason for another estimate at once");
     grow(1000);
-    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /13,600 reports\. Within/));
+    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /9,100 reports\. The limits hold/));
     assert.equal(estimates(), before + 1);
     const state = await page.evaluate(() => [
       document.activeElement.id,
@@ -87,7 +87,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     await wait(page, 2000, async () => assert.deepEqual(await names(), ["2026-W47", "2026-W46", "2026-W45"]));
     assert.equal(await page.inputValue("#round"), "2026-W45");
     release.rounds.shift(); // forgotten for good
-    await wait(page, 2000, async () => assert.equal(await page.inputValue("#round"), ""));
+    await wait(page, 2000, async () => assert.equal(await page.inputValue("#round"), "2026-W47"));
     world.collections = [world.collections[2]];
     await wait(page, 2000, async () => assert.equal(await page.textContent("#title h2"), "electricity"));
     world.collections = [];
@@ -97,9 +97,9 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     await wait(page, 2000, async () => assert.equal(await page.textContent("#title h2"), "wellbeing"));
   });
 
-  await step("too few reports: the reason; no volunteers or no curve: what to do", async () => {
+  await step("too few reports: the reason; nothing to add up or no curve: what to do", async () => {
     const [one] = world.collections;
-    const detail = "12 reports of this release are too few for any statement about people: at least 100 are needed.";
+    const detail = "9 reports are too few for a population estimate: at least 10 are needed.";
     world.few = { status: 409, title: "There are too few reports to say anything", detail };
     one.release.frontier = false;
     grow(-7000);
@@ -111,7 +111,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     await wait(page, 10_000); // it is asked for again, whether or not there are more
     await page.waitForSelector(".estimates");
     one.release.estimates = false;
-    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /no volunteers.*volunteers=True/s));
+    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /corrected one by one.*Design the release again/s));
     restore();
   });
 
@@ -138,10 +138,11 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
 
   await step("of many lines the first forty, and all for those who ask", async () => {
     const [{ estimates: answers }] = world.collections;
-    const [row, entry] = [answers[""].rows[0], answers[""].attributes[0]];
+    const answer = answers["2026-W46"];
+    const [row, entry] = [answer.rows[0], answer.attributes[0]];
     const name = (place) => `attribute ${place}`;
-    answers[""].rows = Array.from({ length: 60 }, (_, place) => ({ ...row, name: name(place) }));
-    answers[""].attributes = Array.from({ length: 60 }, (_, place) => ({ ...entry, name: name(place), unit: "" }));
+    answer.rows = Array.from({ length: 60 }, (_, place) => ({ ...row, place, name: name(place) }));
+    answer.attributes = Array.from({ length: 60 }, (_, place) => ({ ...entry, name: name(place), unit: "" }));
     grow(1000);
     const lines = () => page.$$eval(".estimates tbody tr", (all) => all.length);
     await wait(page, 2000, async () => assert.equal(await lines(), 40));

@@ -10,27 +10,52 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
   const page = await visit();
   await page.waitForSelector(".chart");
 
-  await step("every text has a contrast of at least 4.5, in the light and in the dark", async () => {
-    await page.selectOption("#round", "2026-W46");
-    await page.selectOption("#since", "2026-W45");
-    await estimated(page, ids[0], "2026-W46", "2026-W45");
-    await page.click("#curve summary");
-    await page.waitForTimeout(300); // it fades in
-    const readable = async (least) => {
+  /** At least so many texts, and a contrast of 4.5 for each, in the light and in the dark. */
+  const readable = async (least) => {
+    for (const colorScheme of ["dark", "light"]) {
+      await page.emulateMedia({ colorScheme });
       const found = await contrasts(page);
       assert.ok(found.length >= least, `${found.length} texts`);
       assert.deepEqual(
         found.filter(({ contrast }) => contrast < 4.5),
         [],
       );
-    };
-    for (const colorScheme of ["dark", "light"]) {
-      await page.emulateMedia({ colorScheme });
-      await readable(100);
     }
+  };
+  /** By how much the page is too wide, and what reaches beyond its edge. */
+  const outside = () =>
+    page.evaluate(() => {
+      const wide = document.documentElement.clientWidth;
+      const found = [...document.querySelectorAll("body *")].filter(
+        (e) =>
+          e.checkVisibility() &&
+          !e.closest(".hidden, .skip") &&
+          e.getBoundingClientRect().width > 0 &&
+          e.getBoundingClientRect().right > wide + 0.5,
+      );
+      return [
+        document.documentElement.scrollWidth - wide,
+        ...found.map((e) => e.id || e.className.baseVal || e.className || e.tagName),
+      ];
+    });
+  const fits = async () => {
+    for (const width of [320, 390, 700, 920, 1240]) {
+      await page.setViewportSize({ width, height: 844 });
+      await page.waitForTimeout(60); // the curve fits itself
+      assert.deepEqual(await outside(), [0], `${width} pixels`);
+    }
+  };
+
+  await step("every text has a contrast of at least 4.5, in the light and in the dark", async () => {
+    await page.selectOption("#round", "2026-W46");
+    await page.selectOption("#since", "2026-W45");
+    await estimated(page, ids[0], "2026-W46", "2026-W45");
     await page.click("#curve summary");
-    await page.selectOption("#round", "");
-    await estimated(page, ids[0]);
+    await page.waitForTimeout(300); // it fades in
+    await readable(100);
+    await page.click("#curve summary");
+    await page.selectOption("#since", "");
+    await estimated(page, ids[0], "2026-W46");
     await page.evaluate(() => document.activeElement.blur());
     await picture(page, "collector.png");
     await page.emulateMedia({ colorScheme: "dark" });
@@ -41,30 +66,31 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
   });
 
   await step("no width scrolls sideways", async () => {
-    const outside = () =>
-      page.evaluate(() => {
-        const wide = document.documentElement.clientWidth;
-        const found = [...document.querySelectorAll("body *")].filter(
-          (e) =>
-            e.checkVisibility() &&
-            !e.closest(".hidden, .skip") &&
-            e.getBoundingClientRect().width > 0 &&
-            e.getBoundingClientRect().right > wide + 0.5,
-        );
-        return [
-          document.documentElement.scrollWidth - wide,
-          ...found.map((e) => e.id || e.className.baseVal || e.className || e.tagName),
-        ];
-      });
     await page.selectOption("#round", "2026-W46");
     await page.selectOption("#since", "2026-W45");
     await estimated(page, ids[0], "2026-W46", "2026-W45");
     await page.click("#curve summary");
-    for (const width of [320, 390, 700, 920, 1240]) {
-      await page.setViewportSize({ width, height: 844 });
-      await page.waitForTimeout(60); // the curve fits itself
-      assert.deepEqual(await outside(), [0], `${width} pixels`);
-    }
+    await fits();
+  });
+
+  await step("the same of all rounds together, and of assumed rows", async () => {
+    await page.selectOption("#round", "");
+    await estimated(page, ids[0]);
+    await readable(100);
+    await fits();
+    await picture(page, "collector-rounds.png");
+    await page.click(`#tab-${ids[1]}`);
+    await page.selectOption("#assume", "cells");
+    await estimated(page, ids[1], "autumn", "", "cells");
+    await readable(50);
+    await fits();
+    await picture(page, "collector-assumed.png");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await picture(page, "collector-assumed-dark.png");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await picture(page, "collector-assumed-phone.png");
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setViewportSize({ width: 1240, height: 844 });
   });
 
   await step("all of it by keyboard: skip link, tabs by arrows, visible focus in the order of the page", async () => {
@@ -79,7 +105,7 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
       const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineWidth);
       assert.equal(outline, "3px", order.at(-1));
     }
-    assert.deepEqual(order.slice(0, 6), ["skip", "leave", `tab-${ids[0]}`, "round", "save", "SUMMARY"]);
+    assert.deepEqual(order.slice(0, 6), ["skip", "leave", `tab-${ids[0]}`, "round", "since", "save"]);
     await page.focus(`#tab-${ids[0]}`);
     for (const [key, place] of [
       ["ArrowRight", 1],
@@ -104,7 +130,7 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
 
   await step("by ear: language, title, headings in order, tables with captions, and quiet while counts grow", async () => {
     const page = await visit({ clock: true });
-    await estimated(page, ids[0]);
+    await estimated(page, ids[0], "2026-W46");
     await page.waitForSelector(".chart");
     assert.equal(await page.getAttribute("html", "lang"), "en");
     assert.equal(await page.title(), "wellbeing · taskveil collector");

@@ -1,7 +1,7 @@
 """Writes what a collector would answer, for the tests of its pages: `python js/browser/collector/make_answers.py`.
 
-Three releases of made-up people: a table with numbers, categories and dates, of which people in the second round differ
-from the volunteers; a classifier; and population means. The estimates and curves are real ones.
+Three releases of made-up people: means and shares of a table with numbers, categories and dates, of which people in the
+second round differ from the volunteers; a classifier; and population means. The estimates and curves are real ones.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
-from taskveil.experiments.demo_people import SCHEMA, people, table
-from taskveil.server.estimates.result import finite
+from taskveil.estimates.assumed import assumptions
+from taskveil.estimates.result import finite
+from taskveil.experiments.demo_people import SCHEMA, people, table, weights
+from taskveil.server.collector.estimating import table_rows
 
 HOME = Path(__file__).parent
 BUDGETS = [0.5, 1.0, 2.0, 4.0, 8.0]
 
 
-def answer(found: tv.Estimate, round: str | None, earlier: tv.Estimate | None = None) -> dict[str, Any]:
+def answer(found: tv.Estimate, round: str | None) -> dict[str, Any]:
     """As `GET /v1/estimates` has it."""
-    names = ("name", "estimate", "interval", "volunteers")
-    content = {**found.content(), "rows": [dict(zip(names, row.cells, strict=True)) for row in found.rows()]}
-    content |= {"round": round, "frequencies": []}
-    if earlier is not None:
-        changes = found.minus(earlier)
-        content["changes"] = {kind: [finite(one._asdict()) for one in part] for kind, part in changes.items()}
-    return content
+    return {**found.content(), "round": round, "rows": table_rows(found)}
+
+
+def changes(found: tv.Estimate, earlier: tv.Estimate) -> dict[str, Any]:
+    """What changed since an earlier round, by group."""
+    return {kind: [finite(one._asdict()) for one in part] for kind, part in found.minus(earlier).items()}
 
 
 def listed(veil: tv.Veil, name: str, rounds: dict[str, int], **more: Any) -> dict[str, Any]:
@@ -47,10 +48,11 @@ def listed(veil: tv.Veil, name: str, rounds: dict[str, int], **more: Any) -> dic
         "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement,
                       "enforced_by": promise.enforced_by},
         "attributes": list(veil.columns or ()),
-        "outputs": list(veil.reference.names) if veil.reference else [],
+        "outputs": list(veil.outputs.names) if veil.outputs else [],
         "report_bytes": veil.size.report_bytes,
         "client_bytes": veil.size.client_bytes,
         "estimates": True,
+        "assumptions": list(assumptions(veil)),
         "frontier": True,
         **more,
     }  # fmt: skip
@@ -61,11 +63,16 @@ def collection(
 ) -> dict[str, Any]:
     """Everything of one release: its entry in the list, its estimates by question, and its curve."""
     reports = {key: veil.privatize(records) for key, records in rounds.items()}
-    found = {key: tv.estimate(veil, those) for key, those in reports.items()}
-    estimates = {key: answer(one, key) for key, one in found.items()}
-    estimates[""] = answer(tv.estimate(veil, np.concatenate(list(reports.values()))), None)
-    (first, earlier), *others = found.items()
-    estimates |= {f"{key} since {first}": answer(one, key, earlier) for key, one in others}
+    estimates = {key: answer(tv.estimate(veil, those, anytime=True), key) for key, those in reports.items()}
+    whole = np.concatenate(list(reports.values()))
+    estimates[""] = answer(tv.estimate(veil, whole, anytime=True), None)
+    first, *others = reports
+    for key in others:
+        now, then = (tv.estimate(veil, reports[one], anytime=True, confidence=0.975) for one in (key, first))
+        estimates[f"{key} since {first}"] = {**estimates[key], "changes": changes(now, then)}
+    for assumption in assumptions(veil):
+        for key, those in {**reports, "": whole}.items():
+            estimates[f"{key} assume {assumption}"] = answer(tv.estimate(veil, those, assume=assumption), key or None)
     curve = None
     if frontier is not None:
         path = frontier.to_json(HOME / "curve.json", losses=False)
@@ -78,11 +85,13 @@ def collection(
 
 def wellbeing() -> dict[str, Any]:
     everybody = table(people(16_000)).to_pandas()
-    task = tv.LinearTask(np.diag(1 / SCHEMA.expand(everybody).std(axis=0)))
     volunteers = everybody.iloc[:1500]
-    veil = tv.design(volunteers, task, epsilon=2.0, domain=SCHEMA)
+    means = tv.MeanTask(np.diag(weights(SCHEMA.expand(everybody))))
+    veil = tv.design(volunteers, means, epsilon=2.0, method="means", domain=SCHEMA)
     older = everybody.iloc[1500:].sort_values("age").iloc[4000:]  # the young stay away in the second round
     rounds = {"2026-W45": everybody.iloc[1500:6000], "2026-W46": older.sample(8000, random_state=0)}
+    # A curve as a release for single answers has it.
+    task = tv.LinearTask(np.diag(1 / SCHEMA.expand(everybody).std(axis=0)))
     methods: list[Any] = ["codebook", "task_aware", "task_agnostic"]
     frontier = tv.sweep(volunteers, task, epsilons=BUDGETS, methods=methods, seeds=1, domain=SCHEMA)
     return collection(veil, "wellbeing", rounds, frontier)
@@ -95,7 +104,7 @@ def commuting() -> dict[str, Any]:
     model = LogisticRegression().fit(X[:1200], np.array(["bicycle", "bus", "car"])[y[:1200]])
     task = tv.ModelTask(model, loss="cross_entropy")
     y = model.predict(X[:1200])
-    veil = tv.design(X[:1200], task, y=y, epsilon=1.0)
+    veil = tv.design(X[:1200], task, y=y, epsilon=1.0, method="codebook")
     methods: list[Any] = ["codebook", "task_agnostic"]
     frontier = tv.sweep(X[:1200], task, y=y, epsilons=BUDGETS[:4], methods=methods, seeds=1)
     return collection(veil, "commuting", {"autumn": X[2000:8000]}, frontier, open=False, current="autumn")

@@ -1,6 +1,6 @@
 """A small release with a curve, and reports of it, for the pages' test with a real collector: `make_real.py FOLDER`.
 
-Writes FOLDER/release, and reports as devices send them: FOLDER/few (50 of them) and FOLDER/many (3,000).
+Writes FOLDER/release, and reports as devices send them: FOLDER/few (9 of them) and FOLDER/many (3,041).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def main(folder: Path) -> None:
         Report(release=release, id=os.urandom(16), payload=layout.pack(numbers))
         for numbers in veil.privatize(people.iloc[400:]).tolist()
     ]
-    (folder / "few").write_bytes(pack_batch(reports[:50]))
-    (folder / "many").write_bytes(pack_batch(reports[50:]))
+    (folder / "few").write_bytes(pack_batch(reports[:9]))
+    (folder / "many").write_bytes(pack_batch(reports[9:]))
 
 
 if __name__ == "__main__":

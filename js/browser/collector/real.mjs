@@ -54,19 +54,25 @@ async function serve(folder) {
     assert.equal(answer.status, 200, await answer.clone().text());
     return answer.json();
   };
+  /** What the collector answers about its only release. */
+  const estimate = async () => {
+    const headers = { Authorization: `Bearer ${read}` };
+    const [{ id }] = (await (await fetch(`${url}v1/releases`, { headers })).json()).releases;
+    return (await fetch(`${url}v1/estimates?release=${id}&round=first`, { headers })).json();
+  };
   const stop = () =>
     new Promise((done) => {
       if (collector.exitCode !== null) return done();
       collector.on("exit", done);
       collector.kill("SIGTERM");
     });
-  return { url, read, send, stop };
+  return { url, read, send, estimate, stop };
 }
 
 export async function checkReal({ step, visit }, prepared) {
   if (prepared === null) return;
   assert.equal(await prepared.made, 0, "the release was made");
-  const { url, read, send, stop } = await serve(prepared.folder);
+  const { url, read, send, estimate, stop } = await serve(prepared.folder);
   const total = (page, text) => page.waitForFunction((wanted) => document.getElementById("total").textContent === wanted, text);
   try {
     await step("a real collector's page is ready within a second, and fills without a reload", async () => {
@@ -79,12 +85,12 @@ export async function checkReal({ step, visit }, prepared) {
       await again.waitForSelector("#reason");
       await again.waitForSelector(".chart");
       await again.evaluate(() => (window.same = true));
-      assert.deepEqual(await send("few"), { accepted: 50, duplicate: 0, rejected: [] });
+      assert.deepEqual(await send("few"), { accepted: 9, duplicate: 0, rejected: [] });
       await again.clock.runFor(2000);
-      await total(again, "50");
+      await total(again, "9");
       assert.match(await again.textContent("#reason"), /too few/);
-      assert.deepEqual(await send("many"), { accepted: 3000, duplicate: 0, rejected: [] });
-      assert.deepEqual(await send("few"), { accepted: 0, duplicate: 50, rejected: [] });
+      assert.deepEqual(await send("many"), { accepted: 3041, duplicate: 0, rejected: [] });
+      assert.deepEqual(await send("few"), { accepted: 0, duplicate: 9, rejected: [] });
       await again.clock.runFor(2000);
       await total(again, "3,050");
       for (let patience = 0; patience < 50 && !(await again.$(".estimates")); patience++) {
@@ -92,10 +98,16 @@ export async function checkReal({ step, visit }, prepared) {
         await again.waitForTimeout(100);
       }
       const names = await again.$$eval(".estimates tbody th", (all) => all.map((cell) => cell.textContent));
-      assert.deepEqual(names, ["height", "weight", "age"]);
+      const answer = await estimate();
+      assert.equal(answer.reports, 3050);
+      assert.ok(answer.rows.length > 0);
+      assert.deepEqual(
+        names,
+        answer.rows.map(({ name }) => name),
+      );
       assert.match(await again.textContent("#drift"), /volunteers/);
       const dots = await again.$$eval("circle.people[cx]", (all) => all.length);
-      assert.equal(dots, 4); // and one in the legend
+      assert.equal(dots, answer.rows.length + 1); // and one in the legend
       assert.equal(await again.evaluate(() => window.same), true);
       const [download] = await Promise.all([again.waitForEvent("download"), again.click("#save")]);
       const file = readFileSync(await download.path());

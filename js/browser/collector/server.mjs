@@ -44,7 +44,8 @@ function answer(url, { collections, few }) {
   const json = (content) => ({ body: JSON.stringify(content) });
   const missing = { status: 404, title: "There is nothing here" };
   if (url.pathname === "/v1/releases") return json({ releases: collections.map(({ release }) => release) });
-  const [id, round, since] = ["release", "round", "since"].map((name) => url.searchParams.get(name) ?? "");
+  const asked = ["release", "round", "since", "assume", "anytime"];
+  const [id, round, since, assume, anytime] = asked.map((name) => url.searchParams.get(name) ?? "");
   const curve = url.pathname.match(/^\/v1\/releases\/(\w+)\/frontier$/);
   const found = collections.find(({ release }) => release.id === (curve ? curve[1] : id));
   if (!found) return missing;
@@ -52,7 +53,8 @@ function answer(url, { collections, few }) {
   if (url.pathname === "/v1/export") return { body: `PAR1 ${id} ${round}`, type: "application/vnd.apache.parquet" };
   if (url.pathname !== "/v1/estimates") return missing;
   const reports = found.release.rounds.find(({ name }) => name === round)?.reports ?? found.release.reports;
-  const content = found.estimates[since ? `${round} since ${since}` : round];
+  if (assume && anytime !== "false") return { status: 422, title: "A parameter is not as it should be" };
+  const content = found.estimates[`${round}${since && ` since ${since}`}${assume && ` assume ${assume}`}`];
   return few ?? (content ? json({ ...content, reports }) : missing);
 }
 

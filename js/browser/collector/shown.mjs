@@ -6,6 +6,9 @@ import { recorded } from "./server.mjs";
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((element) => element.textContent));
 /** The titles of lines, without marks beside them. */
 const titles = (page, selector) => page.$$eval(selector, (all) => all.map((cell) => cell.firstChild.textContent));
+/** A loss of three digits. */
+const three = (loss) => (loss < 1000 ? Number(loss.toPrecision(3)) : Math.round(loss).toLocaleString("en"));
+const LATEST = "2026-W46"; // what the page shows unless another round is chosen
 const HOSTILE = `<img src=x onerror="window.hurt=1">"'&<script>window.hurt=1</script>${"long".repeat(30)}`;
 
 /** Milliseconds from navigation until the page can be used, and until estimates are there: of three times the quickest,
@@ -27,7 +30,7 @@ export async function checkShown({ step, visit, estimated, server }) {
   const id = wellbeing.release.id;
 
   const page = await visit();
-  await estimated(page, id);
+  await estimated(page, id, LATEST);
 
   await step("the page is ready within a second", async () => {
     const { ready, whole } = await quickest(page);
@@ -47,21 +50,25 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.ok(Math.abs(before / now - 4500 / 8000) < 0.01);
     assert.ok((await page.textContent("#promise")).replaceAll("\u00a0", " ").includes(wellbeing.release.guarantee.statement));
 
-    const { rows, drift, assumes } = wellbeing.estimates[""];
+    const { rows, drift } = wellbeing.estimates[LATEST];
     const lines = await page.$$eval(".estimates tbody tr", (all) =>
       all.map((line) => [...line.querySelectorAll("th, td:not(.picture)")].map((cell) => cell.firstChild.textContent)),
     );
     const sorted = (list) => list.map((line) => line.join("|")).sort();
-    assert.deepEqual(sorted(lines), sorted(rows.map((row) => [row.name, row.estimate, row.interval, row.volunteers])));
+    assert.deepEqual(sorted(lines), sorted(rows.map((row) => [row.name, row.estimate, row.interval, row.volunteers, row.forged])));
     assert.ok((await page.textContent("#drift")).endsWith(drift.words));
     assert.ok(await page.$("#drift.raised"));
-    assert.ok((await page.textContent("#estimates")).includes(assumes));
+    assert.match(await page.textContent("#rests"), /^8,000 reports\. The limits hold at all times at once/);
+    assert.deepEqual(await texts(page, "#estimates h4"), ["Measured"]);
+    assert.deepEqual([...new Set(await texts(page, ".estimates th.limits"))], ["95% at all times"]);
 
     await page.waitForSelector(".chart");
     assert.equal(await page.textContent(".chart text.own"), "this release, ε = 2");
     assert.deepEqual(await texts(page, "#curve .legend span"), ["codebook", "task-aware Laplace", "task-agnostic"]);
-    assert.equal((await texts(page, "#curve tbody td")).length, 15);
-    assert.equal(await page.locator("#curve tbody tr:first-child td").nth(4).textContent(), "72% keptloss 3.87");
+    const cells = wellbeing.frontier.rows.map(({ kept, loss }) =>
+      kept < 0 ? `nothing keptloss ${three(loss)}` : `${Math.trunc(100 * kept)}% keptloss ${three(loss)}`,
+    );
+    assert.deepEqual(await texts(page, "#curve tbody td"), cells);
   });
 
   await step("dots lie where the numbers say", async () => {
@@ -82,7 +89,7 @@ export async function checkShown({ step, visit, estimated, server }) {
         };
       }),
     );
-    const numbers = wellbeing.estimates[""].attributes;
+    const numbers = wellbeing.estimates[LATEST].attributes;
     for (const { name, dot, own, low, high } of found) {
       const one = numbers.find(
         (entry) => entry.name === name.replace(/ \[.*/, "") || (entry.kind === "date" && entry.name === `${name} in days`),
@@ -94,73 +101,94 @@ export async function checkShown({ step, visit, estimated, server }) {
       ])
         assert.ok(Math.abs(low + place * (high - low) - away(value)) < 0.01 * (high - low), name);
     }
-    assert.equal(found.length, 14);
+    assert.equal(found.length, numbers.length);
   });
 
-  await step("what reports hardly tell is marked as the volunteers’ word, and nothing else is", async () => {
-    const { hardly_seen: unseen, rows } = wellbeing.estimates[""];
-    const marked = rows.map(({ name }) => name).filter((name) => unseen.includes(name));
-    assert.ok(marked.length > 0 && marked.length < rows.length, "there are both kinds of lines");
-    assert.deepEqual(await titles(page, ".estimates th:has(small)"), marked);
-    assert.deepEqual([...new Set(await texts(page, ".estimates th small"))], ["volunteers’ word"]);
-    assert.match(await page.textContent("#unseen"), /^volunteers’ word Reports hardly tell of these/);
+  await step("what 1% of forged reports can move: one sentence where all rows have the same, else a column", async () => {
+    assert.deepEqual(
+      (await texts(page, "td.forged")).sort(),
+      wellbeing.estimates[LATEST].rows.map(({ forged }) => forged).sort(),
+    );
     await page.click(`#tab-${commuting.release.id}`);
-    await estimated(page, commuting.release.id);
-    assert.deepEqual([commuting.estimates[""].hardly_seen, await page.locator(".estimates th small").count()], [[], 0]);
-    assert.equal(await page.locator("#unseen").count(), 0);
+    await estimated(page, commuting.release.id, "autumn");
+    const { rows } = commuting.estimates.autumn;
+    assert.equal(new Set(rows.map(({ forged }) => forged)).size, 1);
+    const moved = `1% of forged reports could move each of these by ${rows[0].forged.replace("±", "")}.`;
+    assert.ok((await page.textContent(".estimates caption")).endsWith(moved));
+    assert.equal(await page.locator("td.forged").count(), 0);
+  });
+
+  await step("assumed rows are shown when asked for, apart from measured ones and in another colour", async () => {
+    assert.deepEqual(await texts(page, "#assume option"), [
+      "measured rows only",
+      "also assumed rows: cells",
+      "also assumed rows: labels",
+    ]);
+    await page.selectOption("#assume", "cells");
+    await estimated(page, commuting.release.id, "autumn", "", "cells");
+    assert.deepEqual(await texts(page, "#estimates h4"), ["Measured", "Assumed"]);
+    const answer = commuting.estimates["autumn assume cells"];
+    assert.equal(await page.textContent("#assumes"), answer.notes.join(" "));
+    assert.match(await page.textContent("#rests"), /hold for a single look/);
+    const assumed = answer.rows.filter(({ group, place }) => answer[group][place].assumes !== null);
+    assert.deepEqual((await titles(page, ".assumed tbody th")).sort(), assumed.map(({ name }) => name).sort());
+    const colours = await page.$$eval(".estimates circle", (all) => [...new Set(all.map((e) => getComputedStyle(e).fill))]);
+    assert.equal(colours.length, 2);
+    await page.selectOption("#assume", "");
+    await estimated(page, commuting.release.id, "autumn");
   });
 
   await step("what the release was designed for comes first, then people’s attributes", async () => {
-    const shown = async () => [await texts(page, ".estimates caption b"), await titles(page, ".estimates tbody th")];
-    assert.deepEqual(await shown(), [
-      ["Classes of the task", "Averages"],
-      ["bicycle", "bus", "car", "x0", "x1", "x2", "x3"],
-    ]);
-    const all = structuredClone(wellbeing); // as if its last two lines were the task’s
-    const answer = all.estimates[""];
+    const all = structuredClone(wellbeing); // as if its last two rows were the task’s
+    const answer = all.estimates[LATEST];
     [answer.answers, answer.shares] = [answer.attributes.slice(-2, -1), answer.attributes.slice(-1)];
-    answer.attributes = answer.attributes.slice(0, -2);
+    answer.rows.slice(-2).forEach((row, place) => Object.assign(row, { group: ["answers", "shares"][place], place: 0 }));
     world.collections = [all];
     await page.reload();
-    await estimated(page, id);
-    const [tables, lines] = await shown();
-    assert.deepEqual(tables, ["The task’s answers", "Classes of the task", "Averages", "Shares of people"]);
+    await estimated(page, id, LATEST);
+    const [tables, lines] = [await texts(page, ".estimates caption b"), await titles(page, ".estimates tbody th")];
+    assert.deepEqual(tables, ["Answers of the task", "Classes of the task", "Averages", "Shares of people"]);
     assert.deepEqual(lines.slice(0, 3), ["last check-up", "last check-up is missing", "age [years]"]);
     world.collections = structuredClone(recorded);
     await page.reload();
-    await estimated(page, id);
+    await estimated(page, id, LATEST);
   });
 
   await step("a choice of round, and of an earlier one to compare with", async () => {
-    assert.ok(await page.isDisabled("#since"));
-    await page.selectOption("#round", "2026-W46");
-    await estimated(page, id, "2026-W46");
+    assert.equal(await page.inputValue("#round"), LATEST);
+    assert.deepEqual(await texts(page, "#round option"), ["2026-W46 (current)", "2026-W45", "all rounds together"]);
+    assert.equal(await page.locator("#several").count(), 0);
     assert.deepEqual(await texts(page, "#since option"), ["nothing", "2026-W45"]);
     await page.selectOption("#since", "2026-W45");
     await estimated(page, id, "2026-W46", "2026-W45");
     const changes = wellbeing.estimates["2026-W46 since 2026-W45"].changes.attributes;
-    const expected = (wanted, factor) => {
-      const { mean, low, high } = changes.find(({ name }) => name === wanted);
-      return [mean, low, high].map((value) => `+${(factor * value).toFixed(1)}`); // all are above 0: the young stayed away
-    };
-    const age = await texts(page, ".estimates:first-of-type tbody tr:first-child td.change > *");
-    const [mean, low, high] = expected("age", 1);
-    assert.deepEqual(age, [mean, `${low} … ${high}`]);
-    assert.ok(await page.$(".estimates tr:first-child td.sure"));
-    const idle = page.locator("tr", { has: page.locator("th", { hasText: /^sport=none$/ }) }).locator("td.change");
-    const [points, least, most] = expected("sport=none", 100);
-    assert.equal(await idle.textContent(), `${points} points${least} … ${most}`);
+    const { name, mean, low, high } = changes.find((one) => one.name === "sleep");
+    const [text, limits] = await page.$$eval("tr[data-key='sleep [hours]'] td.change > *", (all) => all.map((e) => e.textContent));
+    const digits = 1 - Math.floor(Math.log10((high - low) / 2)); // two digits of the interval's half
+    const signed = (value) => `${value < 0 ? "" : "+"}${value.toFixed(digits)}`;
+    assert.deepEqual([name, text, limits], ["sleep", signed(mean), `${signed(low)} … ${signed(high)}`]);
+    const sure = changes.filter((one) => one.low > 0 || one.high < 0).length;
+    assert.equal(await page.locator("td.change.sure").count(), sure);
     assert.match(await page.textContent("#said"), /2026-W46 compared with 2026-W45/);
     await page.selectOption("#round", ""); // everything cannot be compared with a part of itself
     await estimated(page, id);
     assert.equal((await texts(page, "td.change")).length, 0);
+    assert.ok(await page.isDisabled("#since"));
+    assert.match(await page.textContent("#several"), /people who reported in several rounds are counted several times/);
   });
 
   await step("losses that have no share are drawn on a scale of powers", async () => {
     await page.click(`#tab-${electricity.release.id}`);
     await page.waitForFunction(() => document.querySelector(".chart")?.textContent.includes("ε = 1"));
-    assert.deepEqual((await texts(page, ".chart text")).slice(0, 3), ["1", "10", "100"]);
+    const losses = electricity.frontier.rows.map(({ loss }) => loss);
     const heights = await page.$$eval(".chart line.tick", (all) => all.map((line) => Number(line.getAttribute("y1"))));
+    const values = (await texts(page, ".chart text")).slice(0, heights.length).map(Number);
+    const first = Math.log10(values[0]);
+    assert.deepEqual(
+      values,
+      values.map((_, place) => 10 ** (first + place)),
+    );
+    assert.ok(values[0] / 10 < Math.min(...losses) && Math.max(...losses) < 10 * values.at(-1));
     assert.ok(Math.abs(heights[0] - heights[1] - (heights[1] - heights[2])) < 1e-6);
     const [point] = await page.$$eval(".m0 polyline", (all) =>
       all[0]
@@ -168,7 +196,7 @@ export async function checkShown({ step, visit, estimated, server }) {
         .split(" ")
         .map((pair) => Number(pair.split(",")[1])),
     );
-    const expected = heights[1] - Math.log10(electricity.frontier.rows[0].loss / 10) * (heights[0] - heights[1]);
+    const expected = heights[1] - Math.log10(losses[0] / values[1]) * (heights[0] - heights[1]);
     assert.ok(Math.abs(point - expected) < 0.01);
   });
 
@@ -189,7 +217,7 @@ export async function checkShown({ step, visit, estimated, server }) {
     release.name = release.method = release.current = HOSTILE;
     release.guarantee.statement = HOSTILE;
     Object.assign(release.rounds[1], { name: HOSTILE });
-    const answer = Object.assign(estimates[""], { assumes: HOSTILE });
+    const answer = Object.assign(estimates[LATEST], { notes: [HOSTILE] });
     answer.drift.words = answer.rows[0].estimate = HOSTILE;
     answer.rows[0].name = answer.attributes[0].name = HOSTILE;
     answer.attributes[0].unit = "";
@@ -197,15 +225,12 @@ export async function checkShown({ step, visit, estimated, server }) {
     estimates[HOSTILE] = answer;
     world.collections = [hostile];
     const page = await visit();
-    await estimated(page, id);
-    await page.waitForSelector(".chart");
-    await page.selectOption("#round", HOSTILE);
     await estimated(page, id, HOSTILE);
+    await page.waitForSelector(".chart");
     for (const selector of [
       "#title h2",
       "[role=tab] .name",
       "#rounds .now .name",
-      "#round option:nth-child(2)",
       ".estimates th[scope=row]",
       "#curve tbody th",
     ]) {

@@ -1,4 +1,4 @@
-"""`taskveil demo --serve`: a collector, a few thousand simulated people, and a page for the one who looks."""
+"""`taskveil demo --serve`: a collector, a few thousand simulated people, and a page that shows what they report."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ LATE = 1.4
 
 
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
-    """Design a release, start a collector for it on this machine and let so many devices report, in two rounds; until
-    Ctrl-C. Everything lies in a temporary folder that is gone afterwards."""
+    """Design two releases, one for means and shares and one for single answers, start a collector for them on this
+    machine and let so many devices report with both, in two rounds; until Ctrl-C. Everything lies in a temporary folder
+    that is gone afterwards."""
     with needs("this command", extra="server"):
         from taskveil.experiments.demo_devices import Crowd
-        from taskveil.experiments.demo_people import shown, write_release
+        from taskveil.experiments.demo_people import shown, write_means, write_release
         from taskveil.server.collector.releases import register
         from taskveil.server.collector.serving import serve
         from taskveil.server.collector.settings import Settings
@@ -44,22 +45,25 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        with busy("designing the release and measuring it at five budgets") as bar:
-            veil = write_release(home / "people's health", progress=bar)
+        folders = (home / "means and shares", home / "single answers")
+        with busy("designing the releases and measuring one at five budgets") as bar:
+            means = write_means(folders[0])
+            veil = write_release(folders[1], progress=bar)
         settings = Settings(port=port, db=f"sqlite:///{home / 'collector.db'}")
         store = open_store(settings.db)
-        release = register(store, home / "people's health", round=ROUNDS[0])
+        releases = [register(store, place, round=ROUNDS[0]) for place in folders]
         tokens = first_tokens(store, admin=True)
         store.close()
-        page = {**shown(veil), "client": f"/v1/releases/{release}/client/", "token": tokens["upload"]}
+        page = {**shown(veil), "client": f"/v1/releases/{releases[1]}/client/", "token": tokens["upload"]}
         _write_pages(home / "page", page)
         crowd = Crowd(
-            release=home / "people's health",
+            releases=folders,
             url="",
             ledgers=home / "ledgers",
             token=tokens["upload"],
             rounds=len(ROUNDS),
         )
+        costs = [means.guarantee.epsilon, veil.guarantee.epsilon]
         crowds: list[multiprocessing.process.BaseProcess] = []
 
         def bound(address: str) -> None:
@@ -69,13 +73,20 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
                 f"{devices:,} simulated people report for {seconds:g} seconds, in two rounds. Nothing leaves this "
                 "machine; Ctrl-C ends it and deletes everything."
             )
-            next_round = urllib.request.Request(  # noqa: S310 - it is ours
-                f"{address}/v1/releases/{release}/rounds/{ROUNDS[1]}",
-                headers={"Authorization": f"Bearer {tokens['admin']}"},
-                method="PUT",
+            typer.echo(
+                f"Each device sends two reports a round, one of each release: ε = {costs[0]:.3g} + {costs[1]:.3g} = "
+                f"{sum(costs):.3g} a round, {len(ROUNDS) * sum(costs):.3g} in both rounds."
             )
+            next_rounds = [
+                urllib.request.Request(  # noqa: S310 - it is ours
+                    f"{address}/v1/releases/{release}/rounds/{ROUNDS[1]}",
+                    headers={"Authorization": f"Bearer {tokens['admin']}"},
+                    method="PUT",
+                )
+                for release in releases
+            ]
             there = replace(crowd, url=f"{address}/v1/reports")
-            crowds.append(_started(partial(_report, there, next_round, devices, seconds)))
+            crowds.append(_started(partial(_report, there, next_rounds, devices, seconds)))
 
         try:
             code = serve(settings, demo=home / "page", bound=bound)
@@ -110,7 +121,7 @@ def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
     return process
 
 
-def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seconds: float) -> None:
+def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: int, seconds: float) -> None:
     """What the process of the simulated people does: the second round is opened when the first is over."""
     from taskveil.experiments.demo_people import later, people
 
@@ -123,11 +134,12 @@ def _report(crowd: Crowd, next_round: urllib.request.Request, devices: int, seco
         return outcome
 
     first = reported(people(devices, seed=SEED), ROUNDS[0])
-    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(next_round, timeout=30).close()
+    for opened in next_rounds:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(opened, timeout=30).close()
     outcome = first + reported(later(devices, seed=SEED), ROUNDS[1])
     typer.echo(
         f"{'All have reported' if outcome.devices + outcome.failed >= 2 * devices else 'The time is over'}: "
-        f"{outcome.devices:,} of {2 * devices:,} reports, of which {outcome.repeated:,} came twice, "
-        f"{outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "
+        f"{outcome.devices:,} of {2 * devices:,} times, with two reports each; {outcome.repeated:,} were sent "
+        f"twice, {outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "
         "The collector goes on."
     )

@@ -22,6 +22,7 @@ from taskveil.client.verifying import read_key
 from taskveil.losses import Considered
 from taskveil.release.folder import sign as sign_release
 from taskveil.size import in_words
+from taskveil.volunteers import FEWEST as SMALLEST
 
 LISTED = 12
 """Columns that are named one by one."""
@@ -63,7 +64,7 @@ def design(
         bool,
         typer.Option(
             " /--no-volunteers",
-            help="Keep no volunteers' records in server/: nobody can estimate from these files alone.",
+            help="Keep no sums over the volunteers in server/: estimates then cannot compare people with them.",
             show_default=False,
         ),
     ] = True,
@@ -102,6 +103,8 @@ def design(
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
     if job.schema is None:
         veil = dataclasses.replace(veil, units=job.measured_in())
+    if target is not None and veil.outputs is not None:
+        veil = dataclasses.replace(veil, outputs=veil.outputs.called(target))
     veil.save(folder, overwrite=overwrite, volunteers=volunteers)
     if as_json:
         typer.echo(json.dumps(_result(folder, veil, judgement)))
@@ -115,10 +118,10 @@ def design(
         _print_judgement(judgement, judged)
     print_considered(veil.method, veil.considered)
     console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
-    if volunteers and veil.reference is not None:
+    if volunteers and veil.volunteers is not None:
         console.print(
-            f"{folder / 'server'} holds the records of {veil.reference.count:,} volunteers, for taskveil estimate: "
-            "keep it as you keep their table, or design with --no-volunteers.",
+            f"{folder / 'server'} holds sums over groups of at least {SMALLEST} of the {veil.volunteers.count:,} "
+            "volunteers, for taskveil estimate, and no records. To leave them out: --no-volunteers.",
             soft_wrap=True,
             markup=False,
         )

@@ -4,9 +4,11 @@ need."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -15,7 +17,11 @@ from taskveil.errors import TaskError
 from taskveil.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
-    from taskveil.experiments.field import Part
+    from taskveil.experiments import field
+    from taskveil.experiments.parts import Finished, Part
+    from taskveil.experiments.runs import Run
+
+R = TypeVar("R")
 
 FIELD = "field"
 Experiment = Enum("Experiment", {name: name for name in (*EXPERIMENTS, "all", FIELD)}, type=str)  # type: ignore[misc]
@@ -62,19 +68,17 @@ def reproduce(
     splits: Annotated[
         int, typer.Option(help="Random splits beside the paper's own; of field, 3 or so many.", min=0)
     ] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn from pictures.")] = "cpu",
     summary: Annotated[
         Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md, docs/field.md).")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Keep finished experiments here, and reuse them.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes that share the parts of field.", min=1)] = 1,
-    only: Annotated[list[str] | None, typer.Option(help="Parts of field by name: iris, iris-forest, …")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Keep finished parts here, and reuse them.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that share the parts, one thread each.", min=1)] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="Parts by name: mnist-codebook, iris-forest, …")] = None,
     held_back: Annotated[
         bool, typer.Option("--held-back", help="Of field, also the pairs that are measured once, at the end.")
     ] = False,
-    commit: Annotated[
-        str | None, typer.Option(help="Of field, the version that is measured; by default what git says.")
-    ] = None,
+    commit: Annotated[str | None, typer.Option(help="The version that is measured; by default what git says.")] = None,
 ) -> None:
     """The paper's figures and ours beside them; or field, the comparison with simple methods on other people's data."""
     asked = [entry.value for entry in experiment]
@@ -86,46 +90,57 @@ def reproduce(
         chosen = field.parts(splits or field.SPLITS, only or [], held_back=held_back)
         _field(chosen, json_file, plot, summary, resume, jobs, commit)
         return
-    from taskveil.experiments.report import shares_table, table, write_json
-    from taskveil.experiments.runs import Finished
-    from taskveil.experiments.splits import rows_of_splits
-    from taskveil.experiments.splits import table as splits_table
+    if plot and only:
+        raise TaskError("pictures are drawn from all parts of an experiment: leave out --plot or --only.")
+    from taskveil.experiments import runs
 
     names = EXPERIMENTS if "all" in asked else tuple(dict.fromkeys(asked))
-    finished: list[Finished] = []
-    for name in names:
-        run = Finished.read(resume, name, seeds) if resume else None
-        if run is None:
-            console.print(f"{name}…")
-            run = Finished.by_running(name, seeds, device=device, progress=None)
-            if resume:
-                run.write(resume)
-        finished.append(run)
-        if plot:
-            console.print(f"picture: {run.draw(plot)}")
-    others = {name: rows_of_splits(name, splits, folder=resume, device=device, progress=None) for name in names}
-    rows = [row for run in finished for row in run.rows]
+    parts = runs.parts(names, seeds=seeds, splits=splits, device=device, only=only or [])
+    finished = _finished(parts, resume, jobs, commit)
+    measured = [runs.Run.of(name, seeds, parts, finished) for name in dict.fromkeys(part.experiment for part in parts)]
+    _figures(measured, json_file, plot, summary)
+
+
+def _finished(chosen: Sequence[Part[R]], resume: Path | None, jobs: int, commit: str | None) -> list[Finished[R]]:
+    """The parts in any order, each named when it is there."""
+    from taskveil.experiments.parts import finished_parts
+
+    found = []
+    for part in finished_parts(chosen, folder=resume, jobs=jobs, commit=commit):
+        found.append(part)
+        console.print(f"{part.name}: {part.seconds:.0f} s ({len(found)} of {len(chosen)})")
+    return found
+
+
+def _figures(measured: list[Run], json_file: Path | None, plot: Path | None, summary: Path | None) -> None:
+    """The paper's figures: tables, and whatever files are asked for."""
+    from taskveil.experiments.report import shares_table, table, write_json
+    from taskveil.experiments.splits import table as splits_table
+
+    rows = [row for run in measured for row in run.rows]
     for title in dict.fromkeys(row.experiment for row in rows):
         mine = [row for row in rows if row.experiment == title]
         print_whole(table(title, mine))
         shares = shares_table(mine)
         if shares:
             print_whole(shares)
-    for name, found in others.items():
-        if len(found) > 1:
-            print_whole(splits_table(name, found))
+    for run in measured:
+        if len(run.splits) > 1:
+            print_whole(splits_table(run.name, run.splits))
+        if plot:
+            console.print(f"picture: {run.draw(plot)}")
     if json_file:
         write_json(json_file, rows)
         console.print(f"rows: {json_file}")
     if summary:
         from taskveil.experiments.summary import write_summary
 
-        write_summary(summary, finished, others)
+        write_summary(summary, measured)
         console.print(f"summary: {summary}")
 
 
 def _field(
-    chosen: list[Part],
+    chosen: list[field.Part],
     json_file: Path | None,
     plot: Path | None,
     summary: Path | None,
@@ -134,19 +149,17 @@ def _field(
     commit: str | None,
 ) -> None:
     """The comparison in the field: tables, shares, and whatever files are asked for."""
-    from taskveil.experiments import field, field_page
+    from taskveil.experiments import field_page
+    from taskveil.experiments.field import write_rows
 
-    found = {}
-    for part, mine in field.rows_of_parts(chosen, folder=resume, jobs=jobs, commit=commit):
-        found[part] = mine
-        console.print(f"{part.name} ({len(found)} of {len(chosen)})")
-    rows = [row for part in chosen for row in found[part]]
+    found = {part.name: part for part in _finished(chosen, resume, jobs, commit)}
+    rows = [replace(row, commit=found[part.name].commit) for part in chosen for row in found[part.name].rows]
     for table in field_page.print_tables(rows):
         print_whole(table)
     for line in field_page.share_lines(rows):
         console.print(line)
     if json_file:
-        field.write_rows(json_file, rows)
+        write_rows(json_file, rows)
         console.print(f"rows: {json_file}")
     picture = field_page.plot(rows, plot / "field.png") if plot else None
     if picture:

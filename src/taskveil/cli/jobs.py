@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class Job:
     def about(self) -> str | None:
         """What the task is, in words; None where a model is."""
         if isinstance(self.task, tv.MeanTask):
-            return f"Task: the mean of every column over all people, whoever they are, {_WEIGHED}"
+            return f"Task: the mean of every column over all people, {_WEIGHED}"
         if isinstance(self.task, tv.LinearTask):
             return f"Task: every person's columns, {_WEIGHED} (For means over all people: --means.)"
         return None
@@ -168,7 +169,7 @@ def _schema(asked: Asked, given: tv.Schema | None, X: Any, names: list[str]) -> 
     bounds = pairs("--domain", asked.bounds, schema.names)
     schema = schema.replace({name: _bounded(name, schema[name], ends) for name, ends in bounds.items()})
     units = pairs("--unit", asked.units, schema.names)
-    return schema.replace({name: _measured(name, schema[name], unit) for name, unit in units.items()})
+    return schema.replace({name: _measured(name, schema[name], unit) for name, unit in units.items()}).filled(X)
 
 
 def _check_finite(path: Path, X: Any, names: list[str]) -> None:
@@ -191,13 +192,14 @@ def _bounded(name: str, part: Field, ends: str) -> Field:
     first, last = numbers("--domain", [low, high], "column=low:high")
     if not first <= last:
         raise DataError(f"--domain {name}={ends}: the lower bound comes first.")
-    return dataclasses.replace(part, low=first, high=last, fill=min(max(part.fill, first), last))
+    fill = min(max(part.fill, first), last) if part.stated else math.nan
+    return dataclasses.replace(part, low=first, high=last, fill=fill)
 
 
 def _measured(name: str, part: Field, unit: str) -> Field:
     if not isinstance(part, Number | Count):
         raise DataError(f"--unit: {name!r} is a {type(part).__name__.lower()}, which has no unit.")
-    return dataclasses.replace(part, unit=unit)
+    return dataclasses.replace(part, unit=unit, fill=part.fill if part.stated else math.nan)
 
 
 def _numbers(X: Any, schema: tv.Schema | None) -> Floats:

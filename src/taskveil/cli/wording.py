@@ -14,8 +14,11 @@ _OPTIONS = (
     (r"(?<!['-])\bclient_bytes=", "--client-bytes "),
     (r"(?<!['-])\bclient_bytes\b(?!')", "--client-bytes"),
     (r"\bnum_gpus=", "--gpus "),
-    (r"\bwith like=estimate\b", "with tv.design(..., like=estimate) in Python"),
-    (r"(?<!['-])\b(encoder|answers|loss|method|engine)=\"(\w+)\"", r"--\1 \2"),
+    (r"\bfor tv\.MeanTask\(K\)", "of taskveil design --means"),
+    (r"\bsave it with volunteers=True\b", "design it without --no-volunteers"),
+    (r"(?<!['-])\b(encoder|answers|loss|method|engine|assume)=[\"'](\w+)[\"']", r"--\1 \2"),
+    (r"\bassume=(?!\w)", "--assume"),
+    (r"\bleave out anytime\b", "leave out --anytime"),
 )
 
 

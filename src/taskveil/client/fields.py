@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -51,7 +51,9 @@ class Number:
     unit: str = ""
     missing: bool = False
     fill: float = math.nan
-    """What stands in for a missing value, the middle unless told otherwise."""
+    """What stands in for a missing value. If it is not given, a design takes the volunteers' median; the middle is used
+    until then, and `stated` is False."""
+    stated: bool = field(init=False, repr=False, compare=False, default=True)
 
     def __post_init__(self) -> None:
         _check_bounds(self)
@@ -86,7 +88,9 @@ class Count:
     unit: str = ""
     missing: bool = False
     fill: float = math.nan
-    """What stands in for a missing value, the middle unless told otherwise."""
+    """What stands in for a missing value. If it is not given, a design takes the volunteers' median; the middle is used
+    until then, and `stated` is False."""
+    stated: bool = field(init=False, repr=False, compare=False, default=True)
 
     def __post_init__(self) -> None:
         _check_bounds(self)
@@ -320,6 +324,7 @@ def _check_bounds(field: Number | Count) -> None:
         raise DataError("a number has bounds that are numbers: Number(0, 200, unit='kW').") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
         raise DataError("a number lies between two finite bounds, the lower one first.")
+    object.__setattr__(field, "stated", not math.isnan(fill))
     if math.isnan(fill):
         fill = low + (high - low) / 2
         fill = float(math.floor(fill)) if isinstance(field, Count) else fill

@@ -54,7 +54,7 @@ from taskveil.client.verifying import verify
 from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
-SCHEMA = 6
+SCHEMA = 7
 """The newest that is read here."""
 SINCE = {
     "tabled_encoder": 2,
@@ -236,8 +236,10 @@ def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first that has it all, so that older readers read what they know."""
     parts = (content.get(name) for name in ("encoder", "mechanism", "task"))
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
+    if "volunteers" in content or "outputs" in content:
+        needed.append(7)  # on the server's side: sums over volunteers; until then there were some of their records
     if "reference" in content:
-        needed.append(5)  # on the server's side: until then nobody estimated from many reports
+        needed.append(5)  # on the server's side: records of volunteers, which are not read any more
     if "fields" in content or "table" in content:
         needed.append(4)  # until then a record was numbers
     if "answering" in content:

@@ -25,8 +25,8 @@ from taskveil.engines.plans import Part, Source, check_job, check_same
 from taskveil.engines.reports import report_batches, report_columns, tally_rows
 from taskveil.engines.storage import Folder
 from taskveil.errors import DataError, needs
+from taskveil.estimates.scores import Tally, scores_of
 from taskveil.release.carrying import unpacked
-from taskveil.server.estimates.scores import Tally, scores_of
 from taskveil.server.report_files import RELEASE, report_schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil

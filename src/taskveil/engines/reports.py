@@ -13,7 +13,7 @@ import numpy as np
 from taskveil.arrays import Integers
 from taskveil.engines.files import TableFile
 from taskveil.errors import DataError, needs
-from taskveil.server.estimates.scores import Tally, scores_of
+from taskveil.estimates.scores import Tally, scores_of
 from taskveil.server.report_files import RELEASE, report_names
 from taskveil.veil import Veil
 

@@ -14,8 +14,8 @@ from taskveil.engines.reports import release_of
 from taskveil.engines.running import Engine, PartProgress
 from taskveil.engines.storage import Folder, Place
 from taskveil.errors import DataError
+from taskveil.estimates.scores import Tally
 from taskveil.release.carrying import carried
-from taskveil.server.estimates.scores import Tally
 from taskveil.veil import Veil
 
 

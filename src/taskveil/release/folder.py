@@ -11,19 +11,19 @@ from typing import Any, Protocol
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import LevelResponse
+from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
 from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, canonical, read_device, read_files, unpack
 from taskveil.decoders import CodewordDecoder, Decoder
 from taskveil.errors import ReleaseError
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
-from taskveil.reference import Reference
 from taskveil.release.manifest import manifest_of, write_files
 from taskveil.release.parts import DECODERS, SERVER_KINDS, TASKS, pack, pack_device
 from taskveil.release.signing import sign_files
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType, library_named
 from taskveil.tasks import LinearTask, MeanTask, Task
+from taskveil.volunteers import Outputs, Volunteers
 
 SERVER = "server"
 
@@ -75,8 +75,13 @@ class Designed(Protocol):
         ...
 
     @property
-    def reference(self) -> Reference | None:
-        """The volunteers that people are compared with."""
+    def volunteers(self) -> Volunteers | None:
+        """Sums over the volunteers, which people are compared with."""
+        ...
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """The names of the task's outputs."""
         ...
 
     @property
@@ -125,8 +130,8 @@ def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
 
 def _write(veil: Designed, folder: Path) -> None:
     (folder / CLIENT).mkdir()
-    # Volunteers' records are for whoever may read their table; who else may, the owner says (chmod).
-    (folder / SERVER).mkdir(mode=0o777 if veil.reference is None else 0o700)
+    # Sums over the volunteers are for those who run the collection; the owner may open the folder to others (chmod).
+    (folder / SERVER).mkdir(mode=0o777 if veil.volunteers is None else 0o700)
     release = write_files(folder / CLIENT, *pack_device(veil.device, veil.guarantee))
     arrays: dict[str, Array] = {}
     server = {
@@ -142,8 +147,9 @@ def _write(veil: Designed, folder: Path) -> None:
         server["table"] = {"library": veil.schema.library, "types": types}
     if veil.answering is not None:
         server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)
-    if veil.reference is not None:
-        server["reference"] = pack(veil.reference, "reference", arrays, SERVER_KINDS)
+    for name, part in (("volunteers", veil.volunteers), ("outputs", veil.outputs)):
+        if part is not None:
+            server[name] = pack(part, name, arrays, SERVER_KINDS)
     write_files(folder / SERVER, server, arrays)
 
 
@@ -168,7 +174,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         if decoder.shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
         task, bounds, answering = server["task"], server["bounds"], server.get("answering")
-        reference = server.get("reference")
+        volunteers, outputs = server.get("volunteers"), server.get("outputs")
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
@@ -180,7 +186,8 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "schema": _schema(device, server.get("table"), arrays),
             "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
             "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
-            "reference": None if reference is None else unpack(reference, arrays, SERVER_KINDS, Reference),
+            "volunteers": None if volunteers is None else unpack(volunteers, arrays, SERVER_KINDS, Volunteers),
+            "outputs": None if outputs is None else unpack(outputs, arrays, SERVER_KINDS, Outputs),
             "considered": unpack([{**_UNSAID, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple),
         }
         if answering is not None and parts["answering"].shape[1] != device.mechanism.report_width:
@@ -201,16 +208,31 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
         codes = [most + 1 for most in device.mechanism.layout.high]
         if isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes:
             raise ReleaseError(f"{folder}: the decoder has other codewords than reports name.")
-    reference, task = parts["reference"], parts["task"]
-    if reference is None:
+    volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
+    if outputs is not None and task is not None and len(outputs.names) != task.outputs:
+        raise ReleaseError(f"{folder}: the outputs' names are not those of the task.")
+    if volunteers is None:
         return
     if isinstance(device.mechanism, LevelResponse) and task is None:
         raise ReleaseError(f"{folder}: reports for means need the task that says of what.")
-    widths = reference.records.shape[1], reference.latents.shape[1]
-    if widths != (device.encoder.width, device.encoder.latent_dim):
-        raise ReleaseError(f"{folder}: the volunteers are no records that devices take.")
-    if task is not None and reference.answers.shape[1] != task.outputs:
-        raise ReleaseError(f"{folder}: the volunteers' answers are not the task's.")
+    measured = {
+        Codebook: sum(most + 1 for most in device.mechanism.layout.high),
+        SumCodebook: sum(most + 1 for most in device.mechanism.layout.high),
+        Laplace: device.encoder.latent_dim,
+    }.get(type(device.mechanism), device.encoder.width)
+    answers = task.outputs if task is not None else 0 if outputs is None else len(outputs.names)
+    widths = volunteers.cells.measured.shape[1], volunteers.cells.means.shape[1]
+    varying = {Codebook: 1, SumCodebook: device.encoder.width}.get(type(device.mechanism), measured)
+    if (*widths, len(volunteers.variance)) != (measured, device.encoder.width + answers, varying):
+        raise ReleaseError(f"{folder}: the sums over volunteers are not of what devices report.")
+    every = (volunteers.cells, *volunteers.by_class)
+    coded = isinstance(device.mechanism, Codebook | SumCodebook)
+    if coded and any((one.measured < 0).any() or (one.measured > 1).any() for one in every):
+        raise ReleaseError(f"{folder}: the shares of volunteers with a code do not lie between 0 and 1.")
+    if len(volunteers.cells.counts) > max(measured, 1):
+        raise ReleaseError(f"{folder}: there are more cells of volunteers than codes.")
+    if any(groups.means.shape != (answers, answers) for groups in volunteers.by_class):
+        raise ReleaseError(f"{folder}: the sums over volunteers by class are not of the task's outputs.")
 
 
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:

@@ -14,9 +14,9 @@ from taskveil.client.reading import DEVICE_KINDS, Kinds
 from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
-from taskveil.reference import Reference
 from taskveil.tables import ColumnType
 from taskveil.tasks import LinearTask, MeanTask
+from taskveil.volunteers import Groups, Outputs, Volunteers
 
 DECODERS: Kinds = {
     "affine_decoder": AffineDecoder,
@@ -35,7 +35,9 @@ SERVER_KINDS: Kinds = {
     "loss_bounds": LossBounds,
     "considered": Considered,
     "column_type": ColumnType,
-    "reference": Reference,
+    "groups": Groups,
+    "volunteers": Volunteers,
+    "outputs": Outputs,
 }
 """What may appear in `server/`."""
 

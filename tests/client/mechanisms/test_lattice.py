@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_counting_ranking_and_sharing_agree_with_the_list(seed: int) -> None:
     words = listed(lattice)
     assert lattice.size == len(words)
     assert [lattice.rank(list(w)) for w in words] == list(range(len(words)))
-    assert [tuple(lattice.unrank(i)) for i in range(len(words))] == words
+    assert [tuple(word) for word in lattice.unrank(lattice.digits(list(range(len(words))))).tolist()] == words
     for i, share in enumerate(lattice.level_shares()):
         counted = np.bincount([w[i] for w in words], minlength=lattice.counts[i]) / len(words)
         assert share == pytest.approx(counted)
@@ -62,6 +63,25 @@ def test_numbers_of_any_size_survive_their_digits(places: list[int]) -> None:
     assert wide.places(wide.digits(places)) == places
 
 
+@given(st.integers(2, 30), st.integers(0, 150), st.integers(0, 10**6))
+def test_numbers_of_any_size_are_found_again(directions: int, budget: int, seed: int) -> None:
+    """Of one to four digits of 62 bits, with places at the ends of levels, where digits are borrowed."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 300, size=directions)
+    lengths = np.concatenate([np.append(rng.integers(0, 12, size=count - 1), 0) for count in counts])
+    lattice = Lattice(levels=np.arange(len(lengths)), lengths=lengths, counts=counts, budget=budget)
+    chosen = random.Random(seed)
+    places = [chosen.randrange(lattice.size) for _ in range(20)] + [0, lattice.size - 1]
+    ends = [
+        start - below for start in lattice._starts(0, budget) for below in (0, 1) if 0 <= start - below < lattice.size
+    ]
+    found = lattice.unrank(lattice.digits(places + ends))
+    assert [lattice.rank(row) for row in found.tolist()] == places + ends
+    assert lattice.holds(lattice.digits(places)).all()
+    spent = sum(lengths[found[:, i]] for i, (_, lengths) in enumerate(lattice.directions))
+    assert (spent <= budget).all()
+
+
 def test_reports_whatever_comes_in() -> None:
     lattice = random_lattice(5)
     mechanism = LatticeCodebook(
@@ -77,7 +97,9 @@ def test_reports_whatever_comes_in() -> None:
 def test_impossible_lattices_are_refused() -> None:
     good = random_lattice(5)
     with pytest.raises(MechanismError, match="no codeword"):
-        good.unrank(good.size)
+        good.unrank(good.digits([0, good.size]))
+    with pytest.raises(MechanismError, match="no codeword"):
+        good.unrank(np.array([[-1]]))
     with pytest.raises(MechanismError, match="length 0"):
         Lattice(levels=np.array([0]), lengths=np.array([3]), counts=np.array([1]), budget=5)
     with pytest.raises(MechanismError, match="at least one level"):

@@ -16,10 +16,10 @@ import collectors
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError, ReleaseError
+from taskveil.estimates import tally
 from taskveil.release.carrying import LEFT
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import Releases, register
-from taskveil.server.estimates import tally
 
 import releases as made  # isort: skip
 
@@ -72,18 +72,24 @@ def test_what_the_store_counts_and_what_it_adds_up(tmp_path: Path) -> None:
     stages = made.veil(
         made.linear(), Codebook(region=made.box(3), stages=(made.stage(16, 4, 2.0), made.stage(7, 1, 4.0, seed=2)))
     )
-    veils = {"counted": collectors.counted(), "summed": collectors.summed(), "neither": stages}
+    sums = made.veil(made.linear(), made.sum_codebook(8, 5, epsilon=6.0))
+    veils = {"counted": collectors.counted(), "summed": collectors.summed(), "both": sums, "neither": stages}
     ids = {name: collectors.registered(store, tmp_path, veil) for name, veil in veils.items()}
     found = {name: Releases(store).get(id) for name, id in ids.items()}
     assert {name: one.stored.counted for name, one in found.items()} == {
         "counted": True,
         "summed": False,
+        "both": False,
         "neither": False,
     }
-    numbers = veils["summed"].privatize(np.random.default_rng(0).normal(size=(50, 5)))
     fresh = np.arange(50) % 3 > 0
-    whole = tally(veils["summed"], numbers[fresh])
-    assert found["summed"].moments(numbers, fresh) == pytest.approx(np.append(whole.total, whole.square))
+    for name in ("summed", "both"):
+        numbers = veils[name].privatize(np.random.default_rng(0).normal(size=(50, 5)))
+        whole = tally(veils[name], numbers[fresh])
+        codes = np.zeros(0) if whole.codes is None else whole.codes
+        assert (codes.size > 0) == (name == "both")
+        parts = np.concatenate([whole.total, whole.square.ravel(), codes])
+        assert found[name].moments(numbers, fresh) == pytest.approx(parts)
     # Of reports that say nothing together there is nothing to add up.
     assert found["neither"].moments(veils["neither"].privatize(np.zeros((3, 5))), np.ones(3, bool)).size == 0
     assert found["neither"].scores is None
@@ -163,7 +169,7 @@ def test_a_release_with_other_server_files_is_opened_again(tmp_path: Path) -> No
 
 
 def test_what_a_killed_process_left_of_a_release_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds volunteers' records. What another process opens just now stays."""
+    """What another process opens just now stays."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     old, new = tmp_path / "taskveil-release-old", tmp_path / "taskveil-release-new"
     for folder in (old, new):

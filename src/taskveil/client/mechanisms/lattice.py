@@ -12,7 +12,6 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -149,29 +148,42 @@ class Lattice:
             left -= int(self.directions[i][1][level])
         return place
 
-    def unrank(self, place: int) -> list[int]:
-        """The codeword of a number: the inverse of `rank`."""
-        if not 0 <= place < self.size:
-            raise MechanismError(f"there is no codeword {place}: the lattice has {self.size}.")
-        left, numbers = self.budget, []
+    def unrank(self, digits: Integers) -> Integers:
+        """Codeword numbers as 62-bit digits (N, width) → level numbers (N, d): the inverse of `rank`, for many."""
+        held = self.holds(digits)
+        if not held.all():
+            (wrong,) = self.places(digits[~held][:1])
+            raise MechanismError(f"there is no codeword {wrong}: the lattice has {self.size}.")
+        numbers = np.empty((len(digits), self.dim), dtype=np.int64)
+        rows, left = np.arange(len(digits)), np.full(len(digits), self.budget, dtype=np.int16)
         for i, (_, lengths) in enumerate(self.directions):
-            starts = self._starts(i, left)
-            level = bisect_right(starts, place) - 1
-            place -= starts[level]
-            left -= int(lengths[level])
-            numbers.append(level)
+            digits = digits[:, -_width(self._within[i][self.budget]) :]
+            order = np.argsort(left, kind="stable")  # those with the same left to spend have the same table
+            rows, left, digits = rows[order], left[order], digits[order]
+            ends = np.append(np.flatnonzero(np.diff(left)) + 1, len(left))
+            for start, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
+                if end > start:
+                    starts = _digits(self._starts(i, int(left[start])), digits.shape[1])
+                    level = _located(digits[start:end], starts)
+                    digits[start:end] = _minus(digits[start:end], starts[level])
+                    left[start:end] -= lengths[level].astype(np.int16)
+                    numbers[rows[start:end], i] = level
         return numbers
+
+    def holds(self, digits: Integers) -> NDArray[np.bool_]:
+        """(N,): whether digits (N, width) of 62 bits together number a codeword."""
+        last = _digits([self.size - 1], self.report_width)
+        inside = ((digits >= 0) & (digits < 2**62)).all(axis=1)
+        return np.asarray(inside & ~_less(np.broadcast_to(last, digits.shape), digits))
 
     @property
     def report_width(self) -> int:
         """How many 62-bit digits a codeword's number needs."""
-        return max(1, -(-(self.size - 1).bit_length() // 62))
+        return _width(self.size)
 
     def digits(self, places: list[int]) -> Integers:
         """Codeword numbers (N,) of any size → 62-bit digits (N, width), the highest first."""
-        shifts = range(62 * (self.report_width - 1), -1, -62)
-        rows = [[place >> shift & 2**62 - 1 for shift in shifts] for place in places]
-        return np.array(rows, dtype=np.int64).reshape(len(places), self.report_width)
+        return _digits(places, self.report_width)
 
     def places(self, digits: Integers) -> list[int]:
         """62-bit digits (N, width) → codeword numbers: the inverse of `digits`."""
@@ -212,4 +224,49 @@ def spread(ways: Array, lengths: Integers) -> Array:
     for used, times in zip(*np.unique(lengths[lengths < len(ways)], return_counts=True), strict=True):
         moved = ways[: len(ways) - int(used)]
         result[int(used) :] += moved if times == 1 else int(times) * moved
+    return result
+
+
+def _width(size: int) -> int:
+    """How many 62-bit digits numbers below `size` need."""
+    return max(1, -(-(size - 1).bit_length() // 62))
+
+
+def _digits(places: list[int], width: int) -> Integers:
+    """The lowest `width` 62-bit digits (N, width) of whole numbers, the highest first."""
+    shifts = range(62 * (width - 1), -1, -62)
+    rows = [[place >> shift & 2**62 - 1 for shift in shifts] for place in places]
+    return np.array(rows, dtype=np.int64).reshape(len(places), width)
+
+
+def _located(digits: Integers, starts: Integers) -> Integers:
+    """(N,): the last place of `starts` (L + 1, width), which rise, that is not above each of `digits` (N, width), all
+    below the last of them."""
+    if digits.shape[1] == 1:
+        return np.searchsorted(starts[:, 0], digits[:, 0], side="right") - 1
+    scale = 2.0 ** (-62.0 * np.arange(digits.shape[1]))  # doubles find about where, digits say exactly
+    level = np.searchsorted(starts @ scale, digits @ scale, side="right") - 1
+    level = np.clip(level, 0, len(starts) - 2)
+    while (above := _less(digits, starts[level])).any():
+        level = level - above
+    while (below := ~_less(digits, starts[level + 1])).any():
+        level = level + below
+    return level
+
+
+def _less(one: Integers, other: Integers) -> NDArray[np.bool_]:
+    """(N,): whether numbers of digits (N, width) are less than others."""
+    less = np.zeros(len(one), dtype=bool)
+    for a, b in zip(one.T[::-1], other.T[::-1], strict=True):  # a higher digit decides before lower ones
+        less = (a < b) | ((a == b) & less)
+    return less
+
+
+def _minus(one: Integers, other: Integers) -> Integers:
+    """The digits (N, width) of differences of numbers, none below zero."""
+    result = one - other
+    for column in range(result.shape[1] - 1, 0, -1):
+        borrowed = result[:, column] < 0
+        result[:, column] += borrowed * np.int64(2**62)
+        result[:, column - 1] -= borrowed
     return result

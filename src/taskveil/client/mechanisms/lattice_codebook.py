@@ -93,9 +93,7 @@ class LatticeCodebook:
 
     def possible(self, reports: Integers) -> Bools:
         """(N,): digits that together number a codeword; each by itself may be in range and the number too large."""
-        held = self.layout.holds(reports)
-        held[held] = [place < self.lattice.size for place in self.lattice.places(reports[held])]
-        return held
+        return self.lattice.holds(reports)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln(a/T) where the report is the nearest codeword's number, else ln(b/T)."""

@@ -4,7 +4,7 @@ A report's way in: `connections` reads it within a time, `limits` says how much 
 checked by `tokens`, what can be wrong is the table in `problems`), `intake` gathers what arrives into one durable
 commit for many, `store/` is where reports lie (SQLite or PostgreSQL behind one protocol).
 
-What is made of them: `estimating` says what the stored reports say together, `exporting` writes them to a file,
+What is made of them: `estimating` makes population estimates of the stored reports, `exporting` writes them to a file,
 `pages/` is what people look at.
 
 Around it: `settings` is the configuration, `releases` the veils that reports may be of, `running` the parts of one

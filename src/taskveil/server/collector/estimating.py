@@ -1,8 +1,8 @@
-"""What the stored reports say together: `tv.estimate` of what the store has counted, never of the reports one by one.
+"""Population estimates of the stored reports: `tv.estimate` of what the store has counted, not of single reports.
 
 Estimates are computed in a thread of their own, one at a time, on one core: sending reports comes before looking at
-them. Whoever asks for what is being computed waits for the same one. One that takes long is given again as it was until
-ten times as long has passed: however many people watch a busy round, that costs a tenth of a core.
+them. Requests for what is being computed wait for the same one. One that takes long is given again as it was until ten
+times as long has passed: however many people watch a busy round, that costs a tenth of a core.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from taskveil.errors import DataError
+from taskveil.estimates import FEWEST, Estimate, estimate
+from taskveil.estimates.assumed import Assumption
+from taskveil.estimates.result import finite
+from taskveil.estimates.scores import Tally, scores_of
 from taskveil.server.collector.metrics import Metrics
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.store import Store, StoredRelease
-from taskveil.server.estimates import Estimate, estimate
-from taskveil.server.estimates.result import finite
-from taskveil.server.estimates.scores import Tally, scores_of
 from taskveil.veil import Veil
 
+CONFIDENCE = 0.95
+"""How often the intervals hold, and those of changes."""
 QUICK = 0.1
-"""Seconds. What takes no longer is made anew whenever somebody asks and there are more reports."""
+"""Seconds. What takes no longer is computed again for every request, if there are more reports."""
 REST = 10.0
 """How many times as long as another estimate took it is given again without a look at the store."""
 LONGEST_REST = 30.0
 """Seconds that it is given again at most."""
 MOST_KEPT = 32
-"""Estimates that a worker keeps; each holds what its volunteers are worth."""
+"""Estimates that a worker keeps."""
 MOST_WAITING = 16
-"""Estimates that wait to be computed; whoever asks for one more is told to come again."""
+"""Estimates that wait to be computed; a request for one more is asked to come again."""
 PATIENCE = 20.0
 """Seconds that a request waits for its estimate."""
 
@@ -63,8 +66,30 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
     count, moments = store.moments(release, round)
     if not count:
         return empty
-    total, square = np.split(moments, [len(empty.total)])
-    return Tally(release=release, count=count, codes=None, total=total, square=square.reshape(empty.square.shape))
+    ends = np.cumsum([len(empty.total), empty.square.size])
+    total, square, found_codes = np.split(moments, ends)
+    # Rounds that an earlier version began have sums without counts of codes (see `catalogue.added_up`).
+    known = empty.codes is not None and found_codes.shape == empty.codes.shape and not np.isnan(found_codes).any()
+    return Tally(
+        release=release,
+        count=count,
+        codes=np.rint(found_codes).astype(np.int64) if known else None,
+        total=total,
+        square=square.reshape(empty.square.shape),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which estimate is wanted, with the names and defaults of the request."""
+
+    round: str | None = None
+    """The name of one round; None for all."""
+    since: str | None = None
+    """The name of an earlier round: also what changed since then."""
+    anytime: bool = True
+    """Whether limits hold at all times at once."""
+    assume: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +103,7 @@ class _Kept:
 
 
 class Estimates:
-    """Estimates of what a store holds, made when somebody asks."""
+    """Estimates of what a store holds, made when they are asked for."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
@@ -90,61 +115,65 @@ class Estimates:
         """Compute no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def told(
-        self, release: StoredRelease, veil: Veil, *, round: str | None = None, since: str | None = None
-    ) -> bytes:
-        """The JSON of what all reports of a release, or those of one round, say; a ProblemError if they are too few.
+    async def answer(self, release: StoredRelease, veil: Veil, asked: Asked) -> bytes:
+        """The JSON of an estimate; a ProblemError if the reports are too few, or the release does not allow it.
 
         Args:
             release: as the store has it now. Its rounds must include those that are named.
             veil: what its reports were made with.
-            round: the name of one round; None for all.
-            since: the name of an earlier round: with what changed since then.
+            asked: which estimate.
         """
-        key = (release.id, _numbers(release, None), round, since)
+        key = (release.id, _numbers(release, None), asked)
         coming = self._coming.get(key)
         if coming is None:
             if len(self._coming) >= MOST_WAITING:
                 raise ProblemError(Problem.BUSY, "Many estimates are being computed.", retry_after=2)
-            coming = self._begun(key, release, veil, round, since)
+            coming = self._begun(key, release, veil, asked)
         try:
             return await asyncio.wait_for(asyncio.shield(coming), PATIENCE)
         except TimeoutError:
             raise ProblemError(Problem.BUSY, "The estimate takes longer than this.", retry_after=5) from None
         except asyncio.CancelledError:
-            if coming.cancelled():  # by `close`, and not whoever asked
+            if coming.cancelled():  # by `close`, and not the request
                 raise _stopping() from None
             raise
 
-    def _begun(self, key: tuple[Any, ...], *asked: Any) -> asyncio.Future[bytes]:
+    def _begun(self, key: tuple[Any, ...], *work: Any) -> asyncio.Future[bytes]:
         try:
-            coming = asyncio.get_running_loop().run_in_executor(self._thread, self._told, *asked)
-        except RuntimeError:  # the executor's word after its shutdown
+            coming = asyncio.get_running_loop().run_in_executor(self._thread, self._answered, *work)
+        except RuntimeError:  # what the executor raises after its shutdown
             raise _stopping() from None
 
         def done(it: asyncio.Future[bytes]) -> None:
             self._coming.pop(key, None)
-            it.cancelled() or it.exception()  # seen, also where nobody waits for it any more
+            it.cancelled() or it.exception()  # seen, also where no request waits for it any more
 
         coming.add_done_callback(done)
         self._coming[key] = coming
         return coming
 
-    def _told(self, release: StoredRelease, veil: Veil, round: str | None, since: str | None) -> bytes:
+    def _answered(self, release: StoredRelease, veil: Veil, asked: Asked) -> bytes:
+        rule = (asked.anytime, asked.assume, CONFIDENCE)
         with threadpool_limits(1):
-            found = self._estimate(release, veil, round)
-            content = {**found.content(), "round": round, "rows": _rows(found)}
-            if since is not None:
-                changes = found.minus(self._estimate(release, veil, since))
-                content["since"] = since
+            found = self._estimate(release, veil, asked.round, rule)
+            content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
+            if asked.since is not None:
+                # Limits at all times are subtracted: each round has half of the error probability.
+                each = (1 + CONFIDENCE) / 2 if asked.anytime else CONFIDENCE
+                now, then = (
+                    self._estimate(release, veil, one, (*rule[:2], each)) for one in (asked.round, asked.since)
+                )
+                content["since"] = asked.since
                 content["changes"] = {
-                    kind: [finite(one._asdict()) for one in members] for kind, members in changes.items()
+                    kind: [finite(one._asdict()) for one in members] for kind, members in now.minus(then).items()
                 }
             return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
-    def _estimate(self, release: StoredRelease, veil: Veil, round: str | None) -> Estimate:
-        """Of one round or all; what is kept, as long as that is as good."""
-        key, start = (release.id, _numbers(release, round)), monotonic()
+    def _estimate(
+        self, release: StoredRelease, veil: Veil, round: str | None, rule: tuple[bool, Assumption | None, float]
+    ) -> Estimate:
+        """Of one round or all; what is kept, as long as that is as good. `rule`: anytime, assume, confidence."""
+        key, start = (release.id, _numbers(release, round), rule), monotonic()
         kept = self._kept.get(key)
         if kept is None or kept.until < start:
             try:
@@ -152,9 +181,9 @@ class Estimates:
             except KeyError:  # forgotten a moment ago
                 raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
             except DataError as error:
-                raise _too_few(str(error)) from None
+                raise _refused(str(error), 0) from None
             if kept is None or kept.reports != counted.count:
-                kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted), until=0.0)
+                kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted, rule), until=0.0)
                 self._metrics.estimated(monotonic() - start)
             took = monotonic() - start
             rest = 0.0 if took < QUICK else min(REST * took, LONGEST_REST)
@@ -164,13 +193,14 @@ class Estimates:
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         if isinstance(kept.estimate, str):
-            raise _too_few(kept.estimate)
+            raise _refused(kept.estimate, kept.reports)
         return kept.estimate
 
 
-def _estimated(veil: Veil, counted: Tally) -> Estimate | str:
+def _estimated(veil: Veil, counted: Tally, rule: tuple[bool, Assumption | None, float]) -> Estimate | str:
+    anytime, assume, confidence = rule
     try:
-        return estimate(veil, counted)
+        return estimate(veil, counted, anytime=anytime, assume=assume, confidence=confidence)
     except DataError as error:
         return str(error)
 
@@ -179,8 +209,9 @@ def _stopping() -> ProblemError:
     return ProblemError(Problem.STOPPING, "Ask again in a moment.", retry_after=5)
 
 
-def _too_few(words: str) -> ProblemError:
-    return ProblemError(Problem.TOO_FEW, words[:1].upper() + words[1:])
+def _refused(words: str, reports: int) -> ProblemError:
+    """With enough reports, an estimate is refused because of the assumption that was asked for."""
+    return ProblemError(Problem.TOO_FEW if reports < FEWEST else Problem.INVALID, words[:1].upper() + words[1:])
 
 
 def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
@@ -188,7 +219,16 @@ def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
     return tuple(one.number for one in release.rounds if round in (None, one.name))
 
 
-def _rows(found: Estimate) -> list[dict[str, str]]:
-    """The table as tv prints it."""
-    names = ("name", "estimate", "interval", "volunteers")
-    return [dict(zip(names, row.cells, strict=True)) for row in found.rows()]
+def table_rows(found: Estimate) -> list[dict[str, Any]]:
+    """The table as tv prints it; every line with the group that it is of, and its place there."""
+    groups = sorted(found.groups.items(), key=lambda one: one[1].assumes is not None)  # as `Estimate.rows`
+    places = [
+        {"group": kind, "place": place}
+        for kind, group in groups
+        for place, label in enumerate(group.labels)
+        if label.shown
+    ]
+    names = ("name", "estimate", "interval", "volunteers", "forged")
+    return [
+        {**where, **dict(zip(names, row.cells, strict=True))} for where, row in zip(places, found.rows(), strict=True)
+    ]

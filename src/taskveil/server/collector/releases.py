@@ -10,11 +10,11 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError, ReleaseError, TaskveilError
+from taskveil.estimates.scores import Scores, scores_of
 from taskveil.release.carrying import carried, unpacked
 from taskveil.server.collector.journal import failed
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.store import SHORT, Store, StoredRelease, StoredRound
-from taskveil.server.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 
 FRONTIER = "frontier.json"
@@ -35,7 +35,7 @@ class OpenRelease:
     files: Mapping[str, bytes]
     """As `Store.files` has them: "client/manifest.json" …"""
     scores: Scores | None
-    """How its reports are read; None where many of them say nothing together."""
+    """How its reports are counted; None where many of them say nothing together."""
 
     def round(self, name: str) -> StoredRound:
         """The round of that name, or a ProblemError."""
@@ -48,18 +48,19 @@ class OpenRelease:
         """The round of that name, or the current one, if it takes reports now; else a ProblemError."""
         found = self.round(self.stored.current if round is None else round)
         if not self.stored.open:
-            raise ProblemError(Problem.RELEASE_CLOSED, "It was closed by whoever runs this collector.")
+            raise ProblemError(Problem.RELEASE_CLOSED, "The operator of this collector closed it.")
         if not found.open:
             raise ProblemError(Problem.ROUND_CLOSED, "It has ended; its reports are counted.")
         return found
 
     def moments(self, numbers: Integers, fresh: Bools) -> Floats:
-        """What the reports (N, width) that are `fresh` (N,) add to the store's sums: their scores, and the products
-        of these."""
+        """What the reports (N, width) that are `fresh` (N,) add to the store's sums: their scores, the products of
+        these, and at the end how often each code came."""
         if self.scores is None or not fresh.any():
             return np.zeros(0)
         tally = self.scores.tally(numbers[fresh])
-        return np.concatenate([tally.total, tally.square.ravel()])
+        codes = [] if tally.codes is None else [tally.codes.astype(np.float64)]
+        return np.concatenate([tally.total, tally.square.ravel(), *codes])
 
 
 class Releases:
@@ -98,7 +99,7 @@ class Releases:
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""
         if id not in self._open:
-            raise ProblemError(Problem.RELEASE_UNKNOWN, "Whoever runs this opens it: taskveil collection open.")
+            raise ProblemError(Problem.RELEASE_UNKNOWN, "The operator opens it with taskveil collection open.")
         return self._open[id]
 
     def all(self) -> tuple[OpenRelease, ...]:
@@ -136,7 +137,7 @@ def register(
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
-    counted = scores is not None and scores.codes is not None and veil.mechanism.layout.length <= MOST_COUNTED
+    counted = scores is not None and scores.listed and veil.mechanism.layout.length <= MOST_COUNTED
     shown = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or place.resolve().name
     )

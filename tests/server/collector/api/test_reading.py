@@ -45,9 +45,9 @@ def test_releases_are_told_in_full(collected: tuple[Asked, tv.Veil, tv.Veil]) ->
     assert (told["reports"], told["open"], told["current"], told["method"]) == (400, True, "one", "by hand")
     assert told["guarantee"]["epsilon"] == first.guarantee.epsilon
     assert told["guarantee"]["statement"] == first.guarantee.statement
-    assert (told["attributes"], told["outputs"]) == (["age", "income"], list(first.reference.names))  # type: ignore[union-attr]
+    assert (told["attributes"], told["outputs"]) == (["age", "income"], ["answer"])
     assert (told["report_bytes"], told["client_bytes"]) == (1, first.size.client_bytes)
-    assert (told["estimates"], told["frontier"]) == (True, False)
+    assert (told["estimates"], told["assumptions"], told["frontier"]) == (True, ["cells"], False)
     assert found[1]["reports"] == 0
 
 
@@ -90,6 +90,7 @@ def test_a_token_of_one_release_sees_that_one_alone(collected: tuple[Asked, tv.V
         ("release={id}&round=one&since=none", "round-unknown"),
         ("release={id}&since=one", "invalid"),
         ("release={id}&round=one&since=one", "invalid"),
+        ("release={id}&assume=cells", "invalid"),
     ],
 )
 def test_what_is_not_there_is_said(collected: tuple[Asked, tv.Veil, tv.Veil], query: str, problem: str) -> None:

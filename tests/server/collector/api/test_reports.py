@@ -17,13 +17,13 @@ import releases as made
 from collectors import CODES, report, reports
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import LatticeCodebook
+from taskveil.estimates import tally
 from taskveil.server.collector.api import reports as api
 from taskveil.server.collector.releases import register
 from taskveil.server.collector.running import LARGE_AT_ONCE
 from taskveil.server.collector.store import StoreUnavailableError
 from taskveil.server.collector.store.opening import open_store
 from taskveil.server.collector.tokens import new_token
-from taskveil.server.estimates import tally
 from taskveil.wire import BINARY, JSON, pack_batch, to_json
 
 Client = httpx.AsyncClient

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from taskveil.estimates.assumed import Assumption
 from taskveil.server.collector.api.access import Reader
 from taskveil.server.collector.api.openapi import TOKEN, problems
 from taskveil.server.collector.api.shapes import (
@@ -22,6 +23,7 @@ from taskveil.server.collector.api.shapes import (
     RoundName,
     release_shape,
 )
+from taskveil.server.collector.estimating import Asked
 from taskveil.server.collector.exporting import TYPE, exported
 from taskveil.server.collector.problems import Problem, ProblemError
 from taskveil.server.collector.releases import FRONTIER
@@ -33,7 +35,7 @@ from taskveil.wire import JSON
 router = APIRouter(tags=["reading"])
 
 OfRelease = Annotated[ReleaseId, Query(description="The release.")]
-OfRound = Annotated[RoundName | None, Query(description="One round; by default all of them together.")]
+OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
 
 _ASKED = (*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
 
@@ -69,14 +71,14 @@ async def frontier(
     with contextlib.suppress(KeyError, ValueError, TypeError, RecursionError):
         content = json.loads(release.files[FRONTIER])
         # Not the losses of single records, which a careless file may hold.
-        told = {name: content[name] for name in ("clear", "constant", "rows")}
-        return Response(json.dumps(told, allow_nan=False), media_type=JSON)
+        shown = {name: content[name] for name in ("clear", "constant", "rows")}
+        return Response(json.dumps(shown, allow_nan=False), media_type=JSON)
     raise ProblemError(Problem.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
 
 
 @router.get(
     "/v1/estimates",
-    summary="What the reports say together",
+    summary="Population estimates",
     response_model=EstimateShape,
     responses=problems(*_ASKED, Problem.TOO_FEW, Problem.BUSY),
 )
@@ -86,16 +88,21 @@ async def estimates(
     release: OfRelease,
     round: OfRound = None,
     since: Annotated[RoundName | None, Query(description="An earlier round: what changed since then.")] = None,
+    anytime: Annotated[bool, Query(description="Limits hold at all times at once; false: for a single look.")] = True,
+    assume: Annotated[Assumption | None, Query(description="Also assumed rows; needs anytime=false.")] = None,
 ) -> Response:
-    """Means of people with intervals, beside those of the volunteers: as `tv.estimate` gives them. They may be as old
-    as ten times the time that they took to compute."""
+    """What reports measure, with intervals, beside the volunteers' values: as `tv.estimate` gives it. Without `round`,
+    people who reported in several rounds are counted several times. Estimates may be as old as ten times the time that
+    they took to compute."""
     belongs(token, release)
     if since is not None and round in (None, since):
         raise ProblemError(Problem.INVALID, "since: two different rounds are compared, name both (round and since).")
+    if assume is not None and anytime:
+        raise ProblemError(Problem.INVALID, "assume: assumed rows have no limits at all times. Add anytime=false.")
     collector = collector_of(request)
     found = await collector.known(release, round, since)
-    body = await collector.estimates.told(found.stored, found.veil, round=round, since=since)
-    return Response(body, media_type=JSON)
+    asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
+    return Response(await collector.estimates.answer(found.stored, found.veil, asked), media_type=JSON)
 
 
 @router.get(
@@ -125,7 +132,7 @@ async def export(request: Request, token: Reader, release: OfRelease, round: OfR
 
 
 class _Pieces(StreamingResponse):
-    """Sends what an iterator gives, and ends it also where the asker goes away before."""
+    """Sends what an iterator gives, and ends it also where the client goes away before."""
 
     def __init__(self, first: bytes, rest: Iterator[bytes], headers: dict[str, str]) -> None:
         super().__init__(chain([first], rest), media_type=TYPE, headers=headers)

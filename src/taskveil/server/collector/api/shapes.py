@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from taskveil.client.reading import CLIENT
+from taskveil.estimates.assumed import Assumption, assumptions
 from taskveil.server.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
 from taskveil.server.collector.store import StoredRelease
 
@@ -54,7 +55,8 @@ class ReleaseShape(Shape):
     outputs: list[str]
     report_bytes: Count
     client_bytes: Count
-    estimates: Annotated[bool, Field(description="Whether volunteers are kept to compare people with.")]
+    estimates: Annotated[bool, Field(description="Whether its reports together measure something.")]
+    assumptions: Annotated[list[Assumption], Field(description="What `assume` may be in /v1/estimates.")]
     frontier: Annotated[bool, Field(description="Whether its losses at other budgets are known.")]
 
 
@@ -71,12 +73,13 @@ class ForgottenShape(Shape):
 
 
 class IntervalShape(Shape):
-    """A mean, and limits that hold the truth in 95 of 100 collections. None where JSON has no word for a number."""
+    """A mean and its limits. Null stands for a number that JSON does not have."""
 
     name: str
     mean: float | None
     low: float | None
     high: float | None
+    assumes: Annotated[str | None, Field(description="The assumption it rests on; null for what reports measure.")]
 
 
 class MeanShape(IntervalShape):
@@ -84,12 +87,13 @@ class MeanShape(IntervalShape):
 
     volunteers: float | None
     spread: Annotated[float | None, Field(description="Of the volunteers' values: their standard deviation.")]
+    forged: Annotated[float | None, Field(description="How far 1% of forged reports could move the mean.")]
     kind: str
     unit: str
 
 
 class DriftShape(Shape):
-    """How far people are from the volunteers."""
+    """Whether people differ from the volunteers in what is measured."""
 
     p_value: float | None
     raised: bool
@@ -98,37 +102,40 @@ class DriftShape(Shape):
 
 
 class RowShape(Shape):
-    """A line of the table, as taskveil prints it."""
+    """A line of the table, as taskveil prints it: the entry at a `place` of a `group` (attributes, answers, …)."""
 
+    group: str
+    place: Count
     name: str
     estimate: str
     interval: str
     volunteers: str
+    forged: Annotated[str, Field(description="How far 1% of forged reports could move it.")]
 
 
 class EstimateShape(Shape):
-    """What reports say together: the file that `Estimate.to_json` writes, with its table as text."""
+    """Population estimates: the file that `Estimate.to_json` writes, with its table as text."""
 
     format: str
     reports: Count
     epsilon: float
     confidence: float
+    anytime: Annotated[bool, Field(description="Whether the limits hold at all times at once.")]
     releases: list[ReleaseId]
     attributes: list[MeanShape]
     answers: list[MeanShape]
     shares: list[MeanShape]
-    frequencies: list[IntervalShape]
+    frequencies: list[MeanShape]
+    reported: list[MeanShape]
     drift: DriftShape
-    assumes: str
-    hardly_seen: Annotated[
-        list[str], Field(description="Means that reports hardly see: what is said of these is the volunteers' word.")
-    ]
-    round: Annotated[str | None, Field(description="None: all rounds together.")]
+    assumes: Annotated[str | None, Field(description="The assumption of the rows that have one.")]
+    notes: list[str]
+    round: Annotated[str | None, Field(description="Null: all rounds together.")]
     rows: list[RowShape]
     since: Annotated[str | None, Field(description="The earlier round.")] = None
     changes: Annotated[
         dict[str, list[IntervalShape]] | None,
-        Field(description="By kind of mean, what changed since the earlier round: only where `since` was asked for."),
+        Field(description="By group, what changed since the earlier round: only where `since` was asked for."),
     ] = None
 
 
@@ -158,9 +165,10 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             enforced_by=guarantee.enforced_by,
         ),
         attributes=list(veil.columns or (f"x{place}" for place in range(veil.device.attributes))),
-        outputs=[] if veil.reference is None else list(veil.reference.names),
+        outputs=[] if veil.outputs is None else list(veil.outputs.names),
         report_bytes=veil.mechanism.layout.length,
         client_bytes=sum(len(content) for name, content in found.files.items() if name.startswith(f"{CLIENT}/")),
-        estimates=veil.reference is not None and found.scores is not None,
+        estimates=found.scores is not None,
+        assumptions=list(assumptions(veil)),
         frontier=FRONTIER in found.files,
     )

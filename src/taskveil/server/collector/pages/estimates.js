@@ -1,49 +1,32 @@
-// What reports say together: a line for every mean, with its interval and the volunteers' own beside it.
+// Population estimates: a line for every row, with its interval and the volunteers' value beside it. Rows that
+// reports measure come first; rows that rest on an assumption come apart, with the assumption and in another colour.
 import { el, svg } from "./dom.js";
 import { change, many } from "./words.js";
 
-const KINDS = ["attributes", "answers", "shares"];
 const MOST = 40; // lines that a person looks at; more when asked for
+const SEVERAL = "These are all rounds together: people who reported in several rounds are counted several times.";
+const CODES = "The share of people whose device favours each code: favoured codes are sent more often than others.";
 
-/** The title that a row has, of an entry: its name with its unit. */
-function titled({ name, kind, unit }) {
-  const plain = kind === "date" ? name.replace(/ in days$/, "") : name;
-  return unit ? `${plain} [${unit}]` : plain;
-}
-
-/** Rows (text) with their numbers: rows leave out some entries, and keep the order of the others. */
+/** Rows (text) with their numbers, and what changed. */
 export function lines(answer) {
-  const entries = KINDS.flatMap((kind) =>
-    (answer[kind] ?? []).map((entry) => ({
-      ...entry,
-      asked: kind !== "attributes",
-      title: titled(entry),
-      unseen: (answer.hardly_seen ?? []).includes(entry.name),
-      change: answer.changes?.[kind]?.find((one) => one.name === entry.name),
-    })),
-  );
-  let place = 0;
   return answer.rows.map((row) => {
-    const found = entries.findIndex((entry, at) => at >= place && entry.title === row.name);
-    if (found >= 0) place = found + 1;
-    return { ...row, numbers: entries[found] };
+    const numbers = answer[row.group][row.place];
+    return { ...row, numbers, change: answer.changes?.[row.group]?.find(({ name }) => name === numbers.name) };
   });
 }
 
-/** All of it: drift, tables, and what is assumed. `all` shows every line of long tables. */
-export function estimates(answer, { since, all }) {
+/** All of it: drift, tables, and what they rest on. `all` shows every line of long tables; `several` says that rounds are
+ * added up. */
+export function estimates(answer, { since, all, several }) {
   const found = lines(answer);
-  // What the release was designed for comes first.
-  const of = (asked, share) =>
-    found.filter(({ numbers }) => (numbers?.asked ?? false) === asked && (numbers?.kind === "share") === share);
-  const tables = [
-    ["The task’s answers", of(true, false), standardised],
-    ["Classes of the task", of(true, true), percentages],
-    ["Averages", of(false, false), standardised],
-    ["Shares of people", of(false, true), percentages],
-  ].filter(([, rows]) => rows.length > 0);
-  const parts = tables.map(([name, rows, scale]) => table(name, rows, scale(rows), { since, all }));
-  const hidden = tables.reduce((sum, [, rows]) => sum + Math.max(0, rows.length - MOST), 0);
+  const [measured, assumed] = [false, true].map((wanted) => found.filter(({ numbers }) => (numbers.assumes !== null) === wanted));
+  const held = `${Number((100 * answer.confidence).toPrecision(6))}% ${answer.anytime ? "at all times" : "interval"}`;
+  const shown = [...tables(measured), ...tables(assumed)];
+  const hidden = shown.reduce((sum, { rows }) => sum + Math.max(0, rows.length - MOST), 0);
+  const drawn = (rows) => tables(rows).map((one) => table(one, { since, all, held }));
+  const holds = answer.anytime
+    ? "The limits hold at all times at once, however often you look; the test for drift holds for a single look."
+    : "The limits hold for a single look at the reports. For reports that you watch while they come in, choose measured rows.";
   return [
     el(
       "p",
@@ -51,27 +34,59 @@ export function estimates(answer, { since, all }) {
       answer.drift.raised && el("b", {}, "Drift: "),
       answer.drift.words,
     ),
-    el(
-      "p",
-      { class: "legend", "aria-hidden": "true" },
-      el("span", {}, mark("people"), "people, with 95% interval"),
-      el("span", {}, mark("volunteers"), "volunteers"),
-    ),
-    found.some(({ numbers }) => numbers?.unseen) &&
-      el("p", { class: "note", id: "unseen" }, word(), " Reports hardly tell of these: people may differ there unnoticed."),
-    parts,
+    several && el("p", { class: "callout raised", id: "several" }, SEVERAL),
+    found.length > 0 &&
+      el(
+        "p",
+        { class: "legend", "aria-hidden": "true" },
+        measured.length > 0 && el("span", {}, mark("people"), `people, measured, ${held}`),
+        assumed.length > 0 && el("span", { class: "assumed" }, mark("people"), `people, assumed, ${held}`),
+        el("span", {}, mark("volunteers"), "volunteers"),
+      ),
+    measured.length > 0 && [
+      el("h4", {}, "Measured"),
+      el("p", { class: "note" }, "True for every population: nothing is assumed about the people who reported."),
+      drawn(measured),
+    ],
+    assumed.length > 0 &&
+      el(
+        "div",
+        { class: "assumed" },
+        el("h4", {}, "Assumed"),
+        el("p", { class: "callout", id: "assumes" }, answer.notes.join(" ")),
+        drawn(assumed),
+      ),
     hidden > 0 &&
       !all &&
       el("p", {}, el("button", { type: "button", class: "quiet", "data-all": true }, `Show all ${many(found.length, "line")}`)),
-    el("h4", {}, "What this rests on"),
-    el("p", { class: "note" }, `${many(answer.reports, "report")}. `, answer.assumes),
+    el(
+      "p",
+      { class: "note", id: "rests" },
+      [`${many(answer.reports, "report")}.`, found.length > 0 && holds, ...(assumed.length > 0 ? [] : answer.notes)]
+        .filter(Boolean)
+        .join(" "),
+    ),
   ];
+}
+
+/** Rows by what they are of; what the release was designed for comes first. */
+function tables(rows) {
+  const of = (groups, share) =>
+    rows.filter(({ group, numbers }) => groups.includes(group) && (numbers.kind === "share") === share);
+  return [
+    { name: "Codes", rows: of(["frequencies"], true), scale: percentages, about: CODES },
+    { name: "Answers of the task", rows: of(["answers"], false), scale: standardised },
+    { name: "Classes of the task", rows: of(["answers", "shares"], true), scale: percentages },
+    { name: "Averages", rows: of(["attributes"], false), scale: standardised },
+    { name: "Shares of people", rows: of(["attributes"], true), scale: percentages },
+    { name: "Means of what devices report", rows: of(["reported"], false), scale: standardised },
+  ].filter((one) => one.rows.length > 0);
 }
 
 /** Means of many units on one scale: the volunteers' standard deviations away from the volunteers' mean. */
 function standardised(rows) {
   const at = ({ numbers }) => {
-    if (!numbers || ![numbers.mean, numbers.low, numbers.high, numbers.volunteers].every(Number.isFinite)) return null;
+    if (![numbers.mean, numbers.low, numbers.high, numbers.volunteers].every(Number.isFinite)) return null;
     const reach = Math.max(Math.abs(numbers.low - numbers.volunteers), Math.abs(numbers.high - numbers.volunteers));
     const unit = numbers.spread || reach || 1;
     const away = (value) => (value - numbers.volunteers) / unit;
@@ -108,15 +123,24 @@ function percentages(rows) {
   return { at, low: 0, high, ticks, caption: "Dots show the share among people." };
 }
 
-function table(name, rows, scale, { since, all }) {
-  const changes = since !== "" && rows.some(({ numbers }) => numbers?.change);
+function table({ name, rows, scale: scaled, about }, { since, all, held }) {
+  const scale = scaled(rows);
+  const changes = since !== "" && rows.some((row) => row.change);
+  const apart = new Set(rows.map(({ forged }) => forged)).size > 1; // else one sentence says it of all rows
+  const forged = !apart && `${rows[0].forged === "no limit" ? "without limit" : `by ${rows[0].forged.replace("±", "")}`}.`;
   const shown = all ? rows : rows.slice(0, MOST);
   const percent = (value) => (100 * (value - scale.low)) / (scale.high - scale.low);
   const column = (text, attributes) => el("th", { scope: "col", ...attributes }, text);
+  const caption = [
+    about,
+    rows.some((row) => scale.at(row)) && scale.caption,
+    apart && "“1% forged” is how far 1% of forged reports could move a row.",
+    forged && `1% of forged reports could move ${rows.length > 1 ? "each of these" : "this"} ${forged}`,
+  ];
   return el(
     "table",
-    { class: `estimates${changes ? " changes" : ""}`, "data-key": name },
-    el("caption", {}, el("b", {}, name), " ", el("span", { class: "note" }, scale.caption)),
+    { class: `estimates${changes ? " changes" : ""}${apart ? " apart" : ""}`, "data-key": name },
+    el("caption", {}, el("b", {}, name), " ", el("span", { class: "note" }, caption.filter(Boolean).join(" "))),
     el(
       "thead",
       {},
@@ -134,9 +158,10 @@ function table(name, rows, scale, { since, all }) {
           ),
         ),
         column("people", { class: "estimate" }),
-        column("95% interval", { class: "limits" }),
+        column(held, { class: "limits" }),
         column("volunteers", { class: "own" }),
         changes && column(`since ${since}`, { class: "change" }),
+        apart && column("1% forged", { class: "forged" }),
       ),
     ),
     el(
@@ -146,26 +171,24 @@ function table(name, rows, scale, { since, all }) {
         el(
           "tr",
           { "data-key": row.name },
-          el("th", { scope: "row" }, row.name, row.numbers?.unseen && [" ", word()]),
+          el("th", { scope: "row" }, row.name),
           el("td", { class: "picture", "aria-hidden": "true" }, picture(scale.at(row), percent, scale)),
           el("td", { class: "estimate" }, row.estimate),
           el("td", { class: "limits" }, row.interval),
           el("td", { class: "own", "data-label": "volunteers" }, el("span", {}, row.volunteers)),
           changes && changed(row, since),
+          apart && el("td", { class: "forged", "data-label": "1% forged" }, row.forged),
         ),
       ),
     ),
   );
 }
 
-/** Beside what is said of people without their having said it. */
-const word = () => el("small", { class: "chip" }, "volunteers’ word");
-
-function changed({ numbers }, since) {
+function changed({ numbers, change: found }, since) {
   const label = { "data-label": `since ${since}`, class: "change" };
-  if (!numbers?.change || !Number.isFinite(numbers.change.mean)) return el("td", label, "unknown");
-  const { text, interval } = change(numbers.change, numbers.kind);
-  const sure = numbers.change.low > 0 || numbers.change.high < 0;
+  if (!found || !Number.isFinite(found.mean)) return el("td", label, "unknown");
+  const { text, interval } = change(found, numbers.kind);
+  const sure = found.low > 0 || found.high < 0;
   return el("td", { ...label, class: sure ? "change sure" : "change" }, el("span", {}, text), el("small", {}, interval));
 }
 

@@ -7,19 +7,19 @@ const GROWN = 0.05; // more reports than the shown estimate has: time for anothe
 const STALE = 10_000; // milliseconds after which any new report is reason enough
 const PATIENCE = 25_000; // milliseconds that an estimate of very many reports may take
 const NONE =
-  "This release keeps no volunteers to compare people with, so nothing can be said of all of them. " +
-  "Design it and save it with volunteers=True.";
+  "Reports of this release are corrected one by one, so sums over many of them measure nothing. " +
+  "Design the release again with this version of taskveil.";
 
 export class Latest {
   #place; // the element that shows it
-  #told; // called when another one is shown, with words for it
+  #changed; // called when another one is shown, with words for it
   #refused; // called when the token is no longer good
   #shown = null; // { key, release, since, reports, at, failed, answer }
   #asking = null; // the AbortController of the question under way, with its key
 
-  constructor(place, { told, refused }) {
+  constructor(place, { changed, refused }) {
     this.#place = place;
-    this.#told = told;
+    this.#changed = changed;
     this.#refused = refused;
   }
 
@@ -31,21 +31,23 @@ export class Latest {
   }
 
   /** Shows what is chosen of `release`, if that is not there already or too old; `all` its lines, or the first. */
-  async refresh(release, { round, since, all }) {
+  async refresh(release, { round, since, assume, all }) {
     if (!release.estimates) {
       this.clear();
       return show(this.#place, el("p", {}, NONE));
     }
-    const key = JSON.stringify([release.id, round, since]);
+    const key = JSON.stringify([release.id, round, since, assume]);
     const reports = round === "" ? release.reports : release.rounds.find(({ name }) => name === round).reports;
     if (this.#asking?.key === key || !this.#isDue(key, reports)) return;
     this.#asking?.abort();
     const mine = (this.#asking = Object.assign(new AbortController(), { key }));
     if (this.#shown?.release !== release.id) show(this.#place, el("p", { class: "note" }, "Reading the reports…"));
     if (this.#shown?.key !== key) this.#place.setAttribute("aria-busy", "true");
-    const next = { key, release: release.id, since, all, reports, at: Date.now(), failed: false };
+    const several = round === "" && release.rounds.length > 1;
+    const next = { key, release: release.id, since, all, several, reports, at: Date.now(), failed: false };
+    const wanted = { release: release.id, round, since, assume, anytime: assume && "false" };
     try {
-      next.answer = await ask("v1/estimates", { release: release.id, round, since }, { signal: mine.signal, patience: PATIENCE });
+      next.answer = await ask("v1/estimates", wanted, { signal: mine.signal, patience: PATIENCE });
       if (this.#asking !== mine) return;
       next.reports = next.answer.reports; // fewer than there are, where the collector gives a kept estimate
       next.all ||= this.#shown?.key === key && this.#shown.all; // asked for meanwhile
@@ -57,7 +59,7 @@ export class Latest {
     }
     this.#asking = null;
     if (this.#shown !== null && this.#shown.key !== key)
-      this.#told(`Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
+      this.#changed(`Estimates of ${round || "all rounds"}${since && ` compared with ${since}`} are shown.`);
     this.#shown = next;
     this.#place.removeAttribute("aria-busy");
     if (!document.body.dataset.estimates) performance.mark("estimates");

@@ -1,4 +1,4 @@
-// The page: asks the collector how many reports there are, every two seconds while somebody looks, and shows the rest
+// The page: asks the collector how many reports there are, every two seconds while the page is visible, and shows the rest
 // when it has changed enough. Everything it needs comes from the collector itself.
 import { ask, bytes, forget, keep, Refusal, token } from "./api.js";
 import { curve, noCurve } from "./curve.js";
@@ -8,18 +8,20 @@ import { promise, rounds, tabs, title } from "./releases.js";
 import { clock, fileName, many, short } from "./words.js";
 
 const EVERY = 2000; // milliseconds between two questions
-const SLOWEST = 30_000; // when nobody answers
+const SLOWEST = 30_000; // when the collector does not answer
 const $ = (id) => document.getElementById(id);
 
 let releases = [];
-let choice = { release: null, round: "", since: "", all: false };
+// `round` null is the current one, whichever that is; "" is all of them together.
+const first = (release) => ({ release, round: null, since: "", assume: "", all: false });
+let choice = first(null);
 const curves = new Map(); // by release id: what the collector answered
 let failures = 0;
 let answered = Date.now();
 let timer = null;
 let looking = false; // a question is under way
 
-const latest = new Latest($("estimates"), { told: (words) => say("said", words), refused: askForToken });
+const latest = new Latest($("estimates"), { changed: (words) => say("said", words), refused: askForToken });
 const chosen = () => releases.find((release) => release.id === choice.release);
 const say = (id, text) => $(id).textContent !== text && ($(id).textContent = text);
 
@@ -99,7 +101,7 @@ function failed(refusal) {
 
 function draw() {
   $("collection").hidden = $("leave").hidden = false;
-  if (!chosen()) choice = { release: releases[0]?.id ?? null, round: "", since: "", all: false };
+  if (!chosen()) choice = first(releases[0]?.id ?? null);
   const release = chosen();
   $("release").hidden = release === undefined;
   if (release === undefined) {
@@ -116,33 +118,48 @@ function draw() {
     show($("promise"), promise(release));
     document.title = `${release.name || short(release.id)} · taskveil collector`;
     drawChoice(release);
-    latest.refresh(release, choice);
+    latest.refresh(release, wanted(release));
     drawCurve(release);
   }
   if (document.body.dataset.ready !== "true") performance.mark("ready");
   document.body.dataset.ready = "true";
 }
 
-function drawChoice(release) {
+/** What is chosen of a release; its current round, or else the latest, where nothing was. */
+function wanted(release) {
   const names = release.rounds.map((round) => round.name);
-  if (!names.includes(choice.round)) choice.round = "";
-  if (!names.includes(choice.since) || choice.since === choice.round || choice.round === "") choice.since = "";
+  if (choice.round && !names.includes(choice.round)) choice.round = null;
+  const current = names.includes(release.current) ? release.current : (names.at(-1) ?? "");
+  const round = choice.round ?? current;
+  if (!names.includes(choice.since) || choice.since === round || round === "") choice.since = "";
+  if (!release.assumptions.includes(choice.assume)) choice.assume = "";
+  return { ...choice, round };
+}
+
+function drawChoice(release) {
+  const { round, since, assume } = wanted(release);
   const option = (value, text) => el("option", { value, "data-key": value }, text);
-  const latest = [...names].reverse();
+  const latest = release.rounds.map(({ name }) => name).reverse();
   show(
     $("round"),
-    option("", "all rounds together"),
-    latest.map((name) => option(name, name)),
+    latest.map((name) => option(name, name === release.current ? `${name} (current)` : name)),
+    latest.length !== 1 && option("", "all rounds together"),
   );
-  const others = latest.filter((name) => name !== choice.round);
+  const others = latest.filter((name) => name !== round);
   show(
     $("since"),
-    option("", choice.round === "" ? "choose a round first" : "nothing"),
-    choice.round !== "" && others.map((name) => option(name, name)),
+    option("", round === "" ? "choose a round first" : "nothing"),
+    round !== "" && others.map((name) => option(name, name)),
   );
-  for (const id of ["round", "since"]) if ($(id).value !== choice[id]) $(id).value = choice[id];
-  $("compared").hidden = names.length < 2;
-  $("since").disabled = choice.round === "";
+  show(
+    $("assume"),
+    option("", "measured rows only"),
+    release.assumptions.map((name) => option(name, `also assumed rows: ${name}`)),
+  );
+  for (const [id, value] of Object.entries({ round, since, assume })) if ($(id).value !== value) $(id).value = value;
+  $("compared").hidden = latest.length < 2;
+  $("assumed").hidden = release.assumptions.length === 0;
+  $("since").disabled = round === "";
 }
 
 async function drawCurve(release) {
@@ -175,14 +192,14 @@ function fitCurve() {
 
 function choose(release) {
   if (release === choice.release) return;
-  choice = { release, round: "", since: "", all: false };
+  choice = first(release);
   say("saving", "");
   draw();
 }
 
 async function save() {
   const release = chosen();
-  const { round } = choice;
+  const { round } = wanted(release);
   $("save").disabled = true;
   say("saving", "Fetching…");
   try {

@@ -182,9 +182,14 @@ def unpacked(blob: bytes) -> Floats:
 
 
 def added_up(moments: Iterable[Floats]) -> Floats:
-    """The sum; nothing (an empty array) adds nothing."""
+    """The sum; nothing (an empty array) adds nothing. Rounds that an earlier version began have fewer moments: what is
+    missing there at the end is unknown (NaN) in the sum."""
     found = [one for one in moments if one.size]
-    return np.sum(found, axis=0) if found else np.zeros(0)
+    longest = max((one.size for one in found), default=0)
+    total = np.zeros(longest)
+    for one in found:
+        total += np.pad(one, (0, longest - one.size), constant_values=np.nan)
+    return total
 
 
 def counts(execute: Execute, release: str, round: str | None) -> tuple[Bytes, Integers]:

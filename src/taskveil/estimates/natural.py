@@ -1,12 +1,11 @@
 """The numbers of a record, and means of them, as people read them.
 
-- A category's value, a flag and a missing value are *shares* of people, between 0 and 1, said in percent.
+- A category's value, a flag and a missing value are *shares* of people, between 0 and 1, written in percent.
 - A *date* is a number of days since 1970 to compute with, and a date to read. Its place in the year or week is two
-  *waves* per cycle, which describe people to the estimate and are not shown.
-- A *number* is said with as many digits as its interval is worth, in its unit.
+  *waves* per cycle, which are not shown.
+- A *number* is written with as many digits as its interval supports, in its unit.
 - Where a value may be missing, its mean is that over the people who have one: (E[v] − fill·P[missing])/P[not missing].
-  What stands in for a missing value (`fill`) is a number of the release, and no word about people. (A `MeanTask` that
-  does not ask how many are missing gives the mean with these numbers in it.)
+  What stands in for a missing value (`fill`) is a number of the release and does not describe people.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Date, Field, Flag
-from taskveil.reference import Reference
-from taskveil.schema import Schema
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
+from taskveil.volunteers import Missing
 
 Kind = Literal["number", "share", "date", "wave"]
 
@@ -38,18 +36,18 @@ class Label(NamedTuple):
     kind: Kind = "number"
     unit: str = ""
     repeats: bool = False
-    """Whether it is an attribute times its weight, and says nothing that the attribute does not."""
+    """Whether it is an attribute times its weight, which may be 0: it adds nothing to the attribute's own row."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Between which everybody's value lies, and hence the mean."""
 
     @property
     def shown(self) -> bool:
-        """Whether people want to read it."""
+        """Whether tables show it."""
         return self.kind != "wave" and not self.repeats
 
     @property
     def short(self) -> str:
-        """The name; that a date is computed with in days, nobody has to know who reads one."""
+        """The name, without the unit that dates are computed in."""
         return self.name.removesuffix(" in days") if self.kind == "date" else self.name
 
     @property
@@ -63,6 +61,10 @@ class Label(NamedTuple):
         for unit in (" points", " days"):
             least = least.removesuffix(unit)  # once is enough
         return middle, f"{least} … {most}"
+
+    def reach(self, value: float) -> str:
+        """A distance that a mean can move to either side, as text."""
+        return f"±{self.said(value, value, change=True).removeprefix('+')}" if math.isfinite(value) else "no limit"
 
     def said(self, value: float, error: float, *, change: bool = False) -> str:
         """A value whose interval reaches `error` to either side, as text; a `change` has its sign."""
@@ -80,34 +82,34 @@ class Label(NamedTuple):
         return f"{value:{sign},.{_decimals(error, value)}f}"
 
 
-class Hole(NamedTuple):
-    """A number (its place) that may be missing (the place of the flag); `fill` then stands in for it."""
-
-    place: int
-    flag: int
-    fill: float
-
-
-def labels_of(veil: Veil, reference: Reference) -> tuple[Label, ...]:
-    """Of the numbers of a record, then of the answers."""
+def labels_of(veil: Veil) -> tuple[Label, ...]:
+    """Of the numbers of a record, then of the task's outputs."""
     K = veil.task.K if isinstance(veil.task, MatrixTask) else None
+    outputs = veil.outputs
+    if outputs is None:
+        names, shares = [f"answer {place + 1}" for place in range(0 if K is None else len(K))], [0] * 2**16
+    else:
+        names, shares = list(outputs.names), outputs.shares.tolist()
     answers = [
         Label(
             name,
             "share" if by_class else "number",
-            repeats=K is not None and np.count_nonzero(K[place]) == 1,
+            repeats=K is not None and bool(np.count_nonzero(K[place]) <= 1),
             bounds=(0.0, 1.0) if by_class else (-math.inf, math.inf),
         )
-        for place, (name, by_class) in enumerate(zip(reference.names, reference.shares.tolist(), strict=True))
+        for place, (name, by_class) in enumerate(zip(names, shares, strict=False))
     ]
-    return (*_attributes(veil), *answers)
+    return (*attribute_labels(veil), *answers)
 
 
-def _attributes(veil: Veil) -> Iterator[Label]:
+def attribute_labels(veil: Veil) -> Iterator[Label]:
+    """Of the numbers of a record."""
     if veil.schema is None:
         names = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
         units = veil.units or ("",) * len(names)
-        yield from (Label(name, unit=unit) for name, unit in zip(names, units, strict=True))
+        limits = zip(veil.encoder.low.tolist(), veil.encoder.high.tolist(), strict=True)
+        for name, unit, bounds in zip(names, units, limits, strict=True):
+            yield Label(name, unit=unit, bounds=bounds)
         return
     for name, field in zip(veil.schema.names, veil.schema.fields.fields, strict=True):
         names, kinds = field.labels(name), _kinds(field)
@@ -125,34 +127,30 @@ def _kinds(field: Field) -> list[Kind]:
     return [first, *[others] * (count - 1), *flag]
 
 
-def holes_in(schema: Schema | None) -> Iterator[Hole]:
-    """The numbers of a record that may be missing; of a category, missing is one of its values."""
-    if schema is not None:
-        for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
-            if field.missing and not isinstance(field, Category):
-                fills = field.expand([None])[0].tolist()
-                yield from (Hole(place.start + i, place.stop - 1, fill) for i, fill in enumerate(fills[:-1]))
+def among_present(
+    means: Floats, variances: Floats, missing: Sequence[Missing], overall: Floats
+) -> tuple[Floats, Floats]:
+    """Means and variances by group (G, t), with v in place of every number that may be missing:
 
+        v = R + (x − R)/(1 − P) where there is a value x, else R,      R = (E[x] − fill·P)/(1 − P),
 
-def over_those_who_have_one(holes: Sequence[Hole], means: Floats) -> tuple[Floats, Floats]:
-    """B (t, t) and c (t,), so that B t + c has the mean R = (E[v] − fill·P)/(1 − P) in place of E[v], P the share of
-    people whose v is missing, and varies with people as R does (to first order) if theirs are the `means` (t,)."""
-    B, c = np.eye(len(means)), np.zeros(len(means))
-    for place, flag, fill in holes:
-        there = 1.0 - means[flag]
-        if there >= SCARCE:
-            mean = (means[place] - fill * means[flag]) / there
-            B[place, place], B[place, flag] = 1.0 / there, (mean - fill) / there
-            c[place] = mean - mean / there
-    return B, c
-
-
-def with_holes(holes: Sequence[Hole], targets: Floats) -> Floats:
-    """The volunteers' numbers (V, t), NaN where a value is missing."""
-    found = targets.copy()
-    for place, flag, _ in holes:
-        found[targets[:, flag] >= 0.5, place] = np.nan
-    return found
+    P being the share of people without a value. If `overall` (t,) are the people's means, then the mean of v is R, the
+    mean over the people who have a value, and to first order it varies as R does. Where fewer than 1% have a value,
+    there is no such mean, and it becomes NaN.
+    """
+    means, variances = means.copy(), variances.copy()
+    for place, flag, fill in missing:
+        there = 1.0 - overall[flag]
+        if there < SCARCE:
+            means[:, place] = np.nan
+            continue
+        R = (overall[place] - fill * overall[flag]) / there
+        absent, squares = means[:, flag], variances[:, place] + means[:, place] ** 2
+        first = means[:, place] - fill * absent - R * (1.0 - absent)
+        second = squares - fill**2 * absent - 2.0 * R * (means[:, place] - fill * absent) + R**2 * (1.0 - absent)
+        means[:, place] = R + first / there
+        variances[:, place] = np.maximum(second - first**2, 0.0) / there**2
+    return means, variances
 
 
 def _decimals(error: float, value: float) -> int:

@@ -8,31 +8,38 @@ from pathlib import Path
 
 import numpy as np
 
-from taskveil.arrays import Floats
-from taskveil.errors import needs
+from taskveil.arrays import Bools, Floats
+from taskveil.errors import DataError, needs
 
 MOST_ROWS = 40
-"""That a person looks at; of more means, those are drawn that are surest to differ from the volunteers'."""
+"""At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
 
 _NAME = 24  # characters of a name in a line
 
 
-def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *, title: str) -> Path:
-    """A line for every mean: its name, where it lies with its interval, and what it is in its own unit.
+_MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
-    Wide enough to be read on a phone, as high as there are means.
+
+def draw(path: Path, cells: Sequence[tuple[str, ...]], away: Floats, assumed: Bools, *, title: str, held: str) -> Path:
+    """The path of a picture with a line for every row: its name, its mean with the interval, and its own unit.
+
+    Wide enough to be read on a phone, as high as there are rows. Assumed rows have another colour.
 
     Args:
         path: where the PNG goes.
-        cells: name, estimate, limits and the volunteers' mean as text, for every mean.
+        cells: name, estimate, limits and the volunteers' mean as text, for every row.
         away: mean, low and high (t, 3), from the volunteers' mean in the volunteers' standard deviations.
-        title: said above.
+        assumed: which rows rest on an assumption (t,).
+        title: stands above the picture.
+        held: what the intervals are, for the legend.
     """
     with needs("a picture"):
         from taskveil.style import figure, save
     known = np.flatnonzero(np.isfinite(away).all(axis=1))
+    if not len(known):
+        raise DataError("the picture shows rows beside the volunteers' means, and there is no row that has one.")
     if len(known) > MOST_ROWS:
-        title += f"; {MOST_ROWS} of {len(known)} means, those that differ most surely"
+        title += f"; {MOST_ROWS} of {len(known)} rows, those that differ most surely"
         reach = np.maximum(away[known, 2] - away[known, 1], 1e-300)
         known = np.sort(known[np.argsort(-np.abs(away[known, 0]) / reach, kind="stable")[:MOST_ROWS]])
     shown = [cells[place] for place in known.tolist()]
@@ -42,8 +49,13 @@ def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *
     means, low, high = away[known].T
     reaches = np.maximum([means - low, high - means], 0.0)  # an unbiased share may lie beyond limits cut at 0 and 1
     fig, (ax,) = figure(height=1.3 + 0.27 * float(heights.sum()))
-    ax.axvline(0.0, color="#c0392b", linewidth=1.2, label="volunteers")
-    ax.errorbar(means, places, xerr=reaches, fmt="o", markersize=4, color="#1f5fbf", label="people, 95%")
+    ax.axvline(0.0, color=_VOLUNTEERS, linewidth=1.2, label="volunteers")
+    for color, word, members in ((_MEASURED, "measured", ~assumed[known]), (_ASSUMED, "assumed", assumed[known])):
+        if members.any():
+            ax.errorbar(
+                means[members], places[members], xerr=reaches[:, members], fmt="o", markersize=4, color=color,
+                label=f"people, {word}, {held}",
+            )  # fmt: skip
     ax.set_yticks(places, names, fontsize=9)
     beside = ax.secondary_yaxis("right")
     beside.set_yticks(places, [f"{row[1]}  ({row[3]})" for row in shown], fontsize=9)
@@ -54,7 +66,7 @@ def draw(path: Path, cells: Sequence[tuple[str, str, str, str]], away: Floats, *
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("standard deviations from the volunteers' mean")
     fig.suptitle("\n".join(textwrap.wrap(title, 64)), fontsize=10)
-    fig.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    fig.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     ax.annotate("people (volunteers)", (1, 1), (4, 3), "axes fraction", "offset points", fontsize=9, color="grey")
     return save(fig, path)
 

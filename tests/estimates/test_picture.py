@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from taskveil import style
-from taskveil.server.estimates import picture
+from taskveil.errors import DataError
+from taskveil.estimates import picture
 
 
 def drawn(
@@ -19,7 +20,8 @@ def drawn(
     monkeypatch.setattr(style, "save", lambda fig, path: (kept.append(fig), fig.savefig(path), path)[2])
     cells = [(f"{name} {place}", "1", "0 … 2", "3") for place in range(count)]
     away = np.array([[0.1, -0.2, 0.4]] * count) if away is None else away
-    path = picture.draw(tmp_path / "e.png", cells, away, title="1,000 reports, ε = 2")
+    assumed = np.arange(count) >= count // 2 + 1
+    path = picture.draw(tmp_path / "e.png", cells, away, assumed, title="1,000 reports, ε = 2", held="95% interval")
     assert path.read_bytes().startswith(b"\x89PNG")
     (fig,) = kept
     assert fig.get_figwidth() <= 6.0
@@ -45,7 +47,7 @@ def test_of_many_means_those_that_differ_are_drawn(tmp_path: Path, monkeypatch: 
     assert len(lines(ax)) == picture.MOST_ROWS
     assert {"x 7", "x 93"} <= set(lines(ax))
     assert "x 50" not in lines(ax)
-    assert "40 of 99 means" in fig.get_suptitle().replace("\n", " ")
+    assert "40 of 99 rows" in fig.get_suptitle().replace("\n", " ")
     assert fig.get_figheight() < 15
 
 
@@ -58,3 +60,17 @@ def test_a_share_beyond_its_limits_is_drawn(tmp_path: Path, monkeypatch: pytest.
     away = np.array([[-0.3, -0.2, 0.4], [-0.3, -0.2, -0.2], [0.5, -0.2, 0.4]])  # unbiased means, limits cut at 0 and 1
     _, ax = drawn(3, "x", tmp_path, monkeypatch, away)
     assert len(lines(ax)) == 3
+
+
+def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fig, ax = drawn(3, "x", tmp_path, monkeypatch)
+    found = {part.get_label(): part.lines[0].get_color() for part in ax.containers}
+    assert list(found) == ["people, measured, 95% interval", "people, assumed, 95% interval"]
+    assert len(set(found.values())) == 2
+    assert set(found) < {text.get_text() for text in fig.legends[0].get_texts()}
+
+
+def test_without_the_volunteers_means_there_is_no_picture(tmp_path: Path) -> None:
+    cells, away = [("a", "1", "0 … 2", "unknown", "±1")], np.full((1, 3), np.nan)
+    with pytest.raises(DataError, match="no row that has one"):
+        picture.draw(tmp_path / "p.png", cells, away, np.zeros(1, dtype=bool), title="", held="")

@@ -1,0 +1,100 @@
+"""Population estimates from many reports, with intervals. `estimate` is the front door.
+
+`scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
+under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
+from the volunteers; `pooling` joins several releases; `result` is what comes back, `natural` how rows are written and
+`picture` how they look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taskveil.errors import DataError
+from taskveil.estimates.assumed import Assumption, assumed
+from taskveil.estimates.drift import Drift, no_test
+from taskveil.estimates.measured import Rule, measured, notes_of
+from taskveil.estimates.pooling import pooled
+from taskveil.estimates.result import Estimate, Forged, Group, Interval
+from taskveil.estimates.scores import Tally, scores_of, tally
+from taskveil.veil import Veil
+
+__all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
+
+FEWEST = 10
+"""Reports that an estimate needs at least: it is about a population and not about a few people."""
+
+CONSTANT = (
+    "Reports of this release carry no information, because its design found no better answer than a constant. There is "
+    "nothing to estimate. For means and shares, collect with a release for tv.MeanTask(K)."
+)
+
+
+def estimate(
+    veil: Veil | Sequence[Veil],
+    reports: Any,
+    *,
+    assume: Assumption | None = None,
+    anytime: bool = False,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Rows that the reports measure, with intervals; with `assume`, also rows that follow from that assumption.
+
+    Args:
+        veil: what the reports were made with; or several, with as many sets of reports. Rows that several releases
+            measure are pooled by how precise they are.
+        reports: as for `veil.decode`, or a `Tally` of them.
+        assume: "cells": people with the same code are like the volunteers with that code (covariate shift).
+            "labels": people of the same class are like the volunteers of that class (label shift). None: nothing. Works
+            for one release with a list of codes.
+        anytime: intervals hold at all times at once, for reports that are looked at again and again while they come
+            in. They are wider. Assumed rows have no such intervals.
+        confidence: how often the intervals hold.
+
+    Returns:
+        Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`).
+    """
+    if not isinstance(confidence, int | float) or not 0.5 <= confidence <= 1.0 - 1e-9:
+        raise DataError(f"confidence is a number from 0.5 to below 1, got {confidence!r}.")
+    several = isinstance(veil, Sequence) and all(isinstance(one, Veil) for one in veil)
+    if not isinstance(veil, Veil) and not several:
+        raise DataError(f"veil is a Veil or a list of them, got {type(veil).__name__}.")
+    veils, sets = ([veil], [reports]) if isinstance(veil, Veil) else (list(veil), list(reports))
+    if not veils or len(veils) != len(sets):
+        raise DataError(f"{len(sets)} sets of reports for {len(veils)} releases: each needs its own.")
+    if assume is not None and len(veils) > 1:
+        raise DataError("assume= takes the reports of one release: estimate from one release at a time.")
+    if assume is not None and anytime:
+        raise DataError("assumed rows have no limits that hold at all times: leave out anytime, or assume=.")
+    each = 1.0 - (1.0 - confidence) / len(veils) if anytime else confidence
+    rule = Rule(anytime=anytime, confidence=each)
+    counted: dict[str, Tally] = {}
+    for one, own in zip(veils, sets, strict=True):  # reports of one release are counted together
+        found, release = tally(one, own), one.release_id
+        counted[release] = counted[release] + found if release in counted else found
+    once = {one.release_id: one for one in veils}
+    return pooled([_estimate(one, counted[release], rule, assume) for release, one in once.items()], confidence)
+
+
+def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None) -> Estimate:
+    if counted.count < FEWEST:
+        raise DataError(f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed.")
+    # First what is refused for its kind, whatever the number of reports.
+    more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
+    groups: dict[str, Group] = {}
+    drift, notes = no_test("Nothing is compared with the volunteers."), tuple[str, ...]((CONSTANT,))
+    if veil.method != "nothing":
+        groups, drift = measured(veil, scores_of(veil), counted, rule)
+        notes = notes_of(veil)
+    return Estimate(
+        groups={**groups, **more},
+        drift=drift,
+        reports=counted.count,
+        epsilon=veil.guarantee.epsilon,
+        releases=(veil.release_id,),
+        confidence=rule.confidence,
+        anytime=rule.anytime,
+        notes=(*notes, *words),
+        weigh=weigh,
+    )

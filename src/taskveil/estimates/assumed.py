@@ -1,0 +1,159 @@
+"""Rows under an assumption that the caller names: what reports do not measure, from the volunteers and the reports.
+
+- `assume="cells"` (covariate shift): people whose best code is the same are like the volunteers whose best code it is.
+  The shares of the cells may differ.
+- `assume="labels"` (label shift): people of one class are like the volunteers of that class. The shares of the classes
+  may differ.
+
+Both are mixtures of groups of volunteers with unknown shares (`mixture`). The reports decide about the shares; means by
+group come from the volunteers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.client.mechanisms import Codebook
+from taskveil.client.mechanisms.codebook import Stage
+from taskveil.errors import DataError
+from taskveil.estimates.drift import LEVEL
+from taskveil.estimates.mixture import Groups, Mixture
+from taskveil.estimates.natural import among_present, labels_of
+from taskveil.estimates.result import Group
+from taskveil.estimates.scores import Tally
+from taskveil.veil import Veil
+from taskveil.volunteers import Volunteers, missing_in
+
+Assumption = Literal["cells", "labels"]
+
+
+def assumed(
+    veil: Veil, tally: Tally, assumption: Assumption, confidence: float
+) -> tuple[dict[str, Group], tuple[str, ...], Callable[[Floats], Floats] | None]:
+    """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
+    stage, known = _checked(veil, assumption)
+    by_class = assumption == "labels"
+    groups = known.classes if by_class else known.cells
+    if groups is None:
+        raise DataError(
+            'assume="labels" needs the classes of one label, with at least ten volunteers in each class: this release '
+            'has none, or keeps too few. Use assume="cells".'
+        )
+    counts, response, labels = tally.codes, stage.response, labels_of(veil)
+    assert counts is not None  # noqa: S101 - a list of codes counts them
+    cells = known.cells
+    # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
+    classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
+    mixed = (classes / classes.sum(axis=0)).T if by_class else None
+
+    def fit(means: Floats, variances: Floats) -> Mixture:
+        volunteers = Groups(
+            counts=groups.counts,
+            favoured=groups.measured,
+            means=np.nan_to_num(means),  # NaN: too few people have a value for a mean over them
+            variances=variances,
+            sets=cells.measured if by_class else None,
+            mixed=mixed,
+        )
+        return Mixture.fit(counts, response.base, response.extra, volunteers, confidence=confidence)
+
+    width = veil.encoder.width
+    missing = [] if by_class else list(missing_in(veil.schema))
+    found, targets = fit(groups.means, groups.variances), groups.means
+    if missing:  # means over the people who have a value, given how many have one
+        targets, variances = among_present(groups.means, groups.variances, missing, found.estimates)
+        found = fit(targets, variances)
+    means, variances = among_present(cells.means, cells.variances, missing, cells.together(cells.means))
+    own = cells.together(means)
+    spread = np.sqrt(cells.together(variances + (means - own) ** 2))
+    if by_class:  # of classes, shares alone: records are summed by cell and by nothing else
+        labels, own, spread = labels[width:], own[width:], spread[width:]
+    words = _words(by_class, len(groups.counts), known.count)
+    words += " The reports contradict this: do not use these rows." if _contradicted(found) else ""
+    least, most = np.array([label.bounds for label in labels]).reshape(-1, 2).T
+    known_ones = np.isfinite(targets.sum(axis=0))
+    limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])
+    mean = np.where(known_ones, found.estimates, np.nan)
+    mean, low, high = (np.clip(limit, least, most) for limit in (mean, *limits.T))
+    every = Group(
+        labels=labels, mean=mean, low=low, high=high, volunteers=own, spread=spread, forged=found.influence,
+        assumes=words,
+    )  # fmt: skip
+    answer = np.full(len(labels), True) if by_class else np.arange(len(labels)) >= width
+    share = np.array([label.kind == "share" for label in labels])
+    kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
+    rows = {kind: every.some(np.flatnonzero(members).tolist()) for kind, members in kinds.items() if members.any()}
+    if "shares" in rows and veil.outputs is not None:
+        kind = veil.outputs.kind
+        named = tuple(label._replace(name=f"share of {kind}: {label.name}") for label in rows["shares"].labels)
+        rows["shares"] = replace(rows["shares"], labels=named)
+    notes = (f"Assumed rows: {words}", _fit_words(found, len(counts)))
+    return rows, notes, None if by_class else partial(_weights, veil, stage, known, found.shares)
+
+
+def assumptions(veil: Veil) -> tuple[Assumption, ...]:
+    """What `assume` may be for reports of this release."""
+    try:
+        _, known = _checked(veil, "cells")
+    except DataError:
+        return ()
+    return ("cells",) if known.classes is None else ("cells", "labels")
+
+
+def _checked(veil: Veil, assumption: str) -> tuple[Stage, Volunteers]:
+    if not isinstance(assumption, str) or assumption not in ("cells", "labels"):
+        raise DataError(f'assume is "cells", "labels" or None, got {assumption!r}.')
+    match veil.mechanism:
+        case Codebook(stages=(stage,)) if veil.method != "nothing":
+            pass
+        case _:
+            raise DataError(
+                f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another "
+                "kind: without assume= you get what they measure."
+            )
+    if veil.volunteers is None:
+        raise DataError(
+            f"assume={assumption!r} needs the sums over the volunteers, and this release keeps none: design it with "
+            "this version of taskveil, and save it with volunteers=True."
+        )
+    return stage, veil.volunteers
+
+
+def _words(by_class: bool, groups: int, volunteers: int) -> str:
+    if by_class:
+        return (
+            f"Within each of the {groups} classes, people are like the volunteers of that class ({volunteers:,} in "
+            "all); only the shares of the classes differ (label shift)."
+        )
+    return (
+        f"Within each of {groups} cells of codes, people are like the volunteers of that cell ({volunteers:,} in "
+        "all); only the shares of the cells differ (covariate shift)."
+    )
+
+
+def _fit_words(found: Mixture, codes: int) -> str:
+    if found.p_value is None:
+        return f"This assumption could not be tested: there are as many groups as codes ({codes})."
+    verdict = "contradict" if _contradicted(found) else "do not contradict"
+    return f"The reports {verdict} it (goodness of fit, p = {found.p_value:.2g}, {found.degrees} degrees of freedom)."
+
+
+def _contradicted(found: Mixture) -> bool:
+    return found.p_value is not None and found.p_value < LEVEL
+
+
+def _weights(veil: Veil, stage: Stage, known: Volunteers, shares: Floats, records: Floats) -> Floats:
+    """How much volunteers with these records (N, n) count, 1 on average: by the shares of their cells among people."""
+    mechanism = veil.mechanism
+    assert isinstance(mechanism, Codebook)  # noqa: S101 - `_checked` took no other
+    best = stage.favoured(mechanism.region.enforce(veil.encoder(records)))[:, 0]
+    cell = known.cell_of[best]
+    there = np.bincount(cell, minlength=len(shares)) / len(cell)
+    weights = (shares / np.where(there > 0, there, 1.0))[cell]
+    return np.asarray(weights / weights.mean())

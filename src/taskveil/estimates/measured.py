@@ -1,0 +1,315 @@
+"""What reports measure: rows that hold for every population, with nothing assumed about the people who answered.
+
+- A list of codes: the share of people whose device favours each code, from the counts. They add up to m.
+- Sums of codebooks: the share of people with each code of each stage, and the mean codeword.
+- Lattices: the mean codeword.
+- Laplace: the means of the bounded latents.
+- Levels: means of attributes, shares of categories, and the answers of the task.
+- A constant: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.special import softmax, stdtrit
+
+from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.decoders import CodewordDecoder, LatticeDecoder
+from taskveil.errors import DataError
+from taskveil.estimates import drift
+from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
+from taskveil.estimates.natural import SCARCE, Label, among_present, attribute_labels, labels_of
+from taskveil.estimates.result import Group
+from taskveil.estimates.scores import Scores, Tally
+from taskveil.tasks.linear import MatrixTask
+from taskveil.veil import Veil
+from taskveil.volunteers import Missing, missing_in
+
+UNTOLD = 1e-4
+"""The share of a mean that latents may leave open: devices round weights to whole numbers."""
+
+
+FEWEST_SUMMED = 100
+"""Reports that Student's limits need at least: among few reports a rare one may not have come yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Which limits are wanted: for reports that are looked at once, or at all times at once."""
+
+    anytime: bool
+    confidence: float
+
+    def limits(self, counts: Integers, values: Floats, weights: Floats | None = None) -> tuple[float, float]:
+        """Limits for the mean of `values` (K,) over codes with these counts (K,); with `weights` (K,), for the ratio of
+        both means."""
+        found = anytime_limits if self.anytime else exact_limits
+        return found(counts, values, weights, confidence=self.confidence)
+
+
+def measured(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[dict[str, Group], drift.Drift]:
+    """Rows by kind, and the test whether people differ from the volunteers in them."""
+    match veil.mechanism:
+        case Codebook(stages=(stage,)):
+            response = stage.response
+            return _codes(veil, tally, (response.base,), response.extra, _meanings(veil, response.size), rule)
+        case LevelResponse():
+            return _levels(veil, tally, rule)
+        case SumCodebook() as sums:
+            kept, sizes = sums.response.extra, sums.sizes.tolist()
+            labels = [
+                Label(f"stage {stage}, code {code}", "share", bounds=(0.0, 1.0))
+                for stage, size in enumerate(sizes, 1)
+                for code in range(size)
+            ]
+            groups: dict[str, Group] = {}
+            if tally.codes is not None:  # earlier versions did not count them
+                groups = _codes(veil, tally, [(1.0 - kept) / size for size in sizes], kept, labels, rule)[0]
+            group = _reported(veil, scores, tally, rule)
+            # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
+            return {**groups, "reported": group}, _drift_of_sums(veil, scores, tally, group)
+        case _:
+            group = _reported(veil, scores, tally, rule)
+            return {"reported": group}, _drift_of_sums(veil, scores, tally, group)
+
+
+def notes_of(veil: Veil) -> tuple[str, ...]:
+    """Sentences about the measured rows of a release."""
+    match veil.mechanism:
+        case Codebook(stages=(stage,)) if stage.response.favoured > 1:
+            m, size = stage.response.favoured, stage.response.size
+            return (f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%.",)
+        case LevelResponse():
+            return ("Values outside the release's domain count as the nearest value inside.",)
+        case _:
+            return ()
+
+
+def _codes(
+    veil: Veil, tally: Tally, base: Sequence[float], kept: float, labels: Sequence[Label], rule: Rule
+) -> tuple[dict[str, Group], drift.Drift]:
+    """How many people have each code, of one stage or several; `base` is the chance of any other code of a stage."""
+    counts = tally.codes
+    assert counts is not None  # noqa: S101 - mechanisms with codes count them
+    sizes = _sizes(veil)
+    outside = np.repeat(base, sizes)
+    values = np.array([0.0, 1.0])
+    limits = np.array([rule.limits(np.array([tally.count - count, count]), values) for count in counts.tolist()])
+    low, high = (limits.T - outside) / kept
+    known = veil.volunteers
+    own = np.full(len(counts), np.nan) if known is None else known.mean
+    group = Group(
+        labels=tuple(labels),
+        mean=(counts / tally.count - outside) / kept,
+        low=low,
+        high=high,
+        volunteers=own,
+        spread=np.sqrt(np.clip(own * (1.0 - own), 0.0, None)),
+        forged=np.full(len(counts), 1.0 / kept),
+    )
+    found = _without_volunteers()
+    if known is not None and len(sizes) == 1:
+        z, simulated = drift.of_codes(counts, base[0], kept, known.cells)
+        found = drift.drift_of(z, simulated, group.names, _changes(group, ("more frequent", "less frequent")))
+    return {"frequencies": group}, found
+
+
+def _sizes(veil: Veil) -> list[int]:
+    mechanism = veil.mechanism
+    return mechanism.sizes.tolist() if isinstance(mechanism, SumCodebook) else [mechanism.layout.high[0] + 1]
+
+
+def _meanings(veil: Veil, size: int) -> list[Label]:
+    """Of every code, its number and the answer that it stands for, where that is one class or one value."""
+    outputs, meaning = veil.outputs, [""] * size
+    if isinstance(veil.answering, CodewordDecoder) and outputs is not None:
+        answers = veil.answering.codewords
+        if outputs.shares.all() and len(outputs.names) > 1 and answers.shape[1] == len(outputs.names):
+            chances = softmax(answers, axis=1)
+            best = chances.argmax(axis=1)
+            meaning = [
+                f" ({outputs.names[place]}, {100 * chance[place]:.0f}%)"
+                for place, chance in zip(best.tolist(), chances, strict=True)
+            ]
+        elif len(outputs.names) == answers.shape[1] == 1:
+            meaning = [f" ({outputs.names[0]} = {answer:.4g})" for (answer,) in answers.tolist()]
+    return [Label(f"code {code}{words}", "share", bounds=(0.0, 1.0)) for code, words in enumerate(meaning)]
+
+
+def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, Group], drift.Drift]:
+    """Means and shares from reports that are unbiased for the record itself."""
+    decoder, task, counts = veil.decoder, veil.task, tally.codes
+    if not isinstance(decoder, CodewordDecoder) or counts is None:
+        raise DataError("this release does not decode its reports to records.")
+    labels, n = list(labels_of(veil)), veil.encoder.width
+    weighed = np.vstack([np.eye(n), *([task.K] if isinstance(task, MatrixTask) else [])])
+    labels, shown = labels[: len(weighed)], measures(veil, weighed)
+    values = decoder.codewords @ weighed.T
+    weights: dict[int, Floats] = {}
+    known_missing = [one for one in missing_in(veil.schema) if shown[one.flag]]
+    for place, flag, fill in known_missing:
+        weights[place] = 1.0 - values[:, flag]
+        values[:, place] = values[:, place] - fill * values[:, flag]
+    for place, _, fill in set(missing_in(veil.schema)) - set(known_missing):  # how many have a value is not measured
+        label = labels[place]
+        labels[place] = label._replace(name=f"{label.short} (missing values count as {label.said(fill, 0.0)})")
+    columns = [(values[:, place], weights.get(place)) for place in range(len(labels))]
+    rows = [_ratio(counts, *column, rule) for column in columns]
+    own, spread = _of_volunteers(veil, len(labels), known_missing)
+    group = Group(
+        labels=tuple(labels),
+        mean=np.array([row[0] for row in rows]),
+        low=np.array([row[1] for row in rows]),
+        high=np.array([row[2] for row in rows]),
+        volunteers=own,
+        spread=spread,
+        forged=np.array([row[3] for row in rows]),
+    )
+    answer = np.arange(len(labels)) >= n
+    groups = {
+        "attributes": group.some(np.flatnonzero(shown & ~answer).tolist()),
+        "answers": group.some(np.flatnonzero(shown & answer).tolist()),
+    }
+    groups = {kind: found for kind, found in groups.items() if found.labels}
+    if veil.volunteers is None or "attributes" not in groups:
+        return groups, _without_volunteers()
+    # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
+    # have one, which is zero for all others: how many have a value is a column of its own.
+    known, places = veil.volunteers, np.flatnonzero(shown[:n])
+    raw, centre, variance = decoder.codewords.copy(), known.mean.copy(), known.variance.copy()
+    for place, flag, fill in known_missing:
+        present = 1.0 - raw[:, flag]
+        raw[:, place] += fill * (present - 1.0) - own[place] * present
+        centre[place], variance[place] = 0.0, spread[place] ** 2 * (1.0 - known.mean[flag])
+    raw, share = raw[:, places], counts / tally.count
+    mean = share @ raw
+    z, simulated = drift.of_means(
+        mean - centre[places],
+        ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1),
+        np.diag(variance[places] / known.count),
+    )
+    return groups, drift.drift_of(z, simulated, groups["attributes"].names, _changes(groups["attributes"]))
+
+
+def _ratio(counts: Integers, values: Floats, weights: Floats | None, rule: Rule) -> tuple[float, float, float, float]:
+    """Mean, limits, and the change by one forged report per report, of `values` (K,) per `weights` (K,) or per one."""
+    share = counts / counts.sum()
+    present = 1.0 if weights is None else float(share @ weights)
+    if present < SCARCE:
+        return float("nan"), -np.inf, np.inf, np.inf
+    mean = float(share @ values) / present
+    moves = values if weights is None else (values - mean * weights) / present
+    return mean, *rule.limits(counts, values, weights), float(np.ptp(moves))
+
+
+def measures(veil: Veil, K: Floats) -> Bools:
+    """(t,): whether the latents of a release determine Kx, K (t, n). What they do not determine decodes to the
+    volunteers' mean for everybody."""
+    encoder = veil.encoder
+    if not isinstance(encoder, LinearEncoder):
+        return np.ones(len(K), dtype=bool)
+    # In shares of the attributes' ranges, whatever their units.
+    rows, wanted = encoder.weights.astype(np.float64), K * (encoder.high - encoder.low)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+    left = wanted - wanted @ np.linalg.pinv(rows) @ rows
+    return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
+
+
+def _of_volunteers(veil: Veil, count: int, missing: Sequence[Missing]) -> tuple[Floats, Floats]:
+    """The volunteers' means and standard deviations of all numbers of a record and outputs (t,), of `missing` ones over
+    those who have a value; NaN where they are unknown."""
+    known = veil.volunteers
+    if known is None or known.cells.means.shape[1] < count:
+        return np.full(count, np.nan), np.full(count, np.nan)
+    cells = known.cells
+    means, variances = among_present(cells.means, cells.variances, missing, cells.together(cells.means))
+    mean = cells.together(means)
+    spread = np.sqrt(cells.together(variances + (means - mean) ** 2))
+    for place, flag, _ in missing:  # that of v is scaled by 1/(1 − P), and zero for those without a value
+        spread[place] *= np.sqrt(max(1.0 - float(cells.together(cells.means)[flag]), 0.0))
+    return mean[:count], spread[:count]
+
+
+def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> Group:
+    """Means of unbiased scores, from their sums."""
+    mechanism, count = veil.mechanism, tally.count
+    if count < FEWEST_SUMMED:
+        raise DataError(f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}.")
+    mean, variance = scores.moments(tally)
+    labels, spans = _scored(veil, scores)
+    noise, most, forged = None, np.inf, spans
+    if isinstance(mechanism, Laplace):
+        step, layout = mechanism.region.step, mechanism.layout
+        noise, most = partial(_laplace_exponent, scale=mechanism.scale, step=step), 1.0 / (mechanism.scale * step)
+        # A forged report may be any that the layout holds.
+        forged = (np.array(layout.high, dtype=np.float64) - np.array(layout.low)) * step
+    if rule.anytime:
+        low, high = anytime_sum_limits(mean * count, count, spans, noise=noise, most=most, confidence=rule.confidence)
+    else:
+        reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
+        low, high = mean - reach, mean + reach
+    own, spread = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
+    if veil.volunteers is not None:
+        own, spread = veil.volunteers.mean, np.sqrt(veil.volunteers.variance)
+        if isinstance(mechanism, SumCodebook) and isinstance(veil.decoder, CodewordDecoder):
+            own = own @ veil.decoder.codewords
+    return Group(labels=labels, mean=mean, low=low, high=high, volunteers=own, spread=spread, forged=forged)
+
+
+def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
+    """ln E exp(λ w) of discrete Laplace noise w on a grid of this step, P[w = k·step] ∝ exp(−|k|/scale)."""
+    q = np.exp(-1.0 / scale)
+    tilted = np.log1p(-q * np.exp(rates * step)) + np.log1p(-q * np.exp(-rates * step))
+    return np.asarray(2.0 * np.log1p(-q) - tilted)
+
+
+def _scored(veil: Veil, scores: Scores) -> tuple[tuple[Label, ...], Floats]:
+    """Labels of the scores that reports add up, and the width of the range (p,) in which each lies without noise."""
+    decoder, mechanism = veil.decoder, veil.mechanism
+    if isinstance(mechanism, Laplace):
+        low, high = mechanism.region.reach
+        labels = tuple(Label(f"latent {place}") for place in range(1, mechanism.latent_dim + 1))
+        return labels, np.asarray((high - low) * mechanism.region.step, dtype=np.float64)
+    if isinstance(mechanism, LatticeCodebook) and isinstance(decoder, LatticeDecoder):
+        reach = np.array([np.ptp(levels) for levels, _ in mechanism.lattice.directions]) * decoder.step
+        spans = np.abs(decoder.weights) @ reach
+    elif isinstance(decoder, CodewordDecoder):
+        stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
+        spans = np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0)
+    else:
+        raise DataError("reports of this release add up to nothing that is known.")
+    labels = tuple(Label(f"mean codeword: {label.name}") for label in attribute_labels(veil))
+    return labels, np.asarray(spans / scores.kept)
+
+
+def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Group) -> drift.Drift:
+    known = veil.volunteers
+    if known is None:
+        return _without_volunteers()
+    mean = tally.total / tally.count
+    spread = (tally.square / tally.count - np.outer(mean, mean)) / scores.kept**2
+    gap = group.mean - group.volunteers
+    z, simulated = drift.of_means(gap, spread / max(tally.count - 1, 1), np.diag(known.variance / known.count))
+    return drift.drift_of(z, simulated, group.names, _changes(group))
+
+
+def _changes(group: Group, words: tuple[str, str] = ("higher", "lower")) -> list[str]:
+    """What a drift says of each row."""
+    found = []
+    for label, interval, own in zip(group.labels, group.intervals, group.volunteers.tolist(), strict=True):
+        reach = (interval.high - interval.low) / 2
+        mean, limits = label.interval(*interval[1:4])
+        word = words[0] if interval.mean > own else words[1]
+        limits = limits.replace(" … ", ", ")
+        found.append(f"{label.short} is {word}: {mean} [{limits}] instead of {label.said(own, reach)}")
+    return found
+
+
+def _without_volunteers() -> drift.Drift:
+    return drift.no_test("The release keeps no sums over its volunteers, so people are not compared with them.")

@@ -1,0 +1,135 @@
+"""What reports are counted by: codes one by one, or sums of unbiased scores.
+
+- Lists of codes and levels: how often each code came. This is all that reports say.
+- Sums of codebooks: how often each code of each stage came, and the sums of what the codewords stand for.
+- Lattices: the sums of what the codewords stand for.
+- Laplace: the sums of the reported numbers.
+
+For every mechanism with sums there are a known vector r of the report and a vector u(x), computed on the device from
+the record x, with E[r | x] = outside + kept · u(x) for every x. So (r − outside)/kept is an unbiased score of u. Its
+mean over people estimates the mean of u over them, and nothing is assumed about them.
+
+Tallies hold counts and sums alone: they take constant memory however many reports there are, and two tallies add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.decoders import CodewordDecoder, LatticeDecoder
+from taskveil.errors import DataError
+from taskveil.veil import Veil
+
+_ROWS = 2**18  # reports at a time, for the memory
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tally:
+    """Counts of codes (K,), one stage after the other, or None; sum (p,) and sum of products (p, p) of r − outside.
+
+    A tally is of one release, like its reports: codes and sums of another release look alike and mean something else.
+    """
+
+    release: str
+    """The id of the release that the reports were made with."""
+    count: int
+    codes: Integers | None
+    total: Floats
+    square: Floats
+
+    def __add__(self, other: Tally) -> Tally:
+        """All reports of both, or a DataError unless they are of one release."""
+        if self.release != other.release:
+            raise DataError(
+                f"these are tallies of different releases, {self.release[:12]}… and {other.release[:12]}…, which do "
+                "not add up. Pass each beside its veil: tv.estimate([veil, other], [tally, others])."
+            )
+        return Tally(
+            release=self.release,
+            count=self.count + other.count,
+            codes=None if self.codes is None or other.codes is None else self.codes + other.codes,
+            total=self.total + other.total,
+            square=self.square + other.square,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """How reports of one release are counted. `sizes`: how many codes each stage has, none without codes; `raw`:
+    reports (N, width) → r (N, p), None where the codes are all there is."""
+
+    release: str
+    sizes: tuple[int, ...] = ()
+    raw: Callable[[Integers], Floats] | None = None
+    outside: Floats | float = 0.0
+    kept: float = 1.0
+
+    @property
+    def listed(self) -> bool:
+        """Whether the counts of one list of codes are all that reports say."""
+        return self.raw is None
+
+    def tally(self, reports: Integers) -> Tally:
+        """Counts and sums of `reports` (N, width)."""
+        codes = None
+        if self.sizes:
+            counts = [np.bincount(column, minlength=size) for column, size in zip(reports.T, self.sizes, strict=True)]
+            codes = np.concatenate(counts)
+        total, square = np.zeros(0), np.zeros((0, 0))
+        if self.raw is not None:
+            for start in range(0, max(len(reports), 1), _ROWS):
+                raw = self.raw(reports[start : start + _ROWS]) - self.outside  # near zero: the squares lose no digits
+                more, products = raw.sum(axis=0), raw.T @ raw
+                total, square = (total + more, square + products) if start else (more, products)
+        return Tally(release=self.release, count=len(reports), codes=codes, total=total, square=square)
+
+    def moments(self, tally: Tally) -> tuple[Floats, Floats]:
+        """The people's mean of u (p,), and the variance (p,) of one person's score of it."""
+        mean = tally.total / tally.count
+        spread = np.diag(tally.square) / tally.count - mean**2
+        return mean / self.kept, np.maximum(spread, 0.0) * tally.count / max(tally.count - 1, 1) / self.kept**2
+
+
+def scores_of(veil: Veil) -> Scores:
+    """How the reports of a veil are counted, or a DataError."""
+    release, decoder = veil.release_id, veil.decoder
+    match veil.mechanism:
+        case Codebook(stages=(stage,)):
+            return Scores(release=release, sizes=(stage.response.size,))
+        case LevelResponse() as levels:
+            return Scores(release=release, sizes=(levels.layout.high[0] + 1,))
+        case Laplace() as laplace:
+            return Scores(release=release, raw=laplace.values)
+        case SumCodebook() as sums if isinstance(decoder, CodewordDecoder):
+            stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
+            anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+            kept = sums.response.extra
+            sizes = tuple(sums.sizes.tolist())
+            return Scores(release=release, sizes=sizes, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept)
+        case LatticeCodebook() as codebook if isinstance(decoder, LatticeDecoder):
+            kept, (middle, _) = codebook.response.extra, codebook.lattice.level_moments()
+            anywhere = decoder.weights @ middle * decoder.step + decoder.offset
+            return Scores(release=release, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept)
+        case _:
+            raise DataError(
+                "reports of this release are corrected stage by stage, so sums over many of them have no unbiased "
+                "form. Design it again with this version of taskveil."
+            )
+
+
+def tally(veil: Veil, reports: Any) -> Tally:
+    """Counts and sums of reports. Tallies of the parts of a collection add up (`+`) to that of the whole."""
+    if isinstance(reports, Tally):
+        if reports.release != veil.release_id:
+            raise DataError(
+                f"this is a tally of reports of release {reports.release[:12]}…, not of {veil.release_id[:12]}…. "
+                "Estimate from it with the release that the reports were made with."
+            )
+        return reports
+    return scores_of(veil).tally(veil.checked(reports))

@@ -1,0 +1,64 @@
+"""Drift names what reports measure, where it moved, and nothing where nothing did."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import collections_drawn as drawn
+import taskveil as tv
+from taskveil.estimates import Drift
+from taskveil.estimates.drift import LEVEL, drift_of, of_means
+
+
+def drift(shift: tuple[float, float], count: int = 20_000) -> Drift:
+    """What reports of so many people say who are the volunteers, each moved by `shift`."""
+    rng = np.random.default_rng(3)
+    veil = drawn.with_volunteers(drawn.codebook_veil(4.0), volunteers := drawn.records(1500, rng))
+    return tv.estimate(veil, drawn.People.of(veil, volunteers + np.array(shift)).reports(count, rng)).drift
+
+
+def test_what_moved_is_named_with_its_numbers() -> None:
+    found = drift((0.6, 0.0))
+    assert found.raised
+    assert "code 1" in found.moved  # at (1.2, 0.6)
+    assert all(name.startswith("code ") for name in found.moved)
+    assert "code 1 is more frequent: " in found.words
+    assert "% instead of " in found.words.replace("]", "%")
+    assert str(found) == found.words
+
+
+def test_nothing_is_named_where_nothing_moved() -> None:
+    found = drift((0.0, 0.0))
+    assert not found.raised
+    assert found.moved == ()
+    assert found.words.startswith("No sign that people differ")
+
+
+@pytest.mark.parametrize("p_value", [LEVEL / 2, 2 * LEVEL])
+def test_it_is_raised_below_five_percent(p_value: float) -> None:
+    assert Drift(p_value=p_value, moved=(), words="").raised == (p_value < 0.05)
+
+
+def test_the_number_of_rows_is_allowed_for() -> None:
+    """|z| = 2.5 is one in eighty for one row, and one in three for thirty independent ones."""
+    names = [f"x{place}" for place in range(30)]
+    for count, p_value in ((1, 0.0124), (30, 0.312)):
+        gap = np.array([2.5, *np.zeros(count - 1)])
+        z, simulated = of_means(gap, 0.5 * np.eye(count), 0.5 * np.eye(count))
+        found = drift_of(z, simulated, names[:count], names[:count])
+        assert found.p_value == pytest.approx(p_value, abs=3 * np.sqrt(p_value / 2000))
+        assert found.moved == (("x0",) if count == 1 else ())
+
+
+def test_rows_that_say_the_same_count_once() -> None:
+    same = np.ones((30, 30))
+    found = drift_of(*of_means(np.full(30, 2.5), same / 2, same / 2), ["x"] * 30, ["x"] * 30)
+    assert found.p_value == pytest.approx(0.0124, abs=0.008)
+
+
+def test_of_many_rows_five_are_described() -> None:
+    z, simulated = of_means(np.full(8, 9.0), np.eye(8) / 2, np.eye(8) / 2)
+    found = drift_of(z, simulated, [f"x{i}" for i in range(8)], [f"x{i} moved" for i in range(8)])
+    assert len(found.moved) == 8
+    assert found.words.endswith("; and 3 more.")
