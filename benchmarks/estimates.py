@@ -39,9 +39,10 @@ from scipy.special import ndtri
 import taskveil as tv
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.estimates import Tally
-from taskveil.estimates.natural import labels_of, missing_in
+from taskveil.estimates.rows import labels_of
 from taskveil.estimates.scores import scores_of
 from taskveil.losses import _simulated
+from taskveil.volunteers import missing_in
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TASKVEIL_DATA", "shared/data"))
@@ -249,8 +250,8 @@ def as_real(veil: tv.Veil, of: Population, p: Floats, expected: Floats) -> bool:
 
 def limits_of(found: tv.Estimate) -> tuple[Floats, Floats]:
     """Low and high (t,) of all rows."""
-    groups = found.groups.values()
-    return np.concatenate([group.low for group in groups]), np.concatenate([group.high for group in groups])
+    low, high = np.array([(row.low, row.high) for rows in found.groups.values() for row in rows]).T
+    return low, high
 
 
 def held_in(found: tv.Estimate, truth: Floats) -> NDArray[np.bool_]:

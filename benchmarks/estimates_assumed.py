@@ -65,7 +65,7 @@ def measure(population: Population, draws: int) -> dict[str, float]:
     held = ((limits[..., 0] <= population.truth) & (population.truth <= limits[..., 1])).mean(axis=0)
     errors = np.array([fit.estimates for fit in fits]) - population.truth
     some = drawn[: COMPARED if population.codes < 256 else 8]
-    chances = np.array([population.base + population.extra * groups.favoured for _, groups in some])
+    chances = np.array([population.base + population.extra * groups.measured for _, groups in some])
     shares = plain_em(np.array([counts for counts, _ in some], dtype=float), chances)
     reference = np.array([row @ groups.means for row, (_, groups) in zip(shares, some, strict=True)])
     return {

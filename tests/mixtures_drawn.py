@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.estimates.mixture import Groups
+from taskveil.volunteers import Groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class Population:
                 number = self.means[group, :2] + 0.8 * rng.normal(size=(size, 2))
                 values = np.c_[number, rng.random((size, 3)) < self.means[group, 2:]]
                 means[group], variances[group] = values.mean(axis=0), values.var(axis=0)
-        return counts, Groups(counts=self.sizes, favoured=favoured, means=means, variances=variances)
+        return counts, Groups(counts=self.sizes, measured=favoured, means=means, variances=variances)
 
 
 def plain_em(counts: Floats, chances: Floats, steps: int = 20000) -> Floats:

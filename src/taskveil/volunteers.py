@@ -110,6 +110,16 @@ class Groups:
         """The mean (…,) over all volunteers of values by group (G, …)."""
         return np.asarray(self.counts @ values / self.counts.sum())
 
+    def overall(self, missing: Sequence[Missing]) -> tuple[Floats, Floats]:
+        """Means and variances (t,) over all volunteers; of `missing` numbers, over those who have a value."""
+        mean, square = self.together(self.means), self.together(self.variances + self.means**2)
+        absent = mean.copy()
+        for place, flag, fill in missing:
+            there = max(1.0 - float(absent[flag]), 1e-300)
+            mean[place] = (mean[place] - fill * absent[flag]) / there
+            square[place] = (square[place] - fill**2 * absent[flag]) / there
+        return mean, np.maximum(square - mean**2, 0.0)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Volunteers:
@@ -243,17 +253,13 @@ def _enough_values(cells: Groups, missing: Sequence[Missing]) -> Groups:
     """The sums with the mean of all volunteers who have a value, in cells where fewer than `FEWEST` have one: what
     stands in for the others is known, so that the sum would reveal the values of these few."""
     means, variances = cells.means.copy(), cells.variances.copy()
-    overall, squares = cells.together(means), cells.together(variances + means**2)
+    mean, variance = cells.overall(missing)
     for place, flag, fill in missing:
-        absent, everywhere = means[:, flag], float(overall[flag])
+        absent = means[:, flag]
         few = (absent < 1.0) & ((1.0 - absent) * cells.counts < FEWEST - 0.5)
-        if not few.any() or everywhere >= 1.0:
-            continue
-        there = 1.0 - everywhere
-        mean, square = (overall[place] - fill * everywhere) / there, (squares[place] - fill**2 * everywhere) / there
-        means[few, place] = fill * absent[few] + mean * (1.0 - absent[few])
-        second = fill**2 * absent[few] + square * (1.0 - absent[few])
-        variances[few, place] = np.maximum(second - means[few, place] ** 2, 0.0)
+        part = 1.0 - absent[few]
+        means[few, place] = fill + (mean[place] - fill) * part
+        variances[few, place] = variance[place] * part + (mean[place] - fill) ** 2 * part * (1.0 - part)
     return replace(cells, means=means, variances=variances)
 
 

@@ -21,7 +21,7 @@ MOVED = drawn.People.of(VEIL, EVERYBODY + np.array([0.6, 0.0]))
 
 
 def entries(estimate: tv.Estimate) -> list[tv.Interval]:
-    return [interval for group in estimate.groups.values() for interval in group.intervals]
+    return [row.interval for rows in estimate.groups.values() for row in rows]
 
 
 def made(veil: tv.Veil, count: int) -> np.ndarray:

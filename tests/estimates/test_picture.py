@@ -10,6 +10,14 @@ import pytest
 from taskveil import style
 from taskveil.errors import DataError
 from taskveil.estimates import picture
+from taskveil.estimates.rows import Row
+from taskveil.labels import Label
+
+
+def row(name: str, limits: list[float], assumes: str | None = None, own: float = 3.0) -> Row:
+    """A row with limits in standard deviations, of 2, from the volunteers' mean."""
+    mean, low, high = (own + 2 * limit for limit in limits)
+    return Row(Label(name), mean, low, high, own, 2.0, 1.0, assumes)
 
 
 def drawn(
@@ -18,10 +26,12 @@ def drawn(
     """The figure's axes, which are drawn to a file too."""
     kept = []
     monkeypatch.setattr(style, "save", lambda fig, path: (kept.append(fig), fig.savefig(path), path)[2])
-    cells = [(f"{name} {place}", "1", "0 … 2", "3") for place in range(count)]
     away = np.array([[0.1, -0.2, 0.4]] * count) if away is None else away
-    assumed = np.arange(count) >= count // 2 + 1
-    path = picture.draw(tmp_path / "e.png", cells, away, assumed, title="1,000 reports, ε = 2", held="95% interval")
+    rows = [
+        row(f"{name} {place}", limits, "they are alike" if place > count // 2 else None)
+        for place, limits in enumerate(away.tolist())
+    ]
+    path = picture.draw(tmp_path / "e.png", rows, title="1,000 reports, ε = 2", held="95% interval")
     assert path.read_bytes().startswith(b"\x89PNG")
     (fig,) = kept
     assert fig.get_figwidth() <= 6.0
@@ -71,6 +81,5 @@ def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_the_volunteers_means_there_is_no_picture(tmp_path: Path) -> None:
-    cells, away = [("a", "1", "0 … 2", "unknown", "±1")], np.full((1, 3), np.nan)
     with pytest.raises(DataError, match="no row that has one"):
-        picture.draw(tmp_path / "p.png", cells, away, np.zeros(1, dtype=bool), title="", held="")
+        picture.draw(tmp_path / "p.png", [row("a", [0.0, -1.0, 1.0], own=np.nan)], title="", held="")

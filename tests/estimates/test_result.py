@@ -13,8 +13,9 @@ import pytest
 import taskveil as tv
 from taskveil.estimates import Estimate
 from taskveil.estimates.drift import Drift
-from taskveil.estimates.natural import Label
-from taskveil.estimates.result import FORMAT, KINDS, Group
+from taskveil.estimates.result import FORMAT, KINDS
+from taskveil.estimates.rows import Row
+from taskveil.labels import Label
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +32,8 @@ def estimate() -> Estimate:
 @pytest.fixture(scope="module")
 def mixed(estimate: Estimate) -> Estimate:
     """The same beside a row that rests on an assumption."""
-    one = np.array([0.5])
-    assumed = Group(
-        labels=(Label("renewed = yes", "share"),), mean=one, low=one - 0.1, high=one + 0.1, volunteers=one, spread=one,
-        forged=3 * one, assumes="People are alike.",
-    )  # fmt: skip
-    groups = {"shares": assumed, **estimate.groups}
+    assumed = Row(Label("renewed = yes", "share"), 0.5, 0.4, 0.6, 0.5, 0.5, 1.5, "People are alike.")
+    groups = {"shares": (assumed,), **estimate.groups}
     return replace(estimate, groups=groups, notes=("Assumed rows: People are alike.",))
 
 
@@ -83,10 +80,12 @@ def test_json_has_everything_and_is_strict(mixed: Estimate, tmp_path: Path) -> N
 
 
 def test_what_is_not_finite_is_null(estimate: Estimate) -> None:
-    group = estimate.groups["attributes"]
-    none = np.full(3, np.nan)
-    unknown = replace(group, mean=none, low=none - np.inf, high=none, volunteers=none, spread=none)
-    content = replace(estimate, groups={"attributes": unknown}).content()
+    nan = float("nan")
+    unknown = [
+        row._replace(mean=nan, low=-np.inf, high=nan, volunteers=nan, spread=nan)
+        for row in estimate.groups["attributes"]
+    ]
+    content = replace(estimate, groups={"attributes": tuple(unknown)}).content()
     json.dumps(content, allow_nan=False)
     assert content["attributes"][0]["mean"] is None
 

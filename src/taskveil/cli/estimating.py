@@ -59,7 +59,7 @@ def estimate(
     """Estimate what all reports together measure, with intervals, in constant memory."""
     from taskveil.engines.running import Engine
     from taskveil.engines.tallies import tally_folders
-    from taskveil.estimates.result import finite
+    from taskveil.estimates.rows import finite
 
     if gone:
         raise tv.TaskveilError(
@@ -85,7 +85,7 @@ def estimate(
 
     rows = found.rows()
     for title, style in (("Measured", "none"), ("Assumed", ASSUMED)):
-        part = [row.cells for row in rows if (row.interval.assumes is not None) == (title == "Assumed")]
+        part = [row.cells for row in rows if (row.assumes is not None) == (title == "Assumed")]
         if part:
             _print(title, found.header, part, style)
     if changes:

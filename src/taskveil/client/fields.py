@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Natural(NamedTuple):
     chance: Floats
 
 
+Kind = Literal["number", "share", "date", "wave"]
+"""How the mean of a column reads: "share" is a share of people, "wave" a place in a year or week."""
+
+
 @dataclass(frozen=True)
 class Number:
     """A number from `low` to `high`, measured in `unit`. What lies outside is brought to the nearest bound."""
@@ -54,6 +58,8 @@ class Number:
     """What stands in for a missing value. If it is not given, a design takes the volunteers' median; the middle is used
     until then, and `stated` is False."""
     stated: bool = field(init=False, repr=False, compare=False, default=True)
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "share")
+    """Of the first column, and of the others; a column for missing values is a share."""
 
     def __post_init__(self) -> None:
         _check_bounds(self)
@@ -91,6 +97,7 @@ class Count:
     """What stands in for a missing value. If it is not given, a design takes the volunteers' median; the middle is used
     until then, and `stated` is False."""
     stated: bool = field(init=False, repr=False, compare=False, default=True)
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "share")
 
     def __post_init__(self) -> None:
         _check_bounds(self)
@@ -128,6 +135,7 @@ class Flag:
     """What a missing value counts as."""
 
     unit = ""
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
 
     def __post_init__(self) -> None:
         if type(self.missing) is not bool or type(self.fill) is not bool:
@@ -165,6 +173,7 @@ class Category:
     missing: bool = False
 
     unit = ""
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
@@ -244,6 +253,7 @@ class Date:
     cycles: tuple[str, ...] = ("year", "week")
 
     unit = ""
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("date", "wave")
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):  # dates and datetimes are as good as text

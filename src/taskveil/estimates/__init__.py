@@ -2,7 +2,7 @@
 
 `scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
-from the volunteers; `pooling` joins several releases; `result` is what comes back, `natural` how rows are written and
+from the volunteers; `pooling` joins several releases; `result` is what comes back, `rows` what a row is and
 `picture` how they look.
 """
 
@@ -16,7 +16,8 @@ from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift, no_test
 from taskveil.estimates.measured import Rule, measured, notes_of
 from taskveil.estimates.pooling import pooled
-from taskveil.estimates.result import Estimate, Forged, Group, Interval
+from taskveil.estimates.result import Estimate, Forged
+from taskveil.estimates.rows import Interval, Row
 from taskveil.estimates.scores import Tally, scores_of, tally
 from taskveil.veil import Veil
 
@@ -82,7 +83,7 @@ def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None)
         raise DataError(f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed.")
     # First what is refused for its kind, whatever the number of reports.
     more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
-    groups: dict[str, Group] = {}
+    groups: dict[str, tuple[Row, ...]] = {}
     drift, notes = no_test("Nothing is compared with the volunteers."), tuple[str, ...]((CONSTANT,))
     if veil.method != "nothing":
         groups, drift = measured(veil, scores_of(veil), counted, rule)

@@ -11,7 +11,7 @@ group come from the volunteers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -23,19 +23,18 @@ from taskveil.client.mechanisms import Codebook
 from taskveil.client.mechanisms.codebook import Stage
 from taskveil.errors import DataError
 from taskveil.estimates.drift import LEVEL
-from taskveil.estimates.mixture import Groups, Mixture
-from taskveil.estimates.natural import among_present, labels_of
-from taskveil.estimates.result import Group
+from taskveil.estimates.mixture import Mixture
+from taskveil.estimates.rows import SCARCE, Row, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.veil import Veil
-from taskveil.volunteers import Volunteers, missing_in
+from taskveil.volunteers import Missing, Volunteers, missing_in
 
 Assumption = Literal["cells", "labels"]
 
 
 def assumed(
     veil: Veil, tally: Tally, assumption: Assumption, confidence: float
-) -> tuple[dict[str, Group], tuple[str, ...], Callable[[Floats], Floats] | None]:
+) -> tuple[dict[str, tuple[Row, ...]], tuple[str, ...], Callable[[Floats], Floats] | None]:
     """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
     stage, known = _checked(veil, assumption)
     by_class = assumption == "labels"
@@ -50,18 +49,12 @@ def assumed(
     cells = known.cells
     # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
     classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
-    mixed = (classes / classes.sum(axis=0)).T if by_class else None
+    kinds = (cells.measured, (classes / classes.sum(axis=0)).T) if by_class else None
 
     def fit(means: Floats, variances: Floats) -> Mixture:
-        volunteers = Groups(
-            counts=groups.counts,
-            favoured=groups.measured,
-            means=np.nan_to_num(means),  # NaN: too few people have a value for a mean over them
-            variances=variances,
-            sets=cells.measured if by_class else None,
-            mixed=mixed,
-        )
-        return Mixture.fit(counts, response.base, response.extra, volunteers, confidence=confidence)
+        # NaN: too few people have a value for a mean over them.
+        those = replace(groups, means=np.nan_to_num(means), variances=variances)
+        return Mixture.fit(counts, response.base, response.extra, those, kinds=kinds, confidence=confidence)
 
     width = veil.encoder.width
     missing = [] if by_class else list(missing_in(veil.schema))
@@ -69,9 +62,8 @@ def assumed(
     if missing:  # means over the people who have a value, given how many have one
         targets, variances = among_present(groups.means, groups.variances, missing, found.estimates)
         found = fit(targets, variances)
-    means, variances = among_present(cells.means, cells.variances, missing, cells.together(cells.means))
-    own = cells.together(means)
-    spread = np.sqrt(cells.together(variances + (means - own) ** 2))
+    own, variance = cells.overall(missing)
+    spread = np.sqrt(variance)
     if by_class:  # of classes, shares alone: records are summed by cell and by nothing else
         labels, own, spread = labels[width:], own[width:], spread[width:]
     words = _words(by_class, len(groups.counts), known.count)
@@ -81,18 +73,20 @@ def assumed(
     limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])
     mean = np.where(known_ones, found.estimates, np.nan)
     mean, low, high = (np.clip(limit, least, most) for limit in (mean, *limits.T))
-    every = Group(
-        labels=labels, mean=mean, low=low, high=high, volunteers=own, spread=spread, forged=found.influence,
-        assumes=words,
-    )  # fmt: skip
     answer = np.full(len(labels), True) if by_class else np.arange(len(labels)) >= width
     share = np.array([label.kind == "share" for label in labels])
-    kinds = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
-    rows = {kind: every.some(np.flatnonzero(members).tolist()) for kind, members in kinds.items() if members.any()}
-    if "shares" in rows and veil.outputs is not None:
+    if veil.outputs is not None:
         kind = veil.outputs.kind
-        named = tuple(label._replace(name=f"share of {kind}: {label.name}") for label in rows["shares"].labels)
-        rows["shares"] = replace(rows["shares"], labels=named)
+        labels = tuple(
+            label._replace(name=f"share of {kind}: {label.name}") if of_class else label
+            for label, of_class in zip(labels, answer & share, strict=True)
+        )
+    columns = (mean, low, high, own, spread, found.influence)
+    rows = {
+        kind: rows_of(labels, *columns, assumes=words, only=only)
+        for kind, only in (("attributes", ~answer), ("answers", answer & ~share), ("shares", answer & share))
+        if only.any()
+    }
     notes = (f"Assumed rows: {words}", _fit_words(found, len(counts)))
     return rows, notes, None if by_class else partial(_weights, veil, stage, known, found.shares)
 
@@ -157,3 +151,29 @@ def _weights(veil: Veil, stage: Stage, known: Volunteers, shares: Floats, record
     there = np.bincount(cell, minlength=len(shares)) / len(cell)
     weights = (shares / np.where(there > 0, there, 1.0))[cell]
     return np.asarray(weights / weights.mean())
+
+
+def among_present(
+    means: Floats, variances: Floats, missing: Sequence[Missing], overall: Floats
+) -> tuple[Floats, Floats]:
+    """Means and variances by group (G, t), with v in place of every number that may be missing:
+
+        v = R + (x − R)/(1 − P) where there is a value x, else R,      R = (E[x] − fill·P)/(1 − P),
+
+    P being the share of people without a value. If `overall` (t,) are the people's means, then the mean of v is R, the
+    mean over the people who have a value, and to first order it varies as R does. Where fewer than 1% have a value,
+    there is no such mean, and it becomes NaN.
+    """
+    means, variances = means.copy(), variances.copy()
+    for place, flag, fill in missing:
+        there = 1.0 - overall[flag]
+        if there < SCARCE:
+            means[:, place] = np.nan
+            continue
+        R = (overall[place] - fill * overall[flag]) / there
+        absent, squares = means[:, flag], variances[:, place] + means[:, place] ** 2
+        first = means[:, place] - fill * absent - R * (1.0 - absent)
+        second = squares - fill**2 * absent - 2.0 * R * (means[:, place] - fill * absent) + R**2 * (1.0 - absent)
+        means[:, place] = R + first / there
+        variances[:, place] = np.maximum(second - first**2, 0.0) / there**2
+    return means, variances

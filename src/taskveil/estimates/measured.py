@@ -19,17 +19,17 @@ from scipy.special import softmax, stdtrit
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
-from taskveil.decoders import CodewordDecoder, LatticeDecoder
+from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
+from taskveil.decoders import CodewordDecoder
 from taskveil.errors import DataError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
-from taskveil.estimates.natural import SCARCE, Label, among_present, attribute_labels, labels_of
-from taskveil.estimates.result import Group
+from taskveil.estimates.rows import SCARCE, Row, attribute_labels, labels_of, rows_of
 from taskveil.estimates.scores import Scores, Tally
+from taskveil.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
-from taskveil.volunteers import Missing, missing_in
+from taskveil.volunteers import missing_in
 
 UNTOLD = 1e-4
 """The share of a mean that latents may leave open: devices round weights to whole numbers."""
@@ -53,24 +53,24 @@ class Rule:
         return found(counts, values, weights, confidence=self.confidence)
 
 
-def measured(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[dict[str, Group], drift.Drift]:
+def measured(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
     """Rows by kind, and the test whether people differ from the volunteers in them."""
     match veil.mechanism:
         case Codebook(stages=(stage,)):
             response = stage.response
-            return _codes(veil, tally, (response.base,), response.extra, _meanings(veil, response.size), rule)
+            return _codes(veil, scores, tally, (response.base,), response.extra, _meanings(veil, response.size), rule)
         case LevelResponse():
             return _levels(veil, tally, rule)
         case SumCodebook() as sums:
-            kept, sizes = sums.response.extra, sums.sizes.tolist()
+            kept, sizes = sums.response.extra, scores.sizes
             labels = [
                 Label(f"stage {stage}, code {code}", "share", bounds=(0.0, 1.0))
                 for stage, size in enumerate(sizes, 1)
                 for code in range(size)
             ]
-            groups: dict[str, Group] = {}
+            groups: dict[str, tuple[Row, ...]] = {}
             if tally.codes is not None:  # earlier versions did not count them
-                groups = _codes(veil, tally, [(1.0 - kept) / size for size in sizes], kept, labels, rule)[0]
+                groups = _codes(veil, scores, tally, [(1.0 - kept) / size for size in sizes], kept, labels, rule)[0]
             group = _reported(veil, scores, tally, rule)
             # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
             return {**groups, "reported": group}, _drift_of_sums(veil, scores, tally, group)
@@ -92,37 +92,24 @@ def notes_of(veil: Veil) -> tuple[str, ...]:
 
 
 def _codes(
-    veil: Veil, tally: Tally, base: Sequence[float], kept: float, labels: Sequence[Label], rule: Rule
-) -> tuple[dict[str, Group], drift.Drift]:
+    veil: Veil, scores: Scores, tally: Tally, base: Sequence[float], kept: float, labels: Sequence[Label], rule: Rule
+) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
     """How many people have each code, of one stage or several; `base` is the chance of any other code of a stage."""
     counts = tally.codes
     assert counts is not None  # noqa: S101 - mechanisms with codes count them
-    sizes = _sizes(veil)
-    outside = np.repeat(base, sizes)
+    outside = np.repeat(base, scores.sizes)
     values = np.array([0.0, 1.0])
     limits = np.array([rule.limits(np.array([tally.count - count, count]), values) for count in counts.tolist()])
     low, high = (limits.T - outside) / kept
     known = veil.volunteers
     own = np.full(len(counts), np.nan) if known is None else known.mean
-    group = Group(
-        labels=tuple(labels),
-        mean=(counts / tally.count - outside) / kept,
-        low=low,
-        high=high,
-        volunteers=own,
-        spread=np.sqrt(np.clip(own * (1.0 - own), 0.0, None)),
-        forged=np.full(len(counts), 1.0 / kept),
-    )
+    mean, spread = (counts / tally.count - outside) / kept, np.sqrt(np.clip(own * (1.0 - own), 0.0, None))
+    rows = rows_of(labels, mean, low, high, own, spread, np.full(len(counts), 1.0 / kept))
     found = _without_volunteers()
-    if known is not None and len(sizes) == 1:
+    if known is not None and len(base) == 1:
         z, simulated = drift.of_codes(counts, base[0], kept, known.cells)
-        found = drift.drift_of(z, simulated, group.names, _changes(group, ("more frequent", "less frequent")))
-    return {"frequencies": group}, found
-
-
-def _sizes(veil: Veil) -> list[int]:
-    mechanism = veil.mechanism
-    return mechanism.sizes.tolist() if isinstance(mechanism, SumCodebook) else [mechanism.layout.high[0] + 1]
+        found = _drift(z, simulated, rows, ("more frequent", "less frequent"))
+    return {"frequencies": rows}, found
 
 
 def _meanings(veil: Veil, size: int) -> list[Label]:
@@ -142,7 +129,7 @@ def _meanings(veil: Veil, size: int) -> list[Label]:
     return [Label(f"code {code}{words}", "share", bounds=(0.0, 1.0)) for code, words in enumerate(meaning)]
 
 
-def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, Group], drift.Drift]:
+def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
     """Means and shares from reports that are unbiased for the record itself."""
     decoder, task, counts = veil.decoder, veil.task, tally.codes
     if not isinstance(decoder, CodewordDecoder) or counts is None:
@@ -161,27 +148,23 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, Group], dri
         labels[place] = label._replace(name=f"{label.short} (missing values count as {label.said(fill, 0.0)})")
     columns = [(values[:, place], weights.get(place)) for place in range(len(labels))]
     rows = [_ratio(counts, *column, rule) for column in columns]
-    own, spread = _of_volunteers(veil, len(labels), known_missing)
-    group = Group(
-        labels=tuple(labels),
-        mean=np.array([row[0] for row in rows]),
-        low=np.array([row[1] for row in rows]),
-        high=np.array([row[2] for row in rows]),
-        volunteers=own,
-        spread=spread,
-        forged=np.array([row[3] for row in rows]),
-    )
+    known = veil.volunteers
+    own, spread = np.full((2, len(labels)), np.nan)
+    if known is not None and known.cells.means.shape[1] >= len(labels):
+        own, variance = (found[: len(labels)] for found in known.cells.overall(known_missing))
+        spread = np.sqrt(variance)
+    mean, low, high, forged = np.array(rows).T
     answer = np.arange(len(labels)) >= n
     groups = {
-        "attributes": group.some(np.flatnonzero(shown & ~answer).tolist()),
-        "answers": group.some(np.flatnonzero(shown & answer).tolist()),
+        kind: rows_of(labels, mean, low, high, own, spread, forged, only=only)
+        for kind, only in (("attributes", shown & ~answer), ("answers", shown & answer))
+        if only.any()
     }
-    groups = {kind: found for kind, found in groups.items() if found.labels}
-    if veil.volunteers is None or "attributes" not in groups:
+    if known is None or "attributes" not in groups:
         return groups, _without_volunteers()
     # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
     # have one, which is zero for all others: how many have a value is a column of its own.
-    known, places = veil.volunteers, np.flatnonzero(shown[:n])
+    places = np.flatnonzero(shown[:n])
     raw, centre, variance = decoder.codewords.copy(), known.mean.copy(), known.variance.copy()
     for place, flag, fill in known_missing:
         present = 1.0 - raw[:, flag]
@@ -194,7 +177,7 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, Group], dri
         ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1),
         np.diag(variance[places] / known.count),
     )
-    return groups, drift.drift_of(z, simulated, groups["attributes"].names, _changes(groups["attributes"]))
+    return groups, _drift(z, simulated, groups["attributes"])
 
 
 def _ratio(counts: Integers, values: Floats, weights: Floats | None, rule: Rule) -> tuple[float, float, float, float]:
@@ -221,30 +204,16 @@ def measures(veil: Veil, K: Floats) -> Bools:
     return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
 
 
-def _of_volunteers(veil: Veil, count: int, missing: Sequence[Missing]) -> tuple[Floats, Floats]:
-    """The volunteers' means and standard deviations of all numbers of a record and outputs (t,), of `missing` ones over
-    those who have a value; NaN where they are unknown."""
-    known = veil.volunteers
-    if known is None or known.cells.means.shape[1] < count:
-        return np.full(count, np.nan), np.full(count, np.nan)
-    cells = known.cells
-    means, variances = among_present(cells.means, cells.variances, missing, cells.together(cells.means))
-    mean = cells.together(means)
-    spread = np.sqrt(cells.together(variances + (means - mean) ** 2))
-    for place, flag, _ in missing:  # that of v is scaled by 1/(1 − P), and zero for those without a value
-        spread[place] *= np.sqrt(max(1.0 - float(cells.together(cells.means)[flag]), 0.0))
-    return mean[:count], spread[:count]
-
-
-def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> Group:
+def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[Row, ...]:
     """Means of unbiased scores, from their sums."""
     mechanism, count = veil.mechanism, tally.count
     if count < FEWEST_SUMMED:
         raise DataError(f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}.")
     mean, variance = scores.moments(tally)
-    labels, spans = _scored(veil, scores)
-    noise, most, forged = None, np.inf, spans
+    labels = [Label(f"mean codeword: {label.name}") for label in attribute_labels(veil)]
+    spans, noise, most, forged = scores.spans, None, np.inf, scores.spans
     if isinstance(mechanism, Laplace):
+        labels = [Label(f"latent {place}") for place in range(1, mechanism.latent_dim + 1)]
         step, layout = mechanism.region.step, mechanism.layout
         noise, most = partial(_laplace_exponent, scale=mechanism.scale, step=step), 1.0 / (mechanism.scale * step)
         # A forged report may be any that the layout holds.
@@ -259,7 +228,7 @@ def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> Group:
         own, spread = veil.volunteers.mean, np.sqrt(veil.volunteers.variance)
         if isinstance(mechanism, SumCodebook) and isinstance(veil.decoder, CodewordDecoder):
             own = own @ veil.decoder.codewords
-    return Group(labels=labels, mean=mean, low=low, high=high, volunteers=own, spread=spread, forged=forged)
+    return rows_of(labels, mean, low, high, own, spread, forged)
 
 
 def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
@@ -269,46 +238,27 @@ def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
     return np.asarray(2.0 * np.log1p(-q) - tilted)
 
 
-def _scored(veil: Veil, scores: Scores) -> tuple[tuple[Label, ...], Floats]:
-    """Labels of the scores that reports add up, and the width of the range (p,) in which each lies without noise."""
-    decoder, mechanism = veil.decoder, veil.mechanism
-    if isinstance(mechanism, Laplace):
-        low, high = mechanism.region.reach
-        labels = tuple(Label(f"latent {place}") for place in range(1, mechanism.latent_dim + 1))
-        return labels, np.asarray((high - low) * mechanism.region.step, dtype=np.float64)
-    if isinstance(mechanism, LatticeCodebook) and isinstance(decoder, LatticeDecoder):
-        reach = np.array([np.ptp(levels) for levels, _ in mechanism.lattice.directions]) * decoder.step
-        spans = np.abs(decoder.weights) @ reach
-    elif isinstance(decoder, CodewordDecoder):
-        stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
-        spans = np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0)
-    else:
-        raise DataError("reports of this release add up to nothing that is known.")
-    labels = tuple(Label(f"mean codeword: {label.name}") for label in attribute_labels(veil))
-    return labels, np.asarray(spans / scores.kept)
-
-
-def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Group) -> drift.Drift:
+def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Sequence[Row]) -> drift.Drift:
     known = veil.volunteers
     if known is None:
         return _without_volunteers()
     mean = tally.total / tally.count
     spread = (tally.square / tally.count - np.outer(mean, mean)) / scores.kept**2
-    gap = group.mean - group.volunteers
+    gap = np.array([row.mean - row.volunteers for row in group])
     z, simulated = drift.of_means(gap, spread / max(tally.count - 1, 1), np.diag(known.variance / known.count))
-    return drift.drift_of(z, simulated, group.names, _changes(group))
+    return _drift(z, simulated, group)
 
 
-def _changes(group: Group, words: tuple[str, str] = ("higher", "lower")) -> list[str]:
-    """What a drift says of each row."""
-    found = []
-    for label, interval, own in zip(group.labels, group.intervals, group.volunteers.tolist(), strict=True):
-        reach = (interval.high - interval.low) / 2
-        mean, limits = label.interval(*interval[1:4])
-        word = words[0] if interval.mean > own else words[1]
-        limits = limits.replace(" … ", ", ")
-        found.append(f"{label.short} is {word}: {mean} [{limits}] instead of {label.said(own, reach)}")
-    return found
+def _drift(
+    z: Floats, simulated: Floats, rows: Sequence[Row], words: tuple[str, str] = ("higher", "lower")
+) -> drift.Drift:
+    """The test of z (t,) against simulated ones, with a sentence for each row."""
+    changes = []
+    for row in rows:
+        _, mean, limits, own, _ = row.cells
+        changes.append(f"{row.label.short} is {words[int(row.mean <= row.volunteers)]}: {mean} "
+                       f"[{limits.replace(' … ', ', ')}] instead of {own}")  # fmt: skip
+    return drift.drift_of(z, simulated, [row.label.name for row in rows], changes)
 
 
 def _without_volunteers() -> drift.Drift:

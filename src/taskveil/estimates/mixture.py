@@ -34,74 +34,58 @@ code that no volunteer favoured far too much weight.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.special import chdtrc, ndtri
 
-from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
-from taskveil.errors import DataError, needs
-from taskveil.estimates.likelihood import maximum_likelihood, profile_ends
+from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.errors import DataError
+from taskveil.volunteers import Groups
+
+DEFICIT = 1e-6
+"""The log-likelihood may stay so far below its maximum; shares are then within √(2 · 1e-6) = 0.0014 of their errors."""
+ROUNDING = 1e-11  # the relative gap that doubles can still show
+MOST_STEPS = 200
+PROFILE_DEFICIT, CLOSE, MOST_TRIES = 0.01, 0.02, 15
+"""Limits are exact to `CLOSE` of their distance from the estimate; their fits need not be closer than that."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Groups:
-    """Volunteers as sums over G groups: `counts` (G,); `favoured` (G, K), the share of a group that favours each code,
-    whose rows add up to m; `means` and `variances` (G, t) of the targets within the group.
+class _Codes(NamedTuple):
+    """The covariance C_g of the codes that one volunteer of each group favours:
+    diag(own_g) + Σ_j weights_gj rows_j rows_j' − middle_g middle_g'. Shapes (G, K), (J, K), (G, J), (G, K)."""
 
-    Codes that are favoured together (m > 1) vary together. `sets` (J, K) are mean favoured codes of the J kinds of
-    people that groups are made of, and `mixed` (G, J) is how much of a group each kind is. Without them, the codes of a
-    group count as chosen independently, bound to add up to m.
-    """
+    own: Floats
+    rows: Floats
+    weights: Floats
+    middle: Floats
 
-    counts: Integers
-    favoured: Floats
-    means: Floats
-    variances: Floats
-    sets: Floats | None = None
-    mixed: Floats | None = None
-
-    def __post_init__(self) -> None:
-        groups, codes = self.favoured.shape
-        shape = (groups, self.means.shape[-1])
-        check_arrays(favoured=(self.favoured, (groups, codes)), counts=(self.counts.astype(np.float64), (groups,)))
-        check_arrays(means=(self.means, shape), variances=(self.variances, shape))
-        totals = self.favoured.sum(axis=1)
-        if (self.counts < 2).any() or (self.variances < 0).any() or np.ptp(totals) > 1e-6 or totals[0] < 0.5:
-            raise DataError(
-                "every group needs two volunteers or more, variances from 0 up and shares of favoured codes that "
-                "add up to the same m. Merge small groups and compute the sums again."
-            )
-        own_arrays(self)
-
-    @cached_property
-    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """own (G, K), rows (J, K), weights (G, J) and middles (G, K): a volunteer's favoured codes have the covariance
-        C = diag(own) + Σ_j weights_j rows_j rows_j' − middle middle'."""
-        m, p = round(float(self.favoured[0].sum())), np.clip(self.favoured, 0.0, 1.0)
-        if m > 1 and self.sets is not None and self.mixed is not None:
-            return self.mixed @ (self.sets * (1 - self.sets)), self.sets, self.mixed, self.mixed @ self.sets
+    @classmethod
+    def of(cls, favoured: Floats, kinds: tuple[Floats, Floats] | None) -> Self:
+        m, p = round(float(favoured[0].sum())), np.clip(favoured, 0.0, 1.0)
+        if m > 1 and kinds is not None:
+            sets, mixed = kinds
+            return cls(mixed @ (sets * (1 - sets)), sets, mixed, mixed @ sets)
         own = p if m == 1 else p * (1 - p) * m / (m - p)  # multinomial, or the variances of independent choices
-        none = np.zeros((1, p.shape[1]))
-        return own, none, np.zeros((len(p), 1)), own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
+        middle = own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
+        return cls(own, np.zeros((1, p.shape[1])), np.zeros((len(p), 1)), middle)
 
     def traces(self, matrix: Floats) -> Floats:
-        """tr(C_g matrix) (G,) for the covariance C_g of a volunteer's favoured codes in every group."""
-        own, rows, weights, middle = self._parts
-        found: Floats = own @ np.diag(matrix) + weights @ ((rows @ matrix) * rows).sum(axis=1)
-        return np.asarray(found - ((middle @ matrix) * middle).sum(axis=1))
+        """tr(C_g matrix) (G,)."""
+        found = self.own @ np.diag(matrix) + self.weights @ ((self.rows @ matrix) * self.rows).sum(axis=1)
+        return np.asarray(found - ((self.middle @ matrix) * self.middle).sum(axis=1))
 
     def along(self, directions: Floats) -> Floats:
         """d' C_g d (B, G) for directions d (B, K)."""
-        own, rows, weights, middle = self._parts
-        return directions**2 @ own.T + (directions @ rows.T) ** 2 @ weights.T - (directions @ middle.T) ** 2
+        found = directions**2 @ self.own.T + (directions @ self.rows.T) ** 2 @ self.weights.T
+        return np.asarray(found - (directions @ self.middle.T) ** 2)
 
     def covariance(self, scales: Floats) -> Floats:
         """Σ_g scales_g C_g (K, K)."""
-        own, rows, weights, middle = self._parts
-        found: Floats = np.diag(scales @ own) + (rows.T * (scales @ weights)) @ rows - (middle.T * scales) @ middle
-        return found
+        found = np.diag(scales @ self.own) + (self.rows.T * (scales @ self.weights)) @ self.rows
+        return np.asarray(found - (self.middle.T * scales) @ self.middle)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,15 +112,26 @@ class Mixture:
         own_arrays(self)
 
     @classmethod
-    def fit(cls, counts: Integers, base: float, extra: float, groups: Groups, *, confidence: float = 0.95) -> Self:
-        """The mixture that explains `counts` (K,) of codes sent with chance base + extra · [favoured]."""
-        with needs("an estimate under an assumption"):
-            from scipy.special import ndtri
-            from scipy.stats import chi2
+    def fit(
+        cls,
+        counts: Integers,
+        base: float,
+        extra: float,
+        groups: Groups,
+        *,
+        kinds: tuple[Floats, Floats] | None = None,
+        confidence: float = 0.95,
+    ) -> Self:
+        """The mixture that explains `counts` (K,) of codes sent with chance base + extra · [favoured].
 
-        if counts.shape != groups.favoured.shape[1:] or (counts < 0).any() or counts.sum() == 0:
-            raise DataError(f"counts must be {groups.favoured.shape[1]} numbers from 0 up, and not all 0.")
-        chances = base + extra * groups.favoured
+        `groups.measured` (G, K) is the share of each group that favours each code; its rows add up to m. Codes that are
+        favoured together (m > 1) vary together: `kinds` are the mean favoured codes (J, K) of the J kinds of people
+        that groups are made of, and how much of a group each kind is (G, J). Without them, the codes of a group count
+        as chosen independently, bound to add up to m.
+        """
+        if counts.shape != groups.measured.shape[1:] or (counts < 0).any() or counts.sum() == 0:
+            raise DataError(f"counts must be {groups.measured.shape[1]} numbers from 0 up, and not all 0.")
+        chances, codes = base + extra * groups.measured, _Codes.of(groups.measured, kinds)
         shares = maximum_likelihood(counts, chances)
         reports, observed = float(counts.sum()), counts / counts.sum()
         means, degrees = groups.means, chances.shape[1] - len(chances)
@@ -151,7 +146,7 @@ class Mixture:
         sums = inverse.sum(axis=1)
         inverse -= np.outer(sums, sums) / sums.sum()  # on directions that add up to zero
         residual = np.diag(reports / pooled) - weighted.T @ inverse @ weighted
-        bias = np.maximum(scale * groups.traces(residual), 0.0)
+        bias = np.maximum(scale * codes.traces(residual), 0.0)
         slope = weighted.T @ (inverse @ means)  # (K, t)
 
         quantile = float(ndtri((1 + confidence) / 2))
@@ -160,10 +155,10 @@ class Mixture:
         def statistic(drop: Floats, ends: Floats, moves: Floats) -> Floats:
             """(√D (1 − x) − b) / √(1 + ρ) (B,) for shares (B, G), with moves W^½ (q' − q) (B, K)."""
             square, change = np.maximum((moves**2).sum(axis=1), 1e-12), ends - shares
-            codes = groups.along(moves * np.sqrt(reports / expected)) @ noise
+            own = codes.along(moves * np.sqrt(reports / expected)) @ noise
             drawn = np.maximum(change @ (bias * shares), 0.0) / np.sqrt(square)
             return np.asarray(
-                (np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn) / np.sqrt(1 + codes / square)
+                (np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn) / np.sqrt(1 + own / square)
             )
 
         sides = np.concatenate([-means.T, means.T])  # (2t, G): the most of each is one limit
@@ -174,11 +169,11 @@ class Mixture:
         p_value = None
         if degrees > 0:
             covariance = (np.diag(pooled) - np.outer(pooled, pooled)) / reports
-            seen = residual @ (covariance + groups.covariance(noise))
+            seen = residual @ (covariance + codes.covariance(noise))
             misfit, drawn, mean = observed - expected, bias * shares, float(np.trace(seen))
             shape = mean**2 / float((seen * seen.T).sum())
             mean = max(mean - float(drawn @ inverse @ drawn), 0.1 * mean)
-            p_value = float(chi2.sf(float(misfit @ residual @ misfit) * shape / mean, shape))
+            p_value = float(chdtrc(shape, float(misfit @ residual @ misfit) * shape / mean))
         return cls(
             estimates=estimates,
             limits=np.stack([estimates - reach[0], estimates + reach[1]], axis=1),
@@ -187,3 +182,98 @@ class Mixture:
             degrees=degrees if degrees > 0 else None,
             influence=np.abs(slope - observed @ slope).max(axis=0),
         )
+
+
+def maximum_likelihood(counts: Integers, chances: Floats, deficit: float = DEFICIT) -> Floats:
+    """The shares (..., G) of groups, from 0 up with sum 1, under which `counts` (..., K) are most likely.
+
+    A primal-dual interior-point method for max Σ_k f_k log (π A)_k − Σ π over π ≥ 0, whose solution adds up to one. It
+    ends when Σ_k counts_k A_gk / q_k ≤ N (1 + gap) for every group, which bounds how far the log-likelihood is from its
+    maximum by N · gap; see `DEFICIT` and `ROUNDING`.
+
+    `chances` (..., G, K) are positive. Leading dimensions are broadcast: many fits at once.
+    """
+    lead = np.broadcast_shapes(counts.shape[:-1], chances.shape[:-2])
+    rows, codes = chances.shape[-2:]
+    tallies = np.broadcast_to(counts, (*lead, codes)).reshape(-1, codes).astype(np.float64)
+    kernels = np.broadcast_to(chances, (*lead, rows, codes)).reshape(-1, rows, codes)
+    totals = tallies.sum(axis=1, keepdims=True)
+    if not ((totals > 0).all() and (tallies >= 0).all() and (chances > 0).all()):
+        raise DataError("a fit needs counts from 0 up, not all 0, and positive chances of every code in every group.")
+    gap = np.maximum(deficit / totals[:, 0], ROUNDING)
+    shares, slack = np.full((len(tallies), rows), 1 / rows), np.ones((len(tallies), rows))
+    left, diagonal = np.arange(len(tallies)), np.arange(rows)
+    for _ in range(MOST_STEPS):
+        p, s, a = shares[left], slack[left], kernels[left] if len(left) < len(kernels) else kernels
+        q = (p[:, None] @ a)[:, 0]
+        ratio = tallies[left] / totals[left] / q
+        gradient = (a @ ratio[..., None])[..., 0]
+        open_ = (gradient * p.sum(axis=1, keepdims=True)).max(axis=1) - 1 > gap[left]
+        if not open_.any():
+            break
+        left, p, s, a, q = left[open_], p[open_], s[open_], a[open_] if not open_.all() else a, q[open_]
+        ratio, gradient = ratio[open_], gradient[open_]
+        barrier = 0.1 * (p * s).mean(axis=1, keepdims=True)
+        half = a * np.sqrt(ratio / q)[:, None]
+        hessian = half @ half.transpose(0, 2, 1)
+        hessian[:, diagonal, diagonal] *= 1 + 1e-13  # groups that are equal to each other
+        hessian[:, diagonal, diagonal] += s / p
+        move = np.linalg.solve(hessian, (gradient - 1 + barrier / p)[..., None])[..., 0]
+        push = barrier / p - s - s / p * move
+        shares[left], slack[left] = p + _inside(p, move) * move, s + _inside(s, push) * push
+    found: Floats = shares / shares.sum(axis=1, keepdims=True)
+    return found.reshape(*lead, rows)
+
+
+def _inside(value: Floats, move: Floats) -> Floats:
+    """The step (B, 1), at most 1, that leaves every `value` (B, G) at least a hundredth of itself."""
+    found: Floats = np.minimum(1.0, 0.99 / np.maximum((-move / value).max(axis=1, keepdims=True), 1e-300))
+    return found
+
+
+def profile_ends(
+    counts: Integers,
+    chances: Floats,
+    shares: Floats,
+    sides: Floats,
+    quantile: float,
+    errors: Floats,
+    statistic: Callable[[Floats, Floats, Floats], Floats],
+) -> Floats:
+    """The shares (B, G) with the largest π @ side among those whose drop of log-likelihood is within the quantile.
+
+    Most likely shares given π @ side are, up to a factor, ρ_g / w_g with w_g = 1 + κ (max side − side_g) and ρ the most
+    likely shares for chances A_g / w_g: w are the multipliers of the constraint. A search on log κ finds where the
+    `statistic` of twice the drop, the shares and W^½ (q' − q) is the quantile. `errors` (B,) of π̂ @ side give its first
+    guess.
+    """
+    expected, width = shares @ chances, np.ptp(sides, axis=1)
+    far = (sides.max(axis=1, keepdims=True) - sides) / np.where(width > 0, width, 1.0)[:, None]
+    ends = np.tile(shares, (len(sides), 1))
+    left = np.flatnonzero(width > 0)
+    place = np.log(quantile * np.maximum(width, 1e-300) / errors / counts.sum())  # right for a quadratic
+    below, above = np.full((2, len(sides)), -np.inf), np.full((2, len(sides)), np.inf)  # log κ and excess
+    for trial in range(MOST_TRIES):
+        if not len(left):
+            break
+        weights = 1 + np.exp(place[left])[:, None] * far[left]
+        found = maximum_likelihood(counts, chances / weights[..., None], PROFILE_DEFICIT) / weights
+        found /= found.sum(axis=1, keepdims=True)
+        codes = found @ chances
+        drop = np.maximum(2 * (counts * np.log(expected / codes)).sum(axis=1), 0.0)
+        moves = (codes - expected) * np.sqrt(counts.sum() / expected)
+        excess = np.log(np.maximum(statistic(drop, found, moves), 1e-6) / quantile)
+        extreme = (excess < 0) & ((found * far[left]).sum(axis=1) < 1e-6)
+        found[extreme] *= far[left[extreme]] == 0
+        ends[left] = found / found.sum(axis=1, keepdims=True)
+        for bracket, here in ((below, excess < 0), (above, excess >= 0)):
+            bracket[:, left[here]] = place[left[here]], excess[here]
+        more = ~(extreme | (np.abs(excess) < CLOSE))
+        left, excess = left[more], excess[more]
+        (low, under), (high, over) = below[:, left], above[:, left]
+        both = np.isfinite(low) & np.isfinite(high)
+        with np.errstate(invalid="ignore"):
+            between = low + np.clip(under / (under - over), 0.1, 0.9) * (high - low)
+        beyond = place[left] - np.clip(1.3 * excess, -6, 6) - np.sign(excess) * 0.7 * trial
+        place[left] = np.where(both, between, beyond)
+    return ends

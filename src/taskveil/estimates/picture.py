@@ -8,33 +8,29 @@ from pathlib import Path
 
 import numpy as np
 
-from taskveil.arrays import Bools, Floats
 from taskveil.errors import DataError, needs
+from taskveil.estimates.rows import Row
 
 MOST_ROWS = 40
 """At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
 
 _NAME = 24  # characters of a name in a line
 
-
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
 
-def draw(path: Path, cells: Sequence[tuple[str, ...]], away: Floats, assumed: Bools, *, title: str, held: str) -> Path:
+def draw(path: Path, rows: Sequence[Row], *, title: str, held: str) -> Path:
     """The path of a picture with a line for every row: its name, its mean with the interval, and its own unit.
 
-    Wide enough to be read on a phone, as high as there are rows. Assumed rows have another colour.
-
-    Args:
-        path: where the PNG goes.
-        cells: name, estimate, limits and the volunteers' mean as text, for every row.
-        away: mean, low and high (t, 3), from the volunteers' mean in the volunteers' standard deviations.
-        assumed: which rows rest on an assumption (t,).
-        title: stands above the picture.
-        held: what the intervals are, for the legend.
+    Wide enough to be read on a phone, as high as there are rows. Rows that are assumed have another colour. `held` says
+    what the intervals are.
     """
     with needs("a picture"):
         from taskveil.style import figure, save
+    limits = np.array([row.interval[1:4] for row in rows]).reshape(-1, 3)
+    own, spread = np.array([(row.volunteers, row.spread) for row in rows]).reshape(-1, 2).T
+    away = (limits - own[:, None]) / np.where(spread > 0, spread, 1.0)[:, None]
+    assumed = np.array([row.assumes is not None for row in rows], dtype=bool)
     known = np.flatnonzero(np.isfinite(away).all(axis=1))
     if not len(known):
         raise DataError("the picture shows rows beside the volunteers' means, and there is no row that has one.")
@@ -42,7 +38,7 @@ def draw(path: Path, cells: Sequence[tuple[str, ...]], away: Floats, assumed: Bo
         title += f"; {MOST_ROWS} of {len(known)} rows, those that differ most surely"
         reach = np.maximum(away[known, 2] - away[known, 1], 1e-300)
         known = np.sort(known[np.argsort(-np.abs(away[known, 0]) / reach, kind="stable")[:MOST_ROWS]])
-    shown = [cells[place] for place in known.tolist()]
+    shown = [rows[place].cells for place in known.tolist()]
     names = [_wrapped(row[0]) for row in shown]
     heights = np.array([1.0 + 0.55 * name.count("\n") for name in names])
     places = -(np.cumsum(heights) - heights / 2)

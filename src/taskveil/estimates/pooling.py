@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
 from taskveil.estimates.drift import LEVEL, Drift
-from taskveil.estimates.result import ARRAYS, Estimate, Group
+from taskveil.estimates.result import Estimate, combined
+from taskveil.estimates.rows import Row
+from taskveil.labels import Label
 
 POOLED = ("attributes",)
 """Kinds whose rows mean the same in every release: those with the same name, unit and range."""
@@ -34,13 +34,15 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
         moved=tuple(dict.fromkeys(name for one in raised for name in one.moved)),
         words=" ".join(dict.fromkeys(one.words for one in raised or (one.drift for one in estimates))),
     )
-    groups: dict[str, Group] = {}
+    groups: dict[str, tuple[Row, ...]] = {}
     for kind in dict.fromkeys(kind for one in estimates for kind in one.groups):
         members = [(one.groups[kind], one.releases[0]) for one in estimates if kind in one.groups]
-        if kind in POOLED:
+        if len(members) == 1:
+            groups[kind] = members[0][0]
+        elif kind in POOLED:
             groups[kind] = _pooled(members, anytime=estimates[0].anytime)
         else:
-            groups[kind] = members[0][0] if len(members) == 1 else _beside(members)
+            groups[kind] = tuple(_named(row, release) for rows, release in members for row in rows)
     return Estimate(
         groups=_inside(groups),
         drift=drift,
@@ -53,50 +55,38 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
     )
 
 
-def _inside(groups: dict[str, Group]) -> dict[str, Group]:
-    return {kind: group.inside() if kind in POOLED else group for kind, group in groups.items()}
+def _inside(groups: dict[str, tuple[Row, ...]]) -> dict[str, tuple[Row, ...]]:
+    return {kind: tuple(row.inside() for row in rows) if kind in POOLED else rows for kind, rows in groups.items()}
 
 
-def _beside(members: Sequence[tuple[Group, str]]) -> Group:
-    """All rows, named by their releases."""
-    labels = tuple(
-        label._replace(name=f"{release[:8]}: {label.name}") for group, release in members for label in group.labels
-    )
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(group, name) for group, _ in members]) for name in ARRAYS}
-    return replace(members[0][0], labels=labels, **arrays)
+def _named(row: Row, release: str) -> Row:
+    """The row with its release's id in its name."""
+    return row._replace(label=row.label._replace(name=f"{release[:8]}: {row.label.name}"))
 
 
-def _pooled(members: Sequence[tuple[Group, str]], *, anytime: bool) -> Group:
+def _pooled(members: Sequence[tuple[tuple[Row, ...], str]], *, anytime: bool) -> tuple[Row, ...]:
     """Every row that one of them has, once. Rows of one name that differ in unit or range are not the same: they keep
     the release's id in their names."""
-    labels = dict.fromkeys(label for group, _ in members for label in group.labels)
-    names = [label.name for label in labels]
-    where = [[(group, release) for group, release in members if label in group.labels] for label in labels]
-    rows = [
-        _row([(group, group.labels.index(one)) for group, _ in has], anytime)
-        for one, has in zip(labels, where, strict=True)
-    ]
-    called = tuple(
-        one if names.count(one.name) == 1 else one._replace(name=f"{has[0][1][:8]}: {one.name}")
-        for one, has in zip(labels, where, strict=True)
-    )
-    return replace(members[0][0], labels=called, **dict(zip(ARRAYS, np.array(rows).T, strict=True)))
+    alike: dict[Label, list[tuple[Row, str]]] = {}
+    for rows, release in members:
+        for row in rows:
+            alike.setdefault(row.label, []).append((row, release))
+    names = [label.name for label in alike]
+    found = [(_row([row for row, _ in those], anytime), those[0][1]) for those in alike.values()]
+    return tuple(row if names.count(row.label.name) == 1 else _named(row, release) for row, release in found)
 
 
-def _row(members: Sequence[tuple[Group, int]], anytime: bool) -> tuple[float, ...]:
-    def taken(name: str) -> Floats:
-        return np.array([getattr(group, name)[place] for group, place in members])
-
-    mean, low, high = taken("mean"), taken("low"), taken("high")
-    width = np.where(np.isfinite(mean), high - low, np.inf)
+def _row(rows: Sequence[Row], anytime: bool) -> Row:
+    """One row of several, weighted by 1/width²; what is known exactly needs no other release."""
+    width = np.array([row.high - row.low if np.isfinite(row.mean) else np.inf for row in rows])
     least = float(width.min())
     if not np.isfinite(least):
-        return float("nan"), -np.inf, np.inf, float("nan"), float("nan"), np.inf
-    used = np.isfinite(width) if least > 0 else width == 0  # what is known exactly needs no other release
-    weight = np.divide(least, width, out=np.ones_like(width), where=width > 0) ** 2 * used
-    weight = weight / weight.sum()
-    middle = float(weight @ np.where(used, mean, 0.0))
-    down, up = (weight * np.where(used, reach, 0.0) for reach in (mean - low, high - mean))
-    reach = (down.sum(), up.sum()) if anytime else (np.sqrt((down**2).sum()), np.sqrt((up**2).sum()))
-    others = (float(weight @ taken(name)) for name in ("volunteers", "spread"))
-    return middle, middle - float(reach[0]), middle + float(reach[1]), *others, float(taken("forged").max())
+        return rows[0]
+    used = np.flatnonzero(np.isfinite(width) if least > 0 else width == 0).tolist()
+    rows, width = [rows[place] for place in used], width[used]
+    weight = (least / width) ** 2 if least > 0 else np.ones(len(rows))
+    weight /= weight.sum()
+    mean, low, high = combined(weight, rows, anytime)
+    own, spread = (float(weight @ [getattr(row, name) for row in rows]) for name in ("volunteers", "spread"))
+    forged = max(row.forged for row in rows)
+    return Row(rows[0].label, mean, low, high, own, spread, forged, rows[0].assumes)

@@ -15,7 +15,7 @@ Tallies hold counts and sums alone: they take constant memory however many repor
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,15 @@ class Tally:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
     """How reports of one release are counted. `sizes`: how many codes each stage has, none without codes; `raw`:
-    reports (N, width) → r (N, p), None where the codes are all there is."""
+    reports (N, width) → r (N, p), None where the codes are all there is; `spans` (p,): the width of the range in which
+    the score of a truthful report lies."""
 
     release: str
     sizes: tuple[int, ...] = ()
     raw: Callable[[Integers], Floats] | None = None
     outside: Floats | float = 0.0
     kept: float = 1.0
+    spans: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def listed(self) -> bool:
@@ -104,18 +106,26 @@ def scores_of(veil: Veil) -> Scores:
             return Scores(release=release, sizes=(stage.response.size,))
         case LevelResponse() as levels:
             return Scores(release=release, sizes=(levels.layout.high[0] + 1,))
-        case Laplace() as laplace:
-            return Scores(release=release, raw=laplace.values)
+        case Laplace(region=region) as laplace:
+            spans = (region.reach[1] - region.reach[0]) * region.step
+            return Scores(release=release, raw=laplace.values, spans=np.asarray(spans, dtype=np.float64))
         case SumCodebook() as sums if isinstance(decoder, CodewordDecoder):
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
-            anywhere = np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            kept = sums.response.extra
-            sizes = tuple(sums.sizes.tolist())
-            return Scores(release=release, sizes=sizes, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept)
-        case LatticeCodebook() as codebook if isinstance(decoder, LatticeDecoder):
-            kept, (middle, _) = codebook.response.extra, codebook.lattice.level_moments()
-            anywhere = decoder.weights @ middle * decoder.step + decoder.offset
-            return Scores(release=release, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept)
+            kept, anywhere = sums.response.extra, np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+            return Scores(
+                release=release,
+                sizes=tuple(sums.sizes.tolist()),
+                raw=decoder,
+                outside=(1.0 - kept) * anywhere,
+                kept=kept,
+                spans=np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept,
+            )
+        case LatticeCodebook(lattice=lattice) as codebook if isinstance(decoder, LatticeDecoder):
+            kept = codebook.response.extra
+            anywhere = decoder.weights @ lattice.level_moments()[0] * decoder.step + decoder.offset
+            reach = np.array([np.ptp(levels) for levels, _ in lattice.directions]) * decoder.step
+            spans = np.abs(decoder.weights) @ reach / kept
+            return Scores(release=release, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept, spans=spans)
         case _:
             raise DataError(
                 "reports of this release are corrected stage by stage, so sums over many of them have no unbiased "

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from taskveil.errors import DataError
 from taskveil.estimates import FEWEST, Estimate, estimate
 from taskveil.estimates.assumed import Assumption
-from taskveil.estimates.result import finite
+from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.server.collector.metrics import Metrics
 from taskveil.server.collector.problems import Problem, ProblemError
@@ -221,14 +221,11 @@ def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
 
 def table_rows(found: Estimate) -> list[dict[str, Any]]:
     """The table as tv prints it; every line with the group that it is of, and its place there."""
-    groups = sorted(found.groups.items(), key=lambda one: one[1].assumes is not None)  # as `Estimate.rows`
-    places = [
-        {"group": kind, "place": place}
-        for kind, group in groups
-        for place, label in enumerate(group.labels)
-        if label.shown
-    ]
     names = ("name", "estimate", "interval", "volunteers", "forged")
-    return [
-        {**where, **dict(zip(names, row.cells, strict=True))} for where, row in zip(places, found.rows(), strict=True)
+    lines = [
+        (row, {"group": kind, "place": place, **dict(zip(names, row.cells, strict=True))})
+        for kind, rows in found.groups.items()
+        for place, row in enumerate(rows)
+        if row.label.shown
     ]
+    return [line for _, line in sorted(lines, key=lambda one: one[0].assumes is not None)]  # as `Estimate.rows`

@@ -10,7 +10,9 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
-from taskveil.estimates.natural import Label, among_present, labels_of
+from taskveil.estimates.assumed import among_present
+from taskveil.estimates.rows import labels_of
+from taskveil.labels import Label
 from taskveil.volunteers import Groups, missing_in
 
 SCHEMA = tv.Schema({

@@ -1,0 +1,129 @@
+"""Rows of an estimate, and what they are called.
+
+Where a value may be missing, its mean is that over the people who have one: (E[v] − fill·P[missing])/P[not missing].
+What stands in for a missing value (`fill`) is a number of the release and does not describe people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Bools, Floats
+from taskveil.labels import Label
+from taskveil.tasks.linear import MatrixTask
+from taskveil.veil import Veil
+
+SCARCE = 0.01
+"""The least share of people with a value, for a mean over them."""
+
+
+FORGED = 0.01
+"""The share of forged reports that tables mention."""
+
+
+class Interval(NamedTuple):
+    """`mean`, and limits for it. `assumes` is the assumption they rest on, None for what reports measure."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    assumes: str | None = None
+
+
+class Row(NamedTuple):
+    """A row of an estimate. `volunteers` is the volunteers' own mean and `spread` their standard deviation, NaN where
+    they are unknown; `forged` is the change by one forged report per report."""
+
+    label: Label
+    mean: float
+    low: float
+    high: float
+    volunteers: float
+    spread: float
+    forged: float
+    assumes: str | None = None
+
+    def inside(self) -> Row:
+        """The row with its mean and limits where a mean can lie."""
+        mean, low, high = np.clip(self[1:4], *self.label.bounds).tolist()
+        return self._replace(mean=mean, low=low, high=high)
+
+    @property
+    def interval(self) -> Interval:
+        """With limits where a mean can lie. Means of shares stay as they are, and add up."""
+        _, _, low, high, *_ = self.inside()
+        return Interval(self.label.name, self.mean, low, high, self.assumes)
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Name, estimate, limits, the volunteers' mean, and the change by 1% of forged reports, as text."""
+        _, mean, low, high, _ = self.interval
+        said = self.label.said(self.volunteers, (high - low) / 2)
+        return self.label.title, *self.label.interval(mean, low, high), said, self.label.reach(FORGED * self.forged)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """For JSON. A date is a number of days since 1970 there; `spread` is a common scale for rows of different
+        units, and `forged` is what 1% of forged reports could change."""
+        others = {"volunteers": self.volunteers, "spread": self.spread, "forged": FORGED * self.forged}
+        return finite({**self.interval._asdict(), **others, "kind": self.label.kind, "unit": self.label.unit})
+
+
+def finite(content: dict[str, Any]) -> dict[str, Any]:
+    """The same with None for numbers that JSON does not have."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in content.items()
+    }
+
+
+def rows_of(
+    labels: Iterable[Label], *columns: Floats, assumes: str | None = None, only: Bools | None = None
+) -> tuple[Row, ...]:
+    """Rows with these labels, of columns (t,) in the order of a `Row`; `only` (t,) marks those that are wanted."""
+    chosen = range(len(columns[0])) if only is None else np.flatnonzero(only).tolist()
+    named = list(labels)
+    return tuple(Row._make((named[i], *(float(column[i]) for column in columns), assumes)) for i in chosen)
+
+
+def labels_of(veil: Veil) -> tuple[Label, ...]:
+    """Of the numbers of a record, then of the task's outputs."""
+    K = veil.task.K if isinstance(veil.task, MatrixTask) else None
+    outputs = veil.outputs
+    if outputs is None:
+        names, shares = [f"answer {place + 1}" for place in range(0 if K is None else len(K))], [0] * 2**16
+    else:
+        names, shares = list(outputs.names), outputs.shares.tolist()
+    answers = [
+        Label(
+            name,
+            "share" if by_class else "number",
+            repeats=K is not None and bool(np.count_nonzero(K[place]) <= 1),
+            bounds=(0.0, 1.0) if by_class else (-math.inf, math.inf),
+        )
+        for place, (name, by_class) in enumerate(zip(names, shares, strict=False))
+    ]
+    return (*attribute_labels(veil), *answers)
+
+
+def attribute_labels(veil: Veil) -> Iterator[Label]:
+    """Of the numbers of a record."""
+    if veil.schema is None:
+        names = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
+        units = veil.units or ("",) * len(names)
+        limits = zip(veil.encoder.low.tolist(), veil.encoder.high.tolist(), strict=True)
+        for name, unit, bounds in zip(names, units, limits, strict=True):
+            yield Label(name, unit=unit, bounds=bounds)
+        return
+    for name, field in zip(veil.schema.names, veil.schema.fields.fields, strict=True):
+        names, (first, others) = field.labels(name), field.reads_as
+        flag = ("share",) if field.missing else ()
+        kinds = (first, *[others] * (len(names) - 1 - len(flag)), *flag)
+        units = (field.unit, *[""] * (len(names) - 1))
+        for label in zip(names, kinds, units, zip(*field.box, strict=True), strict=True):
+            yield Label(*label[:3], bounds=label[3])
