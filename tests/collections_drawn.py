@@ -12,7 +12,7 @@ from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.decoders import CodewordDecoder
 from taskveil.estimates.scores import Tally
-from taskveil.volunteers import Groups, Outputs, Volunteers, _cells, truths
+from taskveil.volunteers import Classes, Groups, Outputs, Volunteers, merged, truths
 
 CODEWORDS = np.array([[-1.2, -0.6], [1.2, 0.6], [0.4, -1.3], [-0.4, 1.3], [0.0, 0.0]])
 
@@ -49,10 +49,15 @@ def strangers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> Volu
     favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
     measured = np.zeros((len(X), stage.response.size))
     np.put_along_axis(measured, favoured, 1.0, axis=1)
-    cell, cell_of = _cells(favoured[:, 0], stage.vectors.astype(np.float64))
-    targets = np.hstack([X, truths(veil.task, X, None)[0] if y is None else np.eye(y.max() + 1)[y]])
-    classes = () if y is None else (Groups.of(y, measured, targets[:, X.shape[1] :]),)
-    return Volunteers(cells=Groups.of(cell, measured, targets), by_class=classes, cell_of=cell_of, variance=np.zeros(1))
+    best = favoured[:, 0]
+    cell_of = merged(np.bincount(best, minlength=stage.response.size), stage.vectors.astype(np.float64))
+    targets = X if y is None else np.hstack([X, np.eye(y.max() + 1)[y]])  # without labels the answers are Kx
+    cells = Groups.of(cell_of[best], measured, targets)
+    by_class = ()
+    if y is not None:
+        found = Groups.of(y, measured, targets)
+        by_class = (Classes(counts=found.counts, measured=found.measured),)
+    return Volunteers(cells=cells, by_class=by_class, cell_of=cell_of, variance=np.zeros(1))
 
 
 def with_volunteers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> tv.Veil:
@@ -67,7 +72,8 @@ def with_volunteers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -
 def with_means(veil: tv.Veil, X: np.ndarray) -> tv.Veil:
     """A means release with sums over volunteers (V, n) who had no part in its design."""
     inside = np.clip(X, veil.encoder.low, veil.encoder.high)
-    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(inside), inside, truths(veil.task, inside, None))
+    answers = truths(veil.task, inside, None)
+    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(inside), inside, veil.task, answers)
     return replace(veil, volunteers=known)
 
 

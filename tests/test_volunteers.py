@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
 from taskveil.client.reading import read_files
-from taskveil.errors import DataError
-from taskveil.volunteers import FEWEST, Groups, Volunteers, _cells, missing_in, truths
+from taskveil.errors import DataError, DoubtfulColumnWarning
+from taskveil.volunteers import FEWEST, Groups, Volunteers, merged, missing_in, truths
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
@@ -83,12 +84,13 @@ def test_a_record_that_is_the_only_one_of_its_kind_is_not_kept(tmp_path: Path) -
 def test_cells_are_merged_with_the_nearest() -> None:
     best = np.repeat([0, 1, 2, 3], [50, 4, 30, 3])
     vectors = np.array([[0.0], [1.0], [10.0], [2.0], [9.0]])
-    cell, cell_of = _cells(best, vectors)
+    counts = np.bincount(best, minlength=5)
+    cell_of = merged(counts, vectors)
     # 4 (no volunteers) joins 2; 3 joins 1, seven together join 0.
     assert cell_of.tolist() == [0, 0, 1, 0, 1]
-    assert np.bincount(cell).tolist() == [57, 30]
-    few, _ = _cells(np.zeros(4, dtype=np.int64), vectors)
-    assert few.tolist() == [0] * 4  # one cell remains
+    assert np.bincount(cell_of, counts).tolist() == [57, 30]
+    assert merged(counts, vectors, empty=True).tolist() == [0, 0, 1, 0, 2]  # what has none may stay
+    assert merged(np.array([4, 0, 0, 0, 0]), vectors).tolist() == [0] * 5  # one cell remains
 
 
 def test_classes_are_kept_if_each_has_ten_volunteers() -> None:
@@ -130,8 +132,9 @@ def test_codes_of_volunteers_are_those_of_people() -> None:
 def test_rows_that_are_drawn_several_times_count_once() -> None:
     veil = made("listed")
     drawn = np.repeat(np.arange(100), 3)
-    answers = truths(tv.LinearTask(np.eye(3)), X[drawn], None)
-    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(X[drawn]), X[drawn], answers, None, drawn)
+    task = tv.LinearTask(np.eye(3))
+    answers = truths(task, X[drawn], None)
+    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(X[drawn]), X[drawn], task, answers, None, drawn)
     assert known is not None
     assert known.count == 100
     np.testing.assert_allclose(known.cells.together(known.cells.means)[:3], X[:100].mean(axis=0))
@@ -139,8 +142,9 @@ def test_rows_that_are_drawn_several_times_count_once() -> None:
 
 def test_of_fewer_than_ten_volunteers_nothing_is_kept() -> None:
     veil, few = made("listed"), X[: FEWEST - 1]
-    answers = truths(tv.LinearTask(np.eye(3)), few, None)
-    assert Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(few), few, answers) is None
+    task = tv.LinearTask(np.eye(3))
+    answers = truths(task, few, None)
+    assert Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(few), few, task, answers) is None
 
 
 def test_devices_get_none_of_it_and_the_release_id_is_the_same(veil: tv.Veil, tmp_path: Path) -> None:
@@ -181,7 +185,7 @@ def test_records_are_summed_by_one_partition_alone() -> None:
     assert known is not None
     assert known.classes is not None
     assert known.cells.means.shape[1] == X.shape[1] + 2
-    assert known.classes.means.shape == (2, 2)
+    assert not hasattr(known.by_class[0], "means")
 
 
 def test_values_that_fewer_than_ten_have_are_in_no_sum() -> None:
@@ -195,19 +199,25 @@ def test_values_that_fewer_than_ten_have_are_in_no_sum() -> None:
     known = veil.volunteers
     assert known is not None
     (place, flag, fill), *_ = missing_in(schema)
-    present = (1.0 - known.cells.means[:, flag]) * known.cells.counts
-    few = (present > 0.5) & (present < FEWEST - 0.5)
-    assert few.any()
-    own = (known.cells.means[:, place] * known.cells.counts - fill * (known.cells.counts - present)) / np.maximum(
-        present, 1
-    )
-    overall = table["rare"].clip(0, 100).mean()
-    np.testing.assert_allclose(own[few], overall)
+    counts, means = known.cells.counts, known.cells.means
+    present = (1.0 - means[:, flag]) * counts
+    assert ((present > 0.5) & (present < FEWEST - 0.5)).any()
+    own = (means[:, place] * counts - fill * (counts - present)) / np.maximum(present, 1)
+    # Cells with the same mean were joined: together at least ten have a value, and their sum is right.
+    for mean in np.unique(own[present > 0.5].round(9)):
+        assert present[(own.round(9) == mean)].sum() > FEWEST - 0.5
+    total = float((own * present).sum())
+    assert total == pytest.approx(table["rare"].clip(0, 100).sum())
     almost = table.copy()
     almost.loc[almost.index[np.flatnonzero(table["rare"].notna())[3:]], "rare"] = np.nan  # three people have a value
-    known = tv.design(almost, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema).volunteers
-    assert known is not None
-    assert known.cells.means[0, place] == fill
+    with pytest.warns(DoubtfulColumnWarning, match="few volunteers have a value of rare"):
+        few = tv.design(almost, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema)
+    assert few.volunteers is not None
+    assert few.volunteers.cells.means[0, place] == fill
+    found = tv.estimate(few, few.privatize(table.sample(4000, replace=True, random_state=0)))
+    (row,) = (row for row in found.groups["attributes"] if row.label.name == "rare")
+    assert np.isnan(row.volunteers)  # unknown, and not compared
+    assert "rare" not in found.drift.moved
 
 
 def test_sums_over_fewer_than_ten_are_refused() -> None:
@@ -215,3 +225,56 @@ def test_sums_over_fewer_than_ten_are_refused() -> None:
     assert known is not None
     with pytest.raises(DataError, match="at least 10"):
         replace(known, cells=replace(known.cells, counts=np.full_like(known.cells.counts, 9)))
+
+
+def arrays_of(veil: tv.Veil) -> list[np.ndarray]:
+    assert veil.volunteers is not None
+    cells = veil.volunteers.cells.with_answers(veil.task)
+    return [cells.means * cells.counts[:, None], cells.measured * cells.counts[:, None]]
+
+
+@pytest.mark.filterwarnings("ignore:few volunteers")
+@pytest.mark.parametrize("kind", ["means", "codes", "laplace", "model"])
+def test_the_only_value_of_a_column_is_nowhere(kind: str) -> None:
+    """Sums of outputs, latents and the decoder's own mean would be that value times something known."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(18, 90, 200), "income": np.nan})
+    table.loc[17, "income"] = 123456.78
+    schema = tv.Schema({"age": tv.Number(18, 90), "income": tv.Number(0, 2e5, missing=True, fill=0.0)})
+    K = np.diag([1 / 20, 1e-5])
+    if kind == "model":
+        model = LinearRegression().fit(schema.expand(table), table["age"] + 1e-3 * table["income"].fillna(0))
+        task: Any = tv.ModelTask(model, loss="mse")
+    else:
+        task = tv.MeanTask(K) if kind == "means" else tv.LinearTask(K)
+    method = {"means": "means", "codes": "codebook", "laplace": "task_aware", "model": "codebook"}[kind]
+    veil = tv.design(table, task, epsilon=2.0, domain=schema, method=method)
+    other = tv.design(table.assign(income=table["income"] / 2), task, epsilon=2.0, domain=schema, method=method)
+    for one, two in zip(arrays_of(veil), arrays_of(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(veil.decode(veil.privatize(table[:0])), other.decode(other.privatize(table[:0])))
+
+
+def test_variances_of_answers_do_not_give_covariances() -> None:
+    """var(Kx) less the variances of the attributes would be twice their covariance: of a trait that one person has,
+    the person's other attribute."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.zeros(300), rng.normal(50_000, 9_000, 300)])
+    X[4, 0] = 1.0
+    box = tv.Box([0.0, 0.0], [1.0, 1e5])
+    veil = tv.design(X, tv.LinearTask(np.array([[3.0, 1e-4]])), epsilon=2.0, domain=box, method="codebook")
+    assert veil.volunteers is not None
+    assert veil.volunteers.cells.means.shape[1] == 2  # outputs are not kept
+    model = LinearRegression().fit(X, X @ [3.0, 1e-4])
+    known = tv.design(X, tv.ModelTask(model, loss="mse"), epsilon=2.0, domain=box, method="codebook").volunteers
+    assert known is not None
+    kept = known.cells.variances[:, 2:]
+    np.testing.assert_array_equal(np.log2(kept[kept > 0]) % 1, 0.0)
+
+
+def test_classes_have_no_sums_of_answers() -> None:
+    """Cells and classes are two partitions: the difference of their sums could be one person's answer."""
+    known = classifier().volunteers
+    assert known is not None
+    (classes,) = known.by_class
+    assert {field.name for field in fields(classes)} == {"counts", "measured"}

@@ -22,6 +22,8 @@ class AffineDecoder:
     def __post_init__(self) -> None:
         own_arrays(self)
         check_arrays(weights=(self.weights, self.weights.shape), offset=(self.offset, self.weights.shape[:1]))
+        if self.weights.ndim != 2:
+            raise DataError("the weights of a decoder are a matrix.")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,6 +124,8 @@ class LatticeDecoder:
         own_arrays(self)
         n = len(self.offset)
         check_arrays(weights=(self.weights, (n, self.lattice.dim)), offset=(self.offset, (n,)))
+        if not 0 < self.step < np.inf:
+            raise DataError("the step of a lattice is a number above zero.")
 
     @property
     def shape(self) -> tuple[int, int]:

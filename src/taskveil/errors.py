@@ -20,6 +20,10 @@ class DataError(TaskveilError, ValueError):
     """Records that cannot be used: empty, NaN among the volunteers, text columns, wrong width."""
 
 
+class TooFewReportsError(DataError):
+    """Fewer reports than an estimate needs. The message says how many it needs."""
+
+
 class ResumeError(DataError):
     """A file of finished points that is of no use here. `found` says what it keeps."""
 

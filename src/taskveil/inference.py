@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -24,6 +25,9 @@ MOST_CATEGORIES = 50
 
 FEWEST_ALIKE = 5
 """Volunteers with a value, before it is written into a release that everybody may read."""
+
+FEWEST_VALUES = 10
+"""Volunteers who have a value, for their median to be written into a release."""
 
 _DATES = 50  # different ones, before a cycle can be told from them
 
@@ -86,9 +90,18 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
     if of.holds == "whole" and low >= 0 and high <= 2**53:
         doubt_count(name, there)
         low, high = float(np.floor(low)), float(np.ceil(high))
-        middle = float(np.floor(np.clip(np.median(there), low, high)))
+        middle = float(np.floor(rounded_middle(there, low, high)))
         return Count(low, high, missing=len(there) < len(values), fill=middle)
-    return Number(low, high, missing=len(there) < len(values), fill=float(np.clip(np.median(there), low, high)))
+    return Number(low, high, missing=len(there) < len(values), fill=rounded_middle(there, low, high))
+
+
+def rounded_middle(values: Floats, low: float, high: float) -> float:
+    """The median of values (N,), rounded to about a hundredth of the range: an exact one is a volunteer's own value.
+    The middle of the range where there are fewer than `FEWEST_VALUES`."""
+    if len(values) < FEWEST_VALUES or not high > low:
+        return low + (high - low) / 2
+    digits = 2 - math.floor(math.log10(high - low))
+    return float(np.clip(round(float(np.median(values)), digits), low, high))
 
 
 def _range(name: str, there: Floats) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
-from taskveil.inference import dated, infer, needs_schema, with_other
+from taskveil.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
 from taskveil.records import column_names
 from taskveil.schema_text import as_json, from_json, shown
 from taskveil.table_building import build, written
@@ -112,31 +112,32 @@ class Schema:
         return cls.of(X) if needs_schema(X) else None
 
     def filled(self, X: Any) -> Schema:
-        """The same schema with a `fill` for every number: where you gave none, the median of the records X.
+        """The same schema, where the median of the records X stands in for missing numbers whose `fill` was not given.
 
-        The median is that of the records that have a value. If no record has one, the middle of the bounds stays; for a
-        field with missing=True a warning says so.
+        It is rounded, as inferred bounds are: it is public. If fewer than ten records have a value, it is the middle of
+        the bounds, and a warning says so.
         """
-        chosen: dict[str, Number | Count] = {
+        chosen = {
             name: field
             for name, field in zip(self, self.fields.fields, strict=True)
-            if isinstance(field, Number | Count) and not field.stated
+            if isinstance(field, Number | Count) and field.missing and not field.stated
         }
         if not chosen:
             return self
-        flagged = Schema({name: replace(field, missing=True) for name, field in chosen.items()}).expand(X)
+        numbers = Schema(chosen).expand(X)
         for place, (name, field) in enumerate(chosen.items()):
-            value, missing = flagged[:, 2 * place : 2 * place + 2].T
-            if (missing == 0).any():
-                middle = float(np.median(value[missing == 0]))
-                chosen[name] = replace(field, fill=math.floor(middle) if isinstance(field, Count) else middle)
-            elif field.missing:
+            value, missing = numbers[:, 2 * place : 2 * place + 2].T
+            known = value[missing == 0]
+            if len(known) < FEWEST_VALUES:
                 warnings.warn(
-                    f"no volunteer has a value of {name!r}: {field.fill:g}, the middle of its bounds, stands in for "
+                    f"few volunteers have a value of {name!r}: {field.fill:g}, the middle of its bounds, stands in for "
                     "missing values. Give a better one: tv.Number(low, high, missing=True, fill=...).",
                     DoubtfulColumnWarning,
                     stacklevel=callers_line(),
                 )
+            else:
+                middle = rounded_middle(known, field.low, field.high)
+                chosen[name] = replace(field, fill=math.floor(middle) if isinstance(field, Count) else middle)
         return self.replace({**chosen})
 
     @property

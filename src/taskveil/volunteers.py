@@ -67,8 +67,8 @@ class Outputs:
 class Groups:
     """Sums over groups of volunteers. Shapes: counts (G,), measured (G, p), means and variances (G, t).
 
-    `measured` is the mean of what reports measure (`measured_by`); `means` and `variances` are of the numbers of the
-    records and of the task's outputs, side by side.
+    `measured` is the mean of what reports measure; `means` and `variances` are of the numbers of the records and,
+    beside them, of the task's outputs where these are not Kx (`with_answers`).
     """
 
     counts: Integers
@@ -88,7 +88,8 @@ class Groups:
             raise DataError("sums over volunteers are one row a group.")
         if self.counts.min() < 1 or self.counts.max() >= 2**53 or (self.variances < 0).any():
             raise DataError("groups of volunteers need a count of 1 or more and variances of 0 or more.")
-        if max(float(np.abs(array).max(initial=0.0)) for array in (self.measured, self.means)) > FARTHEST:
+        largest = (self.measured, self.means, np.sqrt(self.variances))
+        if max(float(np.abs(array).max(initial=0.0)) for array in largest) > FARTHEST:
             raise DataError(f"volunteers' numbers must lie within ±{FARTHEST:g}: use larger units.")
 
     @classmethod
@@ -111,30 +112,63 @@ class Groups:
         return np.asarray(self.counts @ values / self.counts.sum())
 
     def overall(self, missing: Sequence[Missing]) -> tuple[Floats, Floats]:
-        """Means and variances (t,) over all volunteers; of `missing` numbers, over those who have a value."""
+        """Means and variances (t,) over all volunteers; of `missing` numbers, over those who have a value, and NaN
+        where fewer than `FEWEST` have one."""
         mean, square = self.together(self.means), self.together(self.variances + self.means**2)
-        absent = mean.copy()
+        absent, count = mean.copy(), int(self.counts.sum())
         for place, flag, fill in missing:
-            there = max(1.0 - float(absent[flag]), 1e-300)
+            there = 1.0 - float(absent[flag])
+            if there * count < FEWEST - 0.5:
+                mean[place] = square[place] = np.nan
+                continue
             mean[place] = (mean[place] - fill * absent[flag]) / there
             square[place] = (square[place] - fill**2 * absent[flag]) / there
         return mean, np.maximum(square - mean**2, 0.0)
 
+    def with_answers(self, task: Task | None) -> Groups:
+        """The sums with those of the outputs Kx beside them, where the task has a matrix K. Their variances are upper
+        bounds: exact ones would need the covariances of the attributes, which are not kept."""
+        if not isinstance(task, MatrixTask):
+            return self
+        spread = np.sqrt(self.variances) @ np.abs(task.K).T
+        means, variances = (self.means, self.means @ task.K.T), (self.variances, spread**2)
+        return replace(self, means=np.hstack(means), variances=np.hstack(variances))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Classes:
+    """How many volunteers each class has (C,), and the share of them that favours each code (C, K)."""
+
+    counts: Integers
+    measured: Floats
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        check_arrays(measured=(self.measured, (len(self.counts), *self.measured.shape[1:])))
+        if self.counts.ndim != 1 or self.measured.ndim != 2 or len(self.counts) < 2:
+            raise DataError("there are two classes or more, with one row each.")
+
+    @property
+    def groups(self) -> Groups:
+        """The classes as groups, with the shares of the classes as what is asked for."""
+        shares = np.eye(len(self.counts))
+        return Groups(counts=self.counts, measured=self.measured, means=shares, variances=np.zeros_like(shares))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Volunteers:
-    """What a release keeps of its volunteers: sums by cell and by class.
+    """What a release keeps of its volunteers: sums by cell, and by class how many favour each code.
 
-    `by_class` has one entry, or none where there is no label with classes; its means are of the task's outputs alone.
-    Records are summed by one partition only: the difference of two sums could be one person's record. `cell_of` (p,) is
-    the cell of people whose best code is k; without a list of codes all are in cell 0. `variance` is that of what
-    reports measure over all volunteers (p,); of sums of codebooks, that of the codewords (n,); of listed codes it
-    follows from the means, and is (1,) here. Covariances are not kept: that of a value that one person has would be the
-    person's record.
+    `by_class` has one entry, or none where there is no label with classes; it has no means, since records and answers
+    are summed by one partition only: the difference of two sums could be one person's record. `cell_of` (p,) is the
+    cell of people whose best code is k; without a list of codes all are in cell 0. `variance` is that of what reports
+    measure over all volunteers (p,); of sums of codebooks, that of the codewords (n,); of listed codes it follows from
+    the means, and is (1,) here. Covariances are not kept: that of a value that one person has would be the person's
+    record. For the same reason variances of a model's answers are rounded up to a power of two.
     """
 
     cells: Groups
-    by_class: tuple[Groups, ...]
+    by_class: tuple[Classes, ...]
     cell_of: Integers
     variance: Floats
 
@@ -147,7 +181,7 @@ class Volunteers:
             raise DataError("the variance must be of what reports measure.")
         if len(self.by_class) > 1 or any(one.measured.shape[1] != measured for one in self.by_class):
             raise DataError("sums by class must be of what reports measure.")
-        counts = [one.counts for one in (self.cells, *self.by_class)]
+        counts = [self.cells.counts, *(one.counts for one in self.by_class)]
         if min(int(one.min()) for one in counts) < FEWEST or max(float(one.sum()) for one in counts) >= 2**53:
             raise DataError(f"sums over volunteers are over at least {FEWEST} of them.")
 
@@ -161,8 +195,8 @@ class Volunteers:
 
     @property
     def classes(self) -> Groups | None:
-        """Sums by class, if there are classes."""
-        return self.by_class[0] if self.by_class else None
+        """The classes as groups, if there are classes."""
+        return self.by_class[0].groups if self.by_class else None
 
     @property
     def mean(self) -> Floats:
@@ -176,6 +210,7 @@ class Volunteers:
         decoder: Decoder,
         latents: Floats,
         X: Floats,
+        task: Task,
         answers: tuple[Floats, Outputs],
         schema: Schema | None = None,
         drawn: Integers | None = None,
@@ -184,9 +219,9 @@ class Volunteers:
 
         Args:
             mechanism, decoder: of the release.
-            latents: what an encoder that was fitted without them computes for them (V, Z).
-            X: the volunteers' records (V, n).
-            answers: the task's truth for them (V, m), and what it is.
+            latents: what devices would compute for people like them (V, Z), without what their own labels do to it.
+            X: the volunteers' records (V, n), of numbers that at least `FEWEST` of them have (`common_values`).
+            task, answers: the task, its truth for them (V, m), and what that is.
             schema: what the numbers of a record stand for.
             drawn: which volunteer each row is (V,), where some appear several times: each is counted once.
         """
@@ -195,20 +230,19 @@ class Volunteers:
         X, latents, values = X[once], latents[once], values[once]
         if len(X) < FEWEST:
             return None
-        missing = list(missing_in(schema))
-        for place, flag, fill in missing:
-            if 0 < (X[:, flag] < 0.5).sum() < FEWEST:  # the sum would reveal their values
-                X = X.copy()
-                X[:, place] = fill
-        targets = np.hstack([X, values])
+        targets = X if isinstance(task, MatrixTask) else np.hstack([X, values])
         best, cell_of, varying = np.zeros(len(X), dtype=np.int64), None, None
+        centres = np.zeros((1, 1))
         match mechanism:
             case Codebook(stages=(stage,)):
                 favoured = _coded_as_others(stage, mechanism.region.enforce(latents))
                 measured = np.zeros((len(X), stage.response.size))
                 np.put_along_axis(measured, favoured, 1.0, axis=1)
                 varying = measured[:, :0]
-                best, cell_of = _cells(favoured[:, 0], stage.vectors.astype(np.float64))
+                vectors = stage.vectors.astype(np.float64)
+                cell_of = merged(np.bincount(favoured[:, 0], minlength=len(vectors)), vectors)
+                best = cell_of[favoured[:, 0]]
+                centres = np.array([vectors[cell_of == cell].mean(axis=0) for cell in range(int(cell_of.max()) + 1)])
             case SumCodebook() if isinstance(decoder, CodewordDecoder):
                 digits = mechanism.nearest(mechanism.region.enforce(latents))
                 starts = np.cumsum(mechanism.sizes) - mechanism.sizes
@@ -224,8 +258,13 @@ class Volunteers:
             case _:
                 return None
         varying = measured if varying is None else varying
+        cells = _enough_values(Groups.of(best, measured, targets), list(missing_in(schema)), centres)
+        if not outputs.labelled:
+            variances = cells.variances.copy()
+            variances[:, X.shape[1] :] = _rounded_up(variances[:, X.shape[1] :])
+            cells = replace(cells, variances=variances)
         return cls(
-            cells=_enough_values(Groups.of(best, measured, targets), missing),
+            cells=cells,
             by_class=_by_class(values, outputs, measured),
             cell_of=np.zeros(measured.shape[1], dtype=np.int64) if cell_of is None else cell_of,
             variance=varying.var(axis=0) if varying.size else np.zeros(1),
@@ -249,49 +288,79 @@ def missing_in(schema: Schema | None) -> Iterator[Missing]:
                 yield from (Missing(place.start + i, place.stop - 1, fill) for i, fill in enumerate(fills[:-1]))
 
 
-def _enough_values(cells: Groups, missing: Sequence[Missing]) -> Groups:
-    """The sums with the mean of all volunteers who have a value, in cells where fewer than `FEWEST` have one: what
-    stands in for the others is known, so that the sum would reveal the values of these few."""
+def common_values(X: Floats, schema: Schema | None) -> tuple[Floats, list[str]]:
+    """Records (V, n) in which a number that fewer than `FEWEST` volunteers have is never there, and the names of these
+    numbers: a sum over so few would reveal their values."""
+    rare = []
+    for place, flag, fill in missing_in(schema):
+        there = X[:, flag] < 0.5
+        if 0 < there.sum() < FEWEST and schema is not None:
+            X = X.copy()
+            X[there, place] = fill
+            rare.append(schema.columns[place])
+    return X, rare
+
+
+def _enough_values(cells: Groups, missing: Sequence[Missing], centres: Floats) -> Groups:
+    """The sums where every mean of a number is over at least `FEWEST` volunteers who have it: cells in which fewer have
+    one share the mean with the nearest cells, by their `centres` (G, d)."""
     means, variances = cells.means.copy(), cells.variances.copy()
-    mean, variance = cells.overall(missing)
     for place, flag, fill in missing:
-        absent = means[:, flag]
-        few = (absent < 1.0) & ((1.0 - absent) * cells.counts < FEWEST - 0.5)
-        part = 1.0 - absent[few]
-        means[few, place] = fill + (mean[place] - fill) * part
-        variances[few, place] = variance[place] * part + (mean[place] - fill) ** 2 * part * (1.0 - part)
+        there = np.rint((1.0 - means[:, flag]) * cells.counts)
+        if there.sum() < FEWEST:
+            continue
+        together = merged(there.astype(np.int64), centres, empty=True)
+        for group in range(int(together.max()) + 1):
+            some = together == group
+            number, absent = there[some], means[some, flag]
+            if not number.sum() or some.sum() == 1:
+                continue
+            sums = cells.counts[some] * (means[some, place] - fill * absent)
+            squares = cells.counts[some] * (variances[some, place] + means[some, place] ** 2 - fill**2 * absent)
+            mean = sums.sum() / number.sum()
+            variance = max(squares.sum() / number.sum() - mean**2, 0.0)
+            means[some, place] = mean + (fill - mean) * absent
+            variances[some, place] = variance * (1.0 - absent) + (mean - fill) ** 2 * absent * (1.0 - absent)
     return replace(cells, means=means, variances=variances)
 
 
-def _by_class(values: Floats, outputs: Outputs, measured: Floats) -> tuple[Groups, ...]:
-    """Sums by class; none where the outputs are not the classes of one label, or a class has too few volunteers."""
+def _rounded_up(variances: Floats) -> Floats:
+    exponents = np.ceil(np.log2(variances, out=np.zeros_like(variances), where=variances > 0))
+    return np.where(variances > 0, 2.0**exponents, 0.0)
+
+
+def _by_class(values: Floats, outputs: Outputs, measured: Floats) -> tuple[Classes, ...]:
+    """How many favour each code, by class; none where the outputs are not the classes of one label, or a class has too
+    few volunteers."""
     if not outputs.shares.all() or values.shape[1] < 2 or not np.allclose(values.sum(axis=1), 1.0):
         return ()
     label = values.argmax(axis=1)
     if np.bincount(label, minlength=values.shape[1]).min() < FEWEST:
         return ()
-    return (Groups.of(label, measured, values),)
+    found = Groups.of(label, measured, values)
+    return (Classes(counts=found.counts, measured=found.measured),)
 
 
-def _cells(best: Integers, vectors: Floats) -> tuple[Integers, Integers]:
-    """The cell of every volunteer (V,) whose best code is `best` (V,), and of every code (K,): each smallest cell is
-    merged with the nearest one, by the mean of their codes' vectors (K, d), until all have enough volunteers."""
-    counts = np.bincount(best, minlength=len(vectors)).astype(np.int64)
-    cell = np.arange(len(vectors))
-    middle = vectors / max(float(np.abs(vectors).max()), 1.0)
-    weight = np.ones(len(vectors))
-    alive = np.ones(len(vectors), dtype=bool)
-    while alive.sum() > 1 and counts[alive].min() < FEWEST:
-        small = int(np.flatnonzero(alive)[counts[alive].argmin()])
-        alive[small] = False
+def merged(counts: Integers, places: Floats, *, empty: bool = False) -> Integers:
+    """The group of each of C sets of volunteers (C,): each smallest group is merged with the nearest one, by the mean
+    of its members' `places` (C, d), until all have `FEWEST` volunteers by `counts` (C,). With `empty`, groups of none
+    may stay."""
+    counts, group = counts.astype(np.int64).copy(), np.arange(len(counts))
+    middle = places / max(float(np.abs(places).max()), 1.0)
+    weight = np.ones(len(counts))
+    alive = np.ones(len(counts), dtype=bool)
+    while True:
+        small = alive & (counts < FEWEST) & ((counts > 0) | (not empty))
+        if alive.sum() < 2 or not small.any():
+            return np.unique(group, return_inverse=True)[1].astype(np.int64)
+        least = int(np.flatnonzero(small)[counts[small].argmin()])
+        alive[least] = False
         others = np.flatnonzero(alive)
-        into = int(others[((middle[others] - middle[small]) ** 2).sum(axis=1).argmin()])
-        middle[into] = (weight[into] * middle[into] + weight[small] * middle[small]) / (weight[into] + weight[small])
-        weight[into] += weight[small]
-        counts[into] += counts[small]
-        cell[cell == small] = into
-    cell = np.unique(cell, return_inverse=True)[1].astype(np.int64)
-    return cell[best], cell
+        into = int(others[((middle[others] - middle[least]) ** 2).sum(axis=1).argmin()])
+        middle[into] = (weight[into] * middle[into] + weight[least] * middle[least]) / (weight[into] + weight[least])
+        weight[into] += weight[least]
+        counts[into] += counts[least]
+        group[group == least] = into
 
 
 def _coded_as_others(stage: Stage, k: Integers) -> Integers:

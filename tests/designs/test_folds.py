@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.designs.folds import MANY_PEOPLE, folds_of, people
+from taskveil.designs.folds import FEWEST_DISTINCT, folds_of, people
 
 RNG = np.random.default_rng(2)
 MEASURED = RNG.normal(size=(40, 3))
@@ -48,7 +48,7 @@ def test_a_table_put_together_several_times_is_seen_when_it_is_rounded() -> None
         RNG.integers(2, size=(500, 5)).astype(float),
         np.eye(30)[RNG.integers(30, size=500)],
         np.column_stack([RNG.integers(18, 90, size=500), RNG.integers(2, size=500)]).astype(float),
-        RNG.integers(MANY_PEOPLE - 1, size=(500, 1)).astype(float),
+        RNG.integers(FEWEST_DISTINCT - 1, size=(500, 1)).astype(float),
     ],
     ids=["all different", "five answers", "one of thirty kinds", "age and sex", "a rating"],
 )
@@ -64,3 +64,17 @@ def test_parts_hold_whole_people_and_as_many_each(folds: int) -> None:
     assert np.bincount(fold).tolist() == [200 // folds] * folds
     alone = folds_of(np.arange(33), folds, np.random.default_rng(1))
     np.testing.assert_array_equal(alone, np.random.default_rng(1).permutation(33) % folds)
+
+
+def test_copies_of_rounded_records_are_one_person() -> None:
+    """Thirty of sixty people are in the table twice; no attribute tells them apart, all five together do."""
+    X = np.round(3 * np.random.default_rng(0).normal(size=(60, 5)))
+    person = people(np.vstack([X, X[:30]]))
+    np.testing.assert_array_equal(person[60:], person[:30])
+
+
+def test_a_small_table_that_was_put_together_twice_is_seen() -> None:
+    X = np.round(MEASURED[:15])
+    assert len({row.tobytes() for row in X + 0.0}) >= 10
+    person = people(np.vstack([X, X]))
+    np.testing.assert_array_equal(person[:15], person[15:])

@@ -83,7 +83,7 @@ def test_a_model_and_a_schema_may_be_given() -> None:
     task = tv.ModelTask(LogisticRegression().fit(X, y), "cross_entropy")
     step = tv.PrivateReports(task, epsilon=3.0, method="codebook", encoder="linear").fit(X, y)
     assert step.veil_.task is task
-    schema = tv.Schema.of(mixed(200)).replace(b=tv.Number(-9, 9, fill=0.5))
+    schema = tv.Schema.of(mixed(200)).replace(b=tv.Number(-9, 9))
     assert tv.PrivateReports(domain=schema, **QUICK).fit(mixed(200)).veil_.schema == schema
 
 

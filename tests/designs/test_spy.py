@@ -7,6 +7,7 @@ Each check is also shown something that peeks, and must object.
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import taskveil as tv
@@ -32,6 +37,7 @@ from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.linear import Linear
 from taskveil.designs.predictors.own import own_model
 from taskveil.designs.problem import Problem
+from taskveil.errors import TaskError
 
 DRAWS = 12
 MOST = 2
@@ -138,6 +144,7 @@ class Memorising:
     """The family of such models; one that `peeks` is fitted to everybody, whatever the rows."""
 
     averaged: bool
+    smooth: bool = False
     guesses: bool = False
     as_it_is: bool = False
     peeks: bool = False
@@ -375,3 +382,23 @@ def test_a_mean_of_predictors_that_peeks_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(codebooks, "together", careless)
     with pytest.raises(AssertionError, match="not equal"):
         Trial(monkeypatch, "cross_entropy", FAMILIES["together"]).check(0)
+
+
+@pytest.mark.parametrize("frozen", ["bare", "calibrated", "in a pipeline"])
+def test_a_copy_that_keeps_what_it_learnt_is_refused(frozen: str) -> None:
+    """scikit-learn's `clone` keeps what a FrozenEstimator holds: "without the fold" would still know every label."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.integers(2, size=60)
+    tree = FrozenEstimator(DecisionTreeClassifier().fit(X, y))
+    model = {
+        "bare": tree,
+        "calibrated": CalibratedClassifierCV(tree),
+        "in a pipeline": make_pipeline(StandardScaler(), tree),
+    }[frozen].fit(X, y)
+    task = tv.ModelTask(model, "cross_entropy")
+    with pytest.raises(TaskError, match="a copy of the .* keeps a fitted"):
+        tv.design(X, task, y=y, epsilon=4.0, share_model=True, encoder="own")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        veil = tv.design(X, task, y=y, epsilon=4.0, share_model=True)
+    assert "own" not in {found.encoder for found in veil.considered}

@@ -10,6 +10,9 @@ import taskveil as tv
 from taskveil.estimates import Drift
 from taskveil.estimates.drift import LEVEL, drift_of, of_means
 
+MANY = 10**6
+"""Volunteers, so many that their variance is known."""
+
 
 def drift(shift: tuple[float, float], count: int = 20_000) -> Drift:
     """What reports of so many people say who are the volunteers, each moved by `shift`."""
@@ -45,7 +48,7 @@ def test_the_number_of_rows_is_allowed_for() -> None:
     names = [f"x{place}" for place in range(30)]
     for count, p_value in ((1, 0.0124), (30, 0.312)):
         gap = np.array([2.5, *np.zeros(count - 1)])
-        z, simulated = of_means(gap, 0.5 * np.eye(count), 0.5 * np.eye(count))
+        z, simulated = of_means(gap, 0.5 * np.eye(count), MANY, np.zeros(count), np.full(count, MANY / 2), MANY)
         found = drift_of(z, simulated, names[:count], names[:count])
         assert found.p_value == pytest.approx(p_value, abs=3 * np.sqrt(p_value / 2000))
         assert found.moved == (("x0",) if count == 1 else ())
@@ -53,12 +56,29 @@ def test_the_number_of_rows_is_allowed_for() -> None:
 
 def test_rows_that_say_the_same_count_once() -> None:
     same = np.ones((30, 30))
-    found = drift_of(*of_means(np.full(30, 2.5), same / 2, same / 2), ["x"] * 30, ["x"] * 30)
+    found = drift_of(*of_means(np.full(30, 2.5), same, MANY, np.zeros(30), np.zeros(30), MANY), ["x"] * 30, ["x"] * 30)
     assert found.p_value == pytest.approx(0.0124, abs=0.008)
 
 
 def test_of_many_rows_five_are_described() -> None:
-    z, simulated = of_means(np.full(8, 9.0), np.eye(8) / 2, np.eye(8) / 2)
+    z, simulated = of_means(np.full(8, 9.0), np.eye(8) / 2, MANY, np.zeros(8), np.full(8, MANY / 2), MANY)
     found = drift_of(z, simulated, [f"x{i}" for i in range(8)], [f"x{i} moved" for i in range(8)])
     assert len(found.moved) == 8
     assert found.words.endswith("; and 3 more.")
+
+
+def test_a_share_that_no_volunteer_has_raises_no_alarm() -> None:
+    """Of 100 volunteers none has a value that one person in 200 has: this happens in six of ten samples."""
+    errors, bounds = np.array([[1e-6]]), np.array([[0.0], [1.0]])
+    z, simulated = of_means(np.array([0.005]), errors, 20_000, np.zeros(1), np.zeros(1), 100, bounds)
+    assert drift_of(z, simulated, ["x"], ["x"]).p_value > 0.2
+    z, simulated = of_means(np.array([0.1]), errors, 20_000, np.zeros(1), np.zeros(1), 100, bounds)
+    assert drift_of(z, simulated, ["x"], ["x"]).raised
+
+
+def test_few_volunteers_need_a_larger_difference() -> None:
+    raised = {}
+    for count in (5, MANY):
+        z, simulated = of_means(np.array([2.2]), np.zeros((1, 1)), MANY, np.zeros(1), np.array([float(count)]), count)
+        raised[count] = drift_of(z, simulated, ["x"], ["x"]).raised
+    assert raised == {5: False, MANY: True}

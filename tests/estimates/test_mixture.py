@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -116,8 +117,9 @@ CASES = {
 }
 
 
-CONSERVATIVE = {"few reports"}
-"""Shares of many groups are near zero: limits are known to be too wide there (they hold in 99%)."""
+CONSERVATIVE = {"few reports", "ten classes"}
+"""Shares of many groups are near zero, or volunteers are few per class and code: limits are known to be too wide there
+(they hold in 98 to 99%)."""
 
 
 def fits(population: Population, certain: bool = False, wrong: bool = False) -> list[Mixture]:
@@ -227,11 +229,12 @@ def test_forged_reports_move_estimates_as_the_influence_says() -> None:
     counts = np.round(10**6 * (base + extra * np.array([0.4, 0.3, 0.2, 0.1]) @ groups.measured)).astype(np.int64)
     honest = Mixture.fit(counts, base, extra, groups)
     moved = []
-    for code in range(4):
-        forged = np.round(0.99 * counts).astype(np.int64)
-        forged[code] += 10**4
+    for code, other in permutations(range(4), 2):  # whose reports are replaced is the attacker's choice too
+        forged = counts.copy()
+        forged[code] += 10**3
+        forged[other] -= 10**3
         moved.append(np.abs(Mixture.fit(forged, base, extra, groups).estimates - honest.estimates))
-    assert np.max(moved, axis=0) == pytest.approx(0.01 * honest.influence, rel=0.02)
+    assert np.max(moved, axis=0) == pytest.approx(0.001 * honest.influence, rel=0.02)
 
 
 def test_the_same_counts_give_the_same_limits() -> None:

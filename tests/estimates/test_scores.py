@@ -63,9 +63,8 @@ def test_scores_are_unbiased_for_every_record(name: str, kind: type) -> None:
 
 def measured_by(veil: tv.Veil, X: np.ndarray) -> np.ndarray:
     """(p,): the mean that reports of people with records X (N, n) are scores of, from the sums over volunteers."""
-    known = Volunteers.of(
-        veil.mechanism, veil.decoder, veil.encoder(X), X, truths(tv.LinearTask(np.eye(X.shape[1])), X, None)
-    )
+    task = tv.LinearTask(np.eye(X.shape[1]))
+    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(X), X, task, truths(task, X, None))
     assert known is not None
     return known.mean @ veil.decoder.codewords if isinstance(veil.mechanism, SumCodebook) else known.mean
 

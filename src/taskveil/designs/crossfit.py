@@ -85,6 +85,11 @@ class Family(Protocol):
         ...
 
     @property
+    def smooth(self) -> bool:
+        """Whether a volunteer's label changes the model's output for that volunteer in proportion to the residual."""
+        ...
+
+    @property
     def logits(self) -> bool:
         """Whether outputs are logits, where the cost takes them; class probabilities or values otherwise."""
         ...
@@ -216,6 +221,39 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
         shift=shift,
         predicted=honest if view.logits else np.clip(honest, *cost.latent_range(honest[known])),
     )
+
+
+def as_others(fitted: CrossFitted, evidence: Evidence, chosen: Calibrated) -> Floats:
+    """The answers (N, S) that devices would compute for people like the volunteers, for every volunteer.
+
+    Of a model of all volunteers it is that model's own answer, less what the volunteer's own label did to it: outputs
+    change with a label in proportion to its residual, and the factor is that with which outputs of the folds' models
+    differ from it. (The folds' models themselves would do, but where many records have the same prediction, a
+    threshold that one model has above and another below moves many people at once.) Of the mean of the folds' models it
+    is the mean of the models that were fitted without the volunteer's fold and one more.
+    """
+    family, fold = fitted.family, evidence.fold
+    outputs = fitted.final.outputs[chosen.setting]
+    if family.averaged and fitted.judging:
+        outputs = outputs.copy()
+        for part, view in enumerate(fitted.judging):
+            outputs[fold == part] = view.outputs[chosen.setting][fold == part]
+    elif family.smooth:
+        own = fitted.fits[0].outputs(evidence.X)[chosen.setting]
+        answers = evidence.cost.answers(outputs) if fitted.final.logits else outputs
+        residual = evidence.truth - answers
+        change = own - outputs
+        if fitted.final.logits:
+            change = change - change.mean(axis=1, keepdims=True)
+        energy = float((residual**2).sum())
+        factor = float((change * residual).sum()) / energy if energy > 0 else 0.0
+        outputs = own - max(factor, 0.0) * residual
+    else:
+        return chosen.predicted
+    honest = chosen.slope * outputs + chosen.shift
+    if fitted.final.logits:
+        return np.asarray(evidence.cost.answers(honest))
+    return np.asarray(np.clip(honest, *evidence.cost.latent_range(chosen.predicted)))
 
 
 def honest_values(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:

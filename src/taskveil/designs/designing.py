@@ -147,7 +147,7 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
     answers = truths(problem.task, problem.X, problem.y, target)
     if veil.volunteers is None:  # designs that learn from labels bring sums of their own, by models fitted without them
         volunteers = Volunteers.of(
-            veil.mechanism, veil.decoder, veil.encoder(problem.X), problem.X, answers, problem.schema
+            veil.mechanism, veil.decoder, veil.encoder(problem.X), problem.X, problem.task, answers, problem.schema
         )
         veil = replace(veil, volunteers=volunteers)
     veil, schema = replace(veil, outputs=answers[1]), problem.schema

@@ -6,6 +6,7 @@ A designer of your own is an object with the four members of `Designer`; pass it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,12 +20,13 @@ from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_
 from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
-from taskveil.errors import DataError, DomainError, TaskError, callers_line
+from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
 from taskveil.records import as_volunteers, column_names
 from taskveil.schema import Schema
 from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
+from taskveil.volunteers import common_values
 
 FEWEST = 5
 """Volunteers a design needs at least: "auto" holds some out, what it judges holds some of the others out, and two must
@@ -155,6 +157,14 @@ class Problem:
 def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int) -> tuple[Floats, Task]:
     """Volunteers' records as numbers (N, n), at least `fewest`, and the task on these, checked with its labels."""
     records = as_volunteers(X if schema is None else schema.expand(X), fewest=fewest)
+    records, rare = common_values(records, schema)
+    if rare:
+        warnings.warn(
+            f"few volunteers have a value of {', '.join(rare)}: the design does not use these values, which sums over "
+            "so few people would reveal. Leave the field out, or ask more volunteers.",
+            DoubtfulColumnWarning,
+            stacklevel=callers_line(),
+        )
     if schema is None:
         task.check_width(records.shape[1])
         task.check_columns(column_names(X))

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from taskveil.errors import DataError
+import numpy as np
+
+from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift, no_test
 from taskveil.estimates.measured import Rule, measured, notes_of
@@ -56,11 +58,15 @@ def estimate(
     Returns:
         Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`).
     """
-    if not isinstance(confidence, int | float) or not 0.5 <= confidence <= 1.0 - 1e-9:
+    if not isinstance(anytime, bool):
+        raise DataError(f"anytime is True or False, got {anytime!r}.")
+    if not isinstance(confidence, int | float | np.floating) or not 0.5 <= confidence <= 1.0 - 1e-9:
         raise DataError(f"confidence is a number from 0.5 to below 1, got {confidence!r}.")
     several = isinstance(veil, Sequence) and all(isinstance(one, Veil) for one in veil)
     if not isinstance(veil, Veil) and not several:
         raise DataError(f"veil is a Veil or a list of them, got {type(veil).__name__}.")
+    if several and not isinstance(reports, Sequence):
+        raise DataError("several releases need a list with the reports of each.")
     veils, sets = ([veil], [reports]) if isinstance(veil, Veil) else (list(veil), list(reports))
     if not veils or len(veils) != len(sets):
         raise DataError(f"{len(sets)} sets of reports for {len(veils)} releases: each needs its own.")
@@ -80,7 +86,9 @@ def estimate(
 
 def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None) -> Estimate:
     if counted.count < FEWEST:
-        raise DataError(f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed.")
+        raise TooFewReportsError(
+            f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed."
+        )
     # First what is refused for its kind, whatever the number of reports.
     more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
     groups: dict[str, tuple[Row, ...]] = {}

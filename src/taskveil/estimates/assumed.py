@@ -26,8 +26,12 @@ from taskveil.estimates.drift import LEVEL
 from taskveil.estimates.mixture import Mixture
 from taskveil.estimates.rows import SCARCE, Row, labels_of, rows_of
 from taskveil.estimates.scores import Tally
+from taskveil.labels import Label
 from taskveil.veil import Veil
-from taskveil.volunteers import Missing, Volunteers, missing_in
+from taskveil.volunteers import Groups, Missing, Volunteers, missing_in
+
+ROUNDING = 1e-9
+"""The relative error of variances of shares."""
 
 Assumption = Literal["cells", "labels"]
 
@@ -38,7 +42,8 @@ def assumed(
     """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
     stage, known = _checked(veil, assumption)
     by_class = assumption == "labels"
-    groups = known.classes if by_class else known.cells
+    cells = known.cells.with_answers(veil.task)
+    groups = known.classes if by_class else cells
     if groups is None:
         raise DataError(
             'assume="labels" needs the classes of one label, with at least ten volunteers in each class: this release '
@@ -46,7 +51,6 @@ def assumed(
         )
     counts, response, labels = tally.codes, stage.response, labels_of(veil)
     assert counts is not None  # noqa: S101 - a list of codes counts them
-    cells = known.cells
     # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
     classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
     kinds = (cells.measured, (classes / classes.sum(axis=0)).T) if by_class else None
@@ -58,18 +62,22 @@ def assumed(
 
     width = veil.encoder.width
     missing = [] if by_class else list(missing_in(veil.schema))
-    found, targets = fit(groups.means, groups.variances), groups.means
-    if missing:  # means over the people who have a value, given how many have one
-        targets, variances = among_present(groups.means, groups.variances, missing, found.estimates)
-        found = fit(targets, variances)
     own, variance = cells.overall(missing)
     spread = np.sqrt(variance)
     if by_class:  # of classes, shares alone: records are summed by cell and by nothing else
         labels, own, spread = labels[width:], own[width:], spread[width:]
+        targets = groups.means
+        found = fit(targets, groups.variances)
+    else:
+        targets, variances = groups.means, _with_half_a_volunteer(groups, labels)
+        found = fit(targets, variances)
+        if missing:  # means over the people who have a value, given how many have one
+            targets, variances = among_present(targets, variances, missing, found.estimates)
+            found = fit(targets, variances)
     words = _words(by_class, len(groups.counts), known.count)
     words += " The reports contradict this: do not use these rows." if _contradicted(found) else ""
     least, most = np.array([label.bounds for label in labels]).reshape(-1, 2).T
-    known_ones = np.isfinite(targets.sum(axis=0))
+    known_ones = np.isfinite(targets.sum(axis=0)) & np.isfinite(own)
     limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])
     mean = np.where(known_ones, found.estimates, np.nan)
     mean, low, high = (np.clip(limit, least, most) for limit in (mean, *limits.T))
@@ -177,3 +185,15 @@ def among_present(
         means[:, place] = R + first / there
         variances[:, place] = np.maximum(second - first**2, 0.0) / there**2
     return means, variances
+
+
+def _with_half_a_volunteer(groups: Groups, labels: Sequence[Label]) -> Floats:
+    """The variances (G, t), of attributes with two values at least as large as if half a volunteer more had the rarer
+    one: that no volunteer has a value does not show that nobody has it."""
+    least, most = np.array([label.bounds for label in labels]).T
+    bounded = np.isfinite(most - least) & (most > least)
+    wide, low = np.where(bounded, most - least, 1.0), np.where(bounded, least, 0.0)
+    share = np.where(bounded, (groups.means - low) / wide, np.nan)
+    two_valued = (np.abs(groups.variances / wide**2 - share * (1.0 - share)) < ROUNDING).all(axis=0)
+    half = 0.5 / (groups.counts.sum() + 1.0)
+    return np.where(two_valued, np.maximum(groups.variances, wide**2 * half * (1.0 - half)), groups.variances)

@@ -74,17 +74,43 @@ def drift_of(z: Floats, simulated: Floats, names: Sequence[str], changes: Sequen
     )
 
 
-def of_means(gap: Floats, reports: Floats, volunteers: Floats) -> tuple[Floats, Floats]:
-    """z (t,) and simulated ones (draws, t) for differences of means (t,) whose errors have the covariances `reports`
-    and `volunteers` (t, t)."""
-    covariance = reports + volunteers
-    error = np.sqrt(np.diag(covariance))
-    known = error > 0
-    z = np.divide(gap, error, out=np.zeros_like(gap), where=known)
-    scale = np.where(known, error, 1.0)
-    values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
-    root = axes * np.sqrt(np.maximum(values, 0.0))
-    return z, np.random.default_rng(_SEED).standard_normal((DRAWS, len(gap))) @ root.T
+def of_means(
+    people: Floats,
+    errors: Floats,
+    reports: int,
+    volunteers: Floats,
+    variances: Floats,
+    count: int,
+    bounds: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """z (t,) and simulated ones (draws, t) for means.
+
+    Args:
+        people: the means (t,) that so many `reports` give; `errors` (t, t) is the covariance of their errors.
+        volunteers: the means (t,) and `variances` (t,) of the volunteers, who are `count`. Their covariances are not
+            known and count as zero: where columns vary together, the test raises less often than it states.
+        bounds: where the values of a person lie (2, t). A column whose variance shows that it has two values, at the
+            bounds, has the variance of the share that reports and volunteers have together.
+    """
+    variances = variances.copy()
+    if bounds is not None:
+        low, wide = bounds[0], np.where(bounds[1] > bounds[0], bounds[1] - bounds[0], 1.0)
+        share = (volunteers - low) / wide
+        whole = ((count * volunteers + reports * people) / (count + reports) - low) / wide
+        least = 0.5 / (count + 1.0)
+        null = np.clip(whole, least, 1.0 - least)
+        two_valued = np.abs(variances / wide**2 - share * (1.0 - share)) < 1e-9
+        variances = np.where(two_valued, null * (1.0 - null) * wide**2, variances)
+    own = variances / count
+    error = np.sqrt(np.diag(errors) + own)
+    z = np.divide(people - volunteers, error, out=np.zeros_like(error), where=error > 0)
+    values, axes = np.linalg.eigh(errors)
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.standard_normal((2, DRAWS, len(z)))
+    # The volunteers' variance is an estimate: Student's law.
+    student = np.sqrt((count - 1) / np.maximum(rng.chisquare(count - 1, (DRAWS, 1)), 1e-300))
+    simulated = drawn[0] @ (axes * np.sqrt(np.maximum(values, 0.0))).T + drawn[1] * np.sqrt(own) * student
+    return z, simulated / np.where(error > 0, error, 1.0)
 
 
 def of_codes(counts: Integers, base: float, kept: float, cells: Groups) -> tuple[Floats, Floats]:

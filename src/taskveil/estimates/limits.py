@@ -43,6 +43,7 @@ from taskveil.arrays import Floats, as_floats
 from taskveil.errors import DataError
 
 STEP = 1 / 8  # of the trapezoidal rule: relative errors of tail probabilities stay below 1e-6
+MOST_STEPS = 200  # of Newton's method, which needs about ten
 DIRECTIONS = np.linspace(0.0, math.pi / 2, 17)  # arctan of the distance from the estimate in standard errors
 PLACES = np.arange(-12.0, 8.25, 0.5)
 BETS = np.exp(PLACES) / 20  # q above
@@ -95,10 +96,11 @@ def anytime_sum_limits(
     `total` (...) are sums of `count` > 0 reports, `span` (...) the width of the range of a score without noise, `noise`
     the log moment generating function of each report's own noise of mean zero, finite for |λ| < `most`.
     """
-    if not (count > 0 and most > 0 and ((spans := as_floats(span)) > 0).all()):
+    spans = as_floats(span)
+    if not (count > 0 and most > 0 and (spans >= 0).all() and (noise is not None or spans.all())):
         raise DataError(f"count, span and most must be above zero; got {count}, {span} and {most}.")
     level = math.log(2 / _miss(confidence))
-    small = 1e-4 * np.minimum(most, 1 / spans)
+    small = 1e-4 * np.minimum(most, 1 / np.maximum(spans, 1e-100))
     variance = spans**2 / 4 + (2 * noise(small) / small**2 if noise else 0.0)
     bets = 1 / (np.sqrt(variance)[..., None] / BETS + 1 / most)
 
@@ -126,9 +128,10 @@ def chance_above_zero(shapes: Floats, scores: Floats) -> float:
     """
     if not (scores > 0).any() or not (scores < 0).any():
         return float((scores > 0).any())
-    u = scores / math.sqrt(shapes @ scores**2)
+    u = scores / np.abs(scores).max()
+    u = u / math.sqrt(shapes @ u**2)
     c = 1 / (1 + float(u.max()))
-    while True:
+    for _ in range(MOST_STEPS):
         if (height := -float(shapes @ np.log1p(-c * u))) < -60:
             return 0.0  # Chernoff's bound
         b = u / (1 - c * u)

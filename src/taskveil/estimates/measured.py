@@ -21,7 +21,7 @@ from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
 from taskveil.decoders import CodewordDecoder
-from taskveil.errors import DataError
+from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
 from taskveil.estimates.rows import SCARCE, Row, attribute_labels, labels_of, rows_of
@@ -150,8 +150,8 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
     rows = [_ratio(counts, *column, rule) for column in columns]
     known = veil.volunteers
     own, spread = np.full((2, len(labels)), np.nan)
-    if known is not None and known.cells.means.shape[1] >= len(labels):
-        own, variance = (found[: len(labels)] for found in known.cells.overall(known_missing))
+    if known is not None:
+        own, variance = known.cells.with_answers(task).overall(known_missing)
         spread = np.sqrt(variance)
     mean, low, high, forged = np.array(rows).T
     answer = np.arange(len(labels)) >= n
@@ -164,20 +164,27 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
         return groups, _without_volunteers()
     # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
     # have one, which is zero for all others: how many have a value is a column of its own.
-    places = np.flatnonzero(shown[:n])
-    raw, centre, variance = decoder.codewords.copy(), known.mean.copy(), known.variance.copy()
+    raw, centre, variance = decoder.codewords.copy(), own[:n].copy(), spread[:n] ** 2
     for place, flag, fill in known_missing:
         present = 1.0 - raw[:, flag]
         raw[:, place] += fill * (present - 1.0) - own[place] * present
-        centre[place], variance[place] = 0.0, spread[place] ** 2 * (1.0 - known.mean[flag])
+        centre[place], variance[place] = 0.0 * own[place], variance[place] * (1.0 - own[flag])
+    bounds = np.array([label.bounds for label in labels[:n]]).T
+    chosen = np.flatnonzero(shown[:n])
+    places = chosen[np.isfinite(centre[chosen])]
     raw, share = raw[:, places], counts / tally.count
     mean = share @ raw
     z, simulated = drift.of_means(
-        mean - centre[places],
+        mean,
         ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1),
-        np.diag(variance[places] / known.count),
+        tally.count,
+        centre[places],
+        variance[places],
+        known.count,
+        bounds[:, places],
     )
-    return groups, _drift(z, simulated, groups["attributes"])
+    compared = [row for row, place in zip(groups["attributes"], chosen.tolist(), strict=True) if place in places]
+    return groups, _drift(z, simulated, compared)
 
 
 def _ratio(counts: Integers, values: Floats, weights: Floats | None, rule: Rule) -> tuple[float, float, float, float]:
@@ -208,7 +215,9 @@ def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[Row
     """Means of unbiased scores, from their sums."""
     mechanism, count = veil.mechanism, tally.count
     if count < FEWEST_SUMMED:
-        raise DataError(f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}.")
+        raise TooFewReportsError(
+            f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
+        )
     mean, variance = scores.moments(tally)
     labels = [Label(f"mean codeword: {label.name}") for label in attribute_labels(veil)]
     spans, noise, most, forged = scores.spans, None, np.inf, scores.spans
@@ -219,7 +228,11 @@ def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[Row
         # A forged report may be any that the layout holds.
         forged = (np.array(layout.high, dtype=np.float64) - np.array(layout.low)) * step
     if rule.anytime:
-        low, high = anytime_sum_limits(mean * count, count, spans, noise=noise, most=most, confidence=rule.confidence)
+        flat = (spans == 0) & (noise is None)  # the same for everybody
+        low, high = anytime_sum_limits(
+            mean * count, count, np.where(flat, 1.0, spans), noise=noise, most=most, confidence=rule.confidence
+        )
+        low, high = np.where(flat, mean, low), np.where(flat, mean, high)
     else:
         reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
         low, high = mean - reach, mean + reach
@@ -244,8 +257,10 @@ def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Sequence[Row
         return _without_volunteers()
     mean = tally.total / tally.count
     spread = (tally.square / tally.count - np.outer(mean, mean)) / scores.kept**2
-    gap = np.array([row.mean - row.volunteers for row in group])
-    z, simulated = drift.of_means(gap, spread / max(tally.count - 1, 1), np.diag(known.variance / known.count))
+    means, own = np.array([(row.mean, row.volunteers) for row in group]).T
+    z, simulated = drift.of_means(
+        means, spread / max(tally.count - 1, 1), tally.count, own, known.variance, known.count
+    )
     return _drift(z, simulated, group)
 
 

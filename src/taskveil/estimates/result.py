@@ -112,19 +112,20 @@ class Estimate:
         Zou and Donner 2008); limits that hold at all times are subtracted from each other, and hold with twice the
         error probability.
         """
+        if self.confidence != earlier.confidence:
+            raise DataError("both rounds need the same confidence: estimate them again with the same confidence=.")
         found = {}
+        either, same = self.anytime or earlier.anytime, self.releases == earlier.releases
         for kind, rows in self.groups.items():
-            before = {row.label.name: row for row in earlier.groups.get(kind, ())}
-            if kind in OWN and self.releases != earlier.releases:  # codes of other releases mean other things
-                continue
-            pairs = [(row, before[row.label.name]) for row in rows if row.label.name in before]
-            either = self.anytime or earlier.anytime
+            before = {row.label: row for row in earlier.groups.get(kind, ()) if same or kind not in OWN}
             changes = [
                 Interval(row.label.name, *combined(CHANGE, [row, old], either), row.assumes or old.assumes)
-                for row, old in pairs
+                for row, old in ((row, before[row.label]) for row in rows if row.label in before)
             ]
             if changes:
                 found[kind] = tuple(changes)
+        if not found:
+            raise DataError("the two rounds have no row in common: their releases measure different things.")
         return found
 
     def weights(self, records: Floats) -> Floats:
@@ -195,16 +196,17 @@ class Estimate:
 
 def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float, float, float]:
     """Mean and limits of Σ weight · row, for independent rows: MOVER (Zou and Donner 2008). Limits that hold at all
-    times are added up."""
+    times are added up, and so are those of rows without a mean."""
     mean, low, high = np.array([row[1:4] for row in rows]).T
-    down, up = (weights * np.where(weights > 0, reach, other) for reach, other in
-                ((mean - low, mean - high), (high - mean, low - mean)))  # fmt: skip
+    lower, upper = np.where(weights > 0, low, high), np.where(weights > 0, high, low)
     total = float(weights @ mean)
-    size = np.sum if anytime else np.linalg.norm
-    return total, total - float(size(down)), total + float(size(up))
+    if anytime or not np.isfinite(total):
+        return total, float(weights @ lower), float(weights @ upper)
+    down, up = (float(np.linalg.norm(weights * (mean - limit))) for limit in (lower, upper))
+    return total, total - down, total + up
 
 
 CHANGE = np.array([1.0, -1.0])
-OWN = ("frequencies", "reported")
+OWN = ("frequencies", "reported", "answers")
 """Kinds whose rows mean something in their own release alone."""
 KINDS = ("attributes", "answers", "shares", "frequencies", "reported")

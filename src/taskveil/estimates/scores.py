@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats, Integers, own_arrays
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.decoders import CodewordDecoder, LatticeDecoder
 from taskveil.errors import DataError
@@ -42,6 +42,13 @@ class Tally:
     codes: Integers | None
     total: Floats
     square: Floats
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        numbers = [array for array in (self.codes, self.total, self.square) if array is not None]
+        known = all(isinstance(array, np.ndarray) and np.isfinite(array).all() for array in numbers)
+        if type(self.count) is not int or self.count < 0 or not isinstance(self.release, str) or not known:
+            raise DataError("a tally holds a count of reports, counts of codes and finite sums.")
 
     def __add__(self, other: Tally) -> Tally:
         """All reports of both, or a DataError unless they are of one release."""
@@ -141,5 +148,14 @@ def tally(veil: Veil, reports: Any) -> Tally:
                 f"this is a tally of reports of release {reports.release[:12]}…, not of {veil.release_id[:12]}…. "
                 "Estimate from it with the release that the reports were made with."
             )
+        scores = scores_of(veil)
+        sums = 0 if scores.raw is None else len(scores.spans)
+        codes = reports.codes
+        if reports.total.shape != (sums,) or reports.square.shape != (sums, sums) or (scores.listed and codes is None):
+            raise DataError("this tally does not have the sums of its release: count the reports again.")
+        if codes is not None:
+            stages = np.split(codes, np.cumsum(scores.sizes)[:-1]) if codes.shape == (sum(scores.sizes),) else []
+            if not stages or any((stage < 0).any() or stage.sum() != reports.count for stage in stages):
+                raise DataError("the codes of this tally are not those of its reports: count the reports again.")
         return reports
     return scores_of(veil).tally(veil.checked(reports))

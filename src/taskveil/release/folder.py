@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
@@ -23,7 +25,8 @@ from taskveil.release.signing import sign_files
 from taskveil.schema import Schema
 from taskveil.tables import ColumnType, library_named
 from taskveil.tasks import LinearTask, MeanTask, Task
-from taskveil.volunteers import Outputs, Volunteers
+from taskveil.tasks.linear import MatrixTask
+from taskveil.volunteers import FARTHEST, Outputs, Volunteers
 
 SERVER = "server"
 
@@ -170,6 +173,9 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
     try:
         if server["release"] != client["digest"]:
             raise ReleaseError(f"{folder}: client and server files are of different releases.")
+        wild = [name for name, array in arrays.items() if array.dtype.kind == "f" and not _bounded(array)]
+        if wild:
+            raise ReleaseError(f"{folder}: {wild[0]} holds numbers that are not finite, or beyond ±{FARTHEST:g}.")
         decoder = unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values())
         if decoder.shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
@@ -202,6 +208,10 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
         raise ReleaseError(f"{folder} holds no valid veil: {error}") from error
 
 
+def _bounded(array: Array) -> bool:
+    return bool(np.isfinite(array).all() and np.abs(array).max(initial=0.0) <= FARTHEST)
+
+
 def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> None:
     """What many reports are read by, against what devices make: nobody may find out later that they do not fit."""
     for decoder in (parts["decoder"], parts["answering"]):
@@ -209,6 +219,8 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
         if isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes:
             raise ReleaseError(f"{folder}: the decoder has other codewords than reports name.")
     volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
+    if outputs is not None and parts["answering"] is not None and parts["answering"].shape[0] != len(outputs.names):
+        raise ReleaseError(f"{folder}: the answers are not of the task's outputs.")
     if outputs is not None and task is not None and len(outputs.names) != task.outputs:
         raise ReleaseError(f"{folder}: the outputs' names are not those of the task.")
     if volunteers is None:
@@ -221,6 +233,7 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
         Laplace: device.encoder.latent_dim,
     }.get(type(device.mechanism), device.encoder.width)
     answers = task.outputs if task is not None else 0 if outputs is None else len(outputs.names)
+    answers = 0 if isinstance(task, MatrixTask) else answers  # they follow from the records' sums
     widths = volunteers.cells.measured.shape[1], volunteers.cells.means.shape[1]
     varying = {Codebook: 1, SumCodebook: device.encoder.width}.get(type(device.mechanism), measured)
     if (*widths, len(volunteers.variance)) != (measured, device.encoder.width + answers, varying):
@@ -229,9 +242,18 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
     coded = isinstance(device.mechanism, Codebook | SumCodebook)
     if coded and any((one.measured < 0).any() or (one.measured > 1).any() for one in every):
         raise ReleaseError(f"{folder}: the shares of volunteers with a code do not lie between 0 and 1.")
+    if isinstance(device.mechanism, Codebook) and len(device.mechanism.stages) == 1:
+        favoured = device.mechanism.stages[0].response.favoured
+        if any(np.abs(one.measured.sum(axis=1) - favoured).max() > 1e-6 for one in every):
+            raise ReleaseError(f"{folder}: volunteers do not favour as many codes as devices do.")
+    box = device.encoder.low, device.encoder.high
+    inside = volunteers.cells.means[:, : device.encoder.width]
+    slack = 1e-9 * (1.0 + np.abs(box))
+    if ((inside < box[0] - slack[0]) | (inside > box[1] + slack[1])).any():
+        raise ReleaseError(f"{folder}: means over volunteers lie where no record can.")
     if len(volunteers.cells.counts) > max(measured, 1):
         raise ReleaseError(f"{folder}: there are more cells of volunteers than codes.")
-    if any(groups.means.shape != (answers, answers) for groups in volunteers.by_class):
+    if any(len(classes.counts) != answers for classes in volunteers.by_class):
         raise ReleaseError(f"{folder}: the sums over volunteers by class are not of the task's outputs.")
 
 

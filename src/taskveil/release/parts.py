@@ -16,7 +16,7 @@ from taskveil.guarantee import Guarantee
 from taskveil.losses import Considered, LossBounds
 from taskveil.tables import ColumnType
 from taskveil.tasks import LinearTask, MeanTask
-from taskveil.volunteers import Groups, Outputs, Volunteers
+from taskveil.volunteers import Classes, Groups, Outputs, Volunteers
 
 DECODERS: Kinds = {
     "affine_decoder": AffineDecoder,
@@ -35,6 +35,7 @@ SERVER_KINDS: Kinds = {
     "loss_bounds": LossBounds,
     "considered": Considered,
     "column_type": ColumnType,
+    "classes": Classes,
     "groups": Groups,
     "volunteers": Volunteers,
     "outputs": Outputs,

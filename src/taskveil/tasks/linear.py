@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 
+SMALLEST = 1e-100
+"""Of a weight: squares of smaller ones, and of larger ones than its inverse, leave the range of doubles."""
+
+
 @dataclass(frozen=True, eq=False)
 class MatrixTask:
     """What `LinearTask` and `MeanTask` have in common: y = Kx and the squared error ‖K(x̂ − x)‖₂². K has shape (m, n).
@@ -43,6 +47,9 @@ class MatrixTask:
                 f"K must be a finite matrix (outputs, attributes), got shape {K.shape}. "
                 "For weights per attribute pass np.diag(weights), for one weighted sum weights[None, :]."
             )
+        sizes = np.abs(K[K != 0])
+        if len(sizes) and (sizes.min() < SMALLEST or sizes.max() > 1 / SMALLEST):
+            raise TaskError(f"the weights in K must lie between {SMALLEST:g} and {1 / SMALLEST:g}: use other units.")
         object.__setattr__(self, "K", K)
         own_arrays(self)
 

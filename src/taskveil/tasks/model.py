@@ -150,12 +150,12 @@ class ModelTask:
         classes."""
         if y is None or not hasattr(self.model, "get_params"):
             return None
-        from sklearn.base import clone
+        from taskveil.tasks.models.estimators import unfitted
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the fit of a copy has to say, the fit of the model said before
-                model = clone(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
+                model = unfitted(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
                 copied = ModelTask(model, loss=self.loss)
                 known = copied if self.schema is None else copied.on(self.schema)
                 known.check_width(X.shape[1])

@@ -26,7 +26,9 @@ def predictor(name: str, error: float, *, where: np.ndarray | None = None, judge
     """Right but for independent errors, or for those of some volunteers alone."""
     noise = error * RNG.normal(size=TRUTH.shape) * (1.0 if where is None else where[:, None])
     said = Calibrated.given(TRUTH + noise)
-    return Predictor(name=name, encoder=encoder(), final=said, judging=(said,) * (5 if judged else 0))
+    return Predictor(
+        name=name, encoder=encoder(), final=said, judging=(said,) * (5 if judged else 0), as_others=said.predicted
+    )
 
 
 def test_what_errs_in_different_ways_errs_less_together() -> None:
@@ -67,7 +69,7 @@ def test_the_group_of_a_view_does_not_depend_on_whom_it_judges() -> None:
 def test_what_a_release_only_names_is_no_part_of_a_mean() -> None:
     named = NamedEncoder.of(lambda x: x[:, :1], name="model", low=np.zeros(3), high=np.ones(3), latents=1)
     said = Calibrated.given(TRUTH + 0.1)
-    other = Predictor(name="own", encoder=named, final=said, judging=(said,) * 5)
+    other = Predictor(name="own", encoder=named, final=said, judging=(said,) * 5, as_others=said.predicted)
     assert together([predictor("a", 0.3), other], EVIDENCE) == []
 
 

@@ -147,7 +147,7 @@ def summed(kind: str) -> tuple[tv.Veil, np.ndarray]:
     low, high = veil.encoder.low, veil.encoder.high
     X = low + RNG.uniform(size=(6000, 5)) * (high - low)
     values, outputs = truths(task, X[:300], None)
-    known = Volunteers.of(mechanism, veil.decoder, veil.encoder(X[:300]), X[:300], (values, outputs))
+    known = Volunteers.of(mechanism, veil.decoder, veil.encoder(X[:300]), X[:300], task, (values, outputs))
     return replace(veil, volunteers=known, outputs=outputs), X
 
 

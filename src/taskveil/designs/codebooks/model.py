@@ -24,7 +24,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import STARTS, Halved, Shape, choose_shape, final_code
-from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit
+from taskveil.designs.crossfit import Calibrated, Evidence, as_others, calibrate, cross_fit
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.candidates import families, leave_out
@@ -53,6 +53,8 @@ class Predictor:
     encoder: Encoder
     final: Calibrated
     judging: tuple[Calibrated, ...]
+    as_others: Floats
+    """(N, S): what devices would compute for people like the volunteers."""
 
     @property
     def bytes(self) -> int:
@@ -124,7 +126,8 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
         final = calibrate(fitted.final, evidence)
         encoder = family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift)
         judged = tuple(calibrate(view, evidence) for view in fitted.judging)
-        found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged))
+        others = as_others(fitted, evidence, final)
+        found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged, as_others=others))
     found += together(found, evidence)
     small = [each for each in found if each.bytes <= problem.on_device.client_bytes]
     large = next((each for each in found if each.name == OWN and each not in small), None)
@@ -167,6 +170,7 @@ def together(found: Sequence[Predictor], evidence: Evidence) -> list[Predictor]:
             encoder=MeanEncoder(encoders=encoders, weights=np.full(len(encoders), 1.0 / len(encoders))),
             final=Calibrated.given(mean([each.final for each in best])),
             judging=tuple(map(Calibrated.given, judging)),
+            as_others=np.asarray(np.mean([each.as_others for each in best], axis=0)),
         )
     ]
 
@@ -255,9 +259,15 @@ class _Design:
             answering=answering,
             task=problem.task,
             method="codebook",
-            # By predictions from models that were fitted without the volunteer.
             volunteers=Volunteers.of(
-                mechanism, decoder, sample.predicted, problem.X, answers, problem.schema, problem.drawn
+                mechanism,
+                decoder,
+                self.predictor.as_others,
+                problem.X,
+                problem.task,
+                answers,
+                problem.schema,
+                problem.drawn,
             ),
         )
 

@@ -80,6 +80,7 @@ class BoostedTrees:
 
     name: str = "trees"
     averaged: bool = True
+    smooth: bool = False
     logits: bool = True
     as_it_is: bool = False
 

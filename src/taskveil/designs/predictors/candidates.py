@@ -92,6 +92,7 @@ class Given:
     named: NamedEncoder
     name: str = "callable"
     averaged: bool = False
+    smooth: bool = False
     logits: bool = False
     as_it_is: bool = True
 

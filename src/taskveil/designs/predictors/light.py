@@ -113,6 +113,7 @@ class Light:
 
     name: str = "light"
     averaged: bool = True
+    smooth: bool = False
     logits: bool = True
     as_it_is: bool = False
 

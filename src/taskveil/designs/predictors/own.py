@@ -23,7 +23,7 @@ from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-from taskveil.tasks.models.estimators import from_estimator
+from taskveil.tasks.models.estimators import from_estimator, unfitted
 
 OWN = "own"
 """What the predictor is called."""
@@ -64,6 +64,7 @@ class Own:
     form: Form
     name: str = OWN
     averaged: bool = False
+    smooth: bool = False
 
     @property
     def logits(self) -> bool:
@@ -123,12 +124,10 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
         # Of one class nothing is to be learnt, and most estimators refuse to try.
         sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(_UNSEEN))[None])
         return lambda X: np.repeat(sure, len(X), axis=0)
-    from sklearn.base import clone
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of the model itself has warned already
         try:
-            copy = clone(task.model).fit(X if task.frozen.frame is None else task.frozen.frame(X), y)
+            copy = unfitted(task.model).fit(X if task.frozen.frame is None else task.frozen.frame(X), y)
         except Exception as error:  # whatever someone else's estimator raises
             raise TaskError(f"the model cannot be fitted again without some of the volunteers: {error}") from error
         frozen = from_estimator(copy, task.cost, task.schema, checked=task.frozen)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from taskveil.errors import DataError
-from taskveil.estimates import FEWEST, Estimate, estimate
+from taskveil.errors import DataError, TooFewReportsError
+from taskveil.estimates import Estimate, estimate
 from taskveil.estimates.assumed import Assumption
 from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
@@ -97,8 +97,8 @@ class _Kept:
     """An estimate, what it was made of, and until when it is good without a look at the store."""
 
     reports: int
-    estimate: Estimate | str
-    """Or why there is none, in words."""
+    estimate: Estimate | DataError
+    """Or why there is none."""
     until: float
 
 
@@ -181,7 +181,7 @@ class Estimates:
             except KeyError:  # forgotten a moment ago
                 raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
             except DataError as error:
-                raise _refused(str(error), 0) from None
+                raise _refused(error) from None
             if kept is None or kept.reports != counted.count:
                 kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted, rule), until=0.0)
                 self._metrics.estimated(monotonic() - start)
@@ -192,26 +192,27 @@ class Estimates:
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        if isinstance(kept.estimate, str):
-            raise _refused(kept.estimate, kept.reports)
+        if isinstance(kept.estimate, DataError):
+            raise _refused(kept.estimate)
         return kept.estimate
 
 
-def _estimated(veil: Veil, counted: Tally, rule: tuple[bool, Assumption | None, float]) -> Estimate | str:
+def _estimated(veil: Veil, counted: Tally, rule: tuple[bool, Assumption | None, float]) -> Estimate | DataError:
     anytime, assume, confidence = rule
     try:
         return estimate(veil, counted, anytime=anytime, assume=assume, confidence=confidence)
     except DataError as error:
-        return str(error)
+        return error
 
 
 def _stopping() -> ProblemError:
     return ProblemError(Problem.STOPPING, "Ask again in a moment.", retry_after=5)
 
 
-def _refused(words: str, reports: int) -> ProblemError:
-    """With enough reports, an estimate is refused because of the assumption that was asked for."""
-    return ProblemError(Problem.TOO_FEW if reports < FEWEST else Problem.INVALID, words[:1].upper() + words[1:])
+def _refused(error: DataError) -> ProblemError:
+    """Too few reports, or an assumption that the release does not allow."""
+    words, kind = str(error), Problem.TOO_FEW if isinstance(error, TooFewReportsError) else Problem.INVALID
+    return ProblemError(kind, words[:1].upper() + words[1:])
 
 
 def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:

@@ -159,3 +159,28 @@ def _as_module(form: Layered) -> torch.nn.Module:
         from taskveil.tasks.models.layered_module import as_module
 
     return as_module(form)
+
+
+def unfitted(model: Any) -> Any:
+    """A copy of a scikit-learn estimator that has learnt nothing yet, or TaskError.
+
+    `clone` keeps what `FrozenEstimator` holds, and some estimators keep fitted parts as parameters: a copy of such a
+    model would still know the labels of everybody.
+    """
+    from sklearn.base import BaseEstimator, clone
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils import get_tags
+    from sklearn.utils.validation import check_is_fitted
+
+    fresh = clone(model)
+    for part in [fresh, *fresh.get_params(deep=True).values()]:
+        if isinstance(part, BaseEstimator) and hasattr(part, "fit") and get_tags(part).requires_fit:
+            try:
+                check_is_fitted(part)
+            except NotFittedError:
+                continue
+            raise TaskError(
+                f"a copy of the {type(model).__name__} keeps a fitted {type(part).__name__}, which may have seen the "
+                "volunteers."
+            )
+    return fresh
