@@ -16,7 +16,7 @@ import taskveil
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "taskveil"
-MOST_LINES = 400
+MOST_LINES = 600
 
 FLOOR = ["errors", "arrays", "wire", "problem_document", "client"]
 """What ships to devices, in the order in which each may build on those before."""
@@ -32,6 +32,7 @@ BETWEEN = [
         "inference",
         "schema_text",
         "schema",
+        "labels",
         "guarantee",
         "tasks",
         "decoders",

@@ -66,7 +66,7 @@ def test_a_table_for_people_and_json_for_programs(home: Path, tmp_path: Path, mo
     assert said.splitlines()[0].strip() == "Measured"
     assert "Assumed" not in said
     assert "1% forged" in said
-    assert "6,000 reports, ε = 8 each." in said
+    assert "6,000 reports of ε = 8." in said
     assert "income [k€]" in said
     assert "income is " in said
     assert "cos" not in said.split("6,000 reports")[0]  # places in the year are not for reading
@@ -174,7 +174,10 @@ def test_files_of_one_release_are_one_collection_and_releases_are_pooled(home: P
     shares = json.loads((tmp_path / "e.json").read_text())["frequencies"]
     assert len(shares) > 1
     said = run("estimate", home / "first.parquet", *both, "--release", home / "release")
-    assert "14,000 reports, ε = 8 each." in said
+    words = " ".join(said.split())
+    assert "8,000 reports of ε = 2" in words
+    assert "6,000 reports of ε = 8" in words
+    assert "a person who sent one of each has spent ε = 10" in words
     assert "country=France" in said
     assert "code 0" in said
 
@@ -187,7 +190,7 @@ def test_what_cannot_be_said_is_one_line(home: Path, tmp_path: Path) -> None:
     assert "country=France" in bare  # which is measured without any volunteer
     assert "cannot read" in one_line("estimate", tmp_path / "nowhere.parquet", *release)
     (tmp_path / "reports.csv").write_text("report_0\n3\n")
-    assert "no known release" in one_line("estimate", tmp_path / "reports.csv", *release)
+    assert "holds no reports" in one_line("estimate", tmp_path / "reports.csv", *release)
     assert "list of codes" in one_line("estimate", home / "first.parquet", *release, "--assume", "cells")
     assert "design --means" in one_line("estimate", home / "first.parquet", *release, "--quantiles", "income")
     folder = tmp_path / "nowhere" / "e.json"

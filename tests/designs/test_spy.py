@@ -396,7 +396,7 @@ def test_a_copy_that_keeps_what_it_learnt_is_refused(frozen: str) -> None:
         "in a pipeline": make_pipeline(StandardScaler(), tree),
     }[frozen].fit(X, y)
     task = tv.ModelTask(model, "cross_entropy")
-    with pytest.raises(TaskError, match="a copy of the .* keeps a fitted"):
+    with pytest.raises(TaskError, match=r"a copy of the .* keeps a fitted"):
         tv.design(X, task, y=y, epsilon=4.0, share_model=True, encoder="own")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -48,7 +48,7 @@ def test_the_table_has_a_line_for_every_row_that_adds_something(estimate: Estima
         assert len(row.cells) == 5
         assert all(cell in line for cell in row.cells)
         assert row.interval.low < row.interval.mean < row.interval.high
-    assert f"5,000 reports. {estimate.drift.words}" in estimate.table()
+    assert f"5,000 reports of ε = 4. {estimate.drift.words}" in estimate.table()
 
 
 def test_assumed_rows_stand_apart_and_carry_the_sentence(mixed: Estimate) -> None:

@@ -139,7 +139,7 @@ def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: in
     outcome = first + reported(later(devices, seed=SEED), ROUNDS[1])
     typer.echo(
         f"{'All have reported' if outcome.devices + outcome.failed >= 2 * devices else 'The time is over'}: "
-        f"{outcome.devices:,} of {2 * devices:,} times, with two reports each; {outcome.repeated:,} were sent "
-        f"twice, {outcome.unheard:,} again after the line was cut, {outcome.late:,} later; {outcome.failed:,} failed. "
-        "The collector goes on."
+        f"in two rounds, {outcome.devices:,} of {2 * devices:,} devices sent two reports each. Of these, "
+        f"{outcome.repeated:,} were sent twice, {outcome.unheard:,} again after the connection was lost, and "
+        f"{outcome.late:,} later; {outcome.failed:,} failed. The collector keeps running."
     )

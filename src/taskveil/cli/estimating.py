@@ -17,7 +17,6 @@ import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import console, row_bar
 from taskveil.cli.wording import reworded
-from taskveil.client.rounding import rounded_up
 
 if TYPE_CHECKING:
     from taskveil.estimates import Estimate
@@ -66,6 +65,8 @@ def estimate(
             "--quantiles and --histogram are no longer there: reports do not measure distributions. For means and "
             "shares collect with a release of taskveil design --means."
         )
+    if assume not in (None, "cells", "labels"):
+        raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
 
     def read(places: Sequence[str]) -> Estimate:
@@ -84,15 +85,18 @@ def estimate(
         changes = {} if since is None else found.minus(read(since))
 
     rows = found.rows()
-    for title, style in (("Measured", "none"), ("Assumed", ASSUMED)):
-        part = [row.cells for row in rows if (row.assumes is not None) == (title == "Assumed")]
+    kinds = (("Measured", "none", False), (found.assumed_title, ASSUMED, True))
+    for title, style, assumed in kinds:
+        part = [row.cells for row in rows if (row.assumes is not None) == assumed]
         if part:
             _print(title, found.header, part, style)
-    if changes:
-        shown = [(found.label(one.name), one) for ones in changes.values() for one in ones]
-        cells = ((label.title, *label.interval(*one[1:4], change=True)) for label, one in shown if label.shown)
-        _print("Since the earlier round", ("", "change", found.header[2]), cells)
-    console.print(f"{found.reports:,} reports, ε = {rounded_up(found.epsilon)} each.")
+    for title, style, assumed in kinds:
+        ones = [one for ones in changes.values() for one in ones if (one.assumes is not None) == assumed]
+        shown = [(found.label(one.name), one) for one in ones]
+        cells = [(label.title, *label.interval(*one[1:4], change=True)) for label, one in shown if label.shown]
+        if cells:
+            _print(f"Since the earlier round. {title}", ("", "change", found.header[2]), cells, style)
+    console.print(f"{found.source}.")
     console.print(escape(reworded(found.drift.words)), style="yellow" if found.drift.raised else None)
     for note in found.notes:
         console.print(escape(reworded(note)), style=None if found.assumes is None else ASSUMED)

@@ -121,5 +121,6 @@ def second_reports(target: str | Path, epsilon: float) -> str:
     return (
         f"{target} exists already. Running again draws a second report for the same people, which costs each of "
         f"them ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead "
-        f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if nobody has seen them, overwrite them."
+        f"of e^{rounded_up(epsilon)}. Send the reports that are there; or, if they were never sent, overwrite them "
+        "(--overwrite)."
     )

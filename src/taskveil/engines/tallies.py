@@ -70,10 +70,15 @@ def _by_release(
     for name, table in tables.items():
         stated = release_of(table)
         if stated not in known:
+            if not stated:
+                raise DataError(
+                    f"{folder.at(name)} holds no reports. If it is a table of records, make reports of it first: "
+                    "taskveil privatize."
+                )
             ids = ", ".join(f"{release[:12]}…" for release in known)
             raise DataError(
-                f"{folder.at(name)} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, "
-                f"not of {ids}. Give the release that they were made with."
+                f"{folder.at(name)} holds reports of release {stated[:12]}…, not of {ids}. Give the release that they "
+                "were made with."
             )
         found.setdefault(stated, {})[name] = table
     return found

@@ -99,8 +99,7 @@ def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None)
     return Estimate(
         groups={**groups, **more},
         drift=drift,
-        reports=counted.count,
-        epsilon=veil.guarantee.epsilon,
+        budgets=((counted.count, veil.guarantee.epsilon),),
         releases=(veil.release_id,),
         confidence=rule.confidence,
         anytime=rule.anytime,

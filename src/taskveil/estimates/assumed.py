@@ -24,7 +24,7 @@ from taskveil.client.mechanisms.codebook import Stage
 from taskveil.errors import DataError
 from taskveil.estimates.drift import LEVEL
 from taskveil.estimates.mixture import Mixture
-from taskveil.estimates.rows import SCARCE, Row, labels_of, rows_of
+from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.labels import Label
 from taskveil.veil import Veil
@@ -75,7 +75,7 @@ def assumed(
             targets, variances = among_present(targets, variances, missing, found.estimates)
             found = fit(targets, variances)
     words = _words(by_class, len(groups.counts), known.count)
-    words += " The reports contradict this: do not use these rows." if _contradicted(found) else ""
+    words += f" {CONTRADICTED}" if _contradicted(found) else ""
     least, most = np.array([label.bounds for label in labels]).reshape(-1, 2).T
     known_ones = np.isfinite(targets.sum(axis=0)) & np.isfinite(own)
     limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])

@@ -108,7 +108,7 @@ def _codes(
     found = _without_volunteers()
     if known is not None and len(base) == 1:
         z, simulated = drift.of_codes(counts, base[0], kept, known.cells)
-        found = _drift(z, simulated, rows, ("more frequent", "less frequent"))
+        found = _drift(z, simulated, rows)
     return {"frequencies": rows}, found
 
 
@@ -264,16 +264,18 @@ def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Sequence[Row
     return _drift(z, simulated, group)
 
 
-def _drift(
-    z: Floats, simulated: Floats, rows: Sequence[Row], words: tuple[str, str] = ("higher", "lower")
-) -> drift.Drift:
+WORDS = {"date": ("later", "earlier"), "share": ("more frequent", "less frequent")}
+"""How means of a kind differ; numbers are higher or lower."""
+
+
+def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:
     """The test of z (t,) against simulated ones, with a sentence for each row."""
     changes = []
     for row in rows:
         _, mean, limits, own, _ = row.cells
-        changes.append(f"{row.label.short} is {words[int(row.mean <= row.volunteers)]}: {mean} "
-                       f"[{limits.replace(' … ', ', ')}] instead of {own}")  # fmt: skip
-    return drift.drift_of(z, simulated, [row.label.name for row in rows], changes)
+        word = WORDS.get(row.label.kind, ("higher", "lower"))[int(row.mean <= row.volunteers)]
+        changes.append(f"{row.label.short} is {word}: {mean} [{limits.replace(' … ', ', ')}] instead of {own}")
+    return drift.drift_of(z, simulated, [row.label.short for row in rows], changes)
 
 
 def _without_volunteers() -> drift.Drift:

@@ -19,11 +19,11 @@ _NAME = 24  # characters of a name in a line
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
 
-def draw(path: Path, rows: Sequence[Row], *, title: str, held: str) -> Path:
+def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | None = None) -> Path:
     """The path of a picture with a line for every row: its name, its mean with the interval, and its own unit.
 
     Wide enough to be read on a phone, as high as there are rows. Rows that are assumed have another colour. `held` says
-    what the intervals are.
+    what the intervals are; the `note` stands below.
     """
     with needs("a picture"):
         from taskveil.style import figure, save
@@ -46,7 +46,9 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str) -> Path:
     reaches = np.maximum([means - low, high - means], 0.0)  # an unbiased share may lie beyond limits cut at 0 and 1
     fig, (ax,) = figure(height=1.3 + 0.27 * float(heights.sum()))
     ax.axvline(0.0, color=_VOLUNTEERS, linewidth=1.2, label="volunteers")
-    for color, word, members in ((_MEASURED, "measured", ~assumed[known]), (_ASSUMED, "assumed", assumed[known])):
+    against = any(row.contradicted for row in rows)
+    second = (_VOLUNTEERS, "assumed, contradicted") if against else (_ASSUMED, "assumed")
+    for color, word, members in ((_MEASURED, "measured", ~assumed[known]), (*second, assumed[known])):
         if members.any():
             ax.errorbar(
                 means[members], places[members], xerr=reaches[:, members], fmt="o", markersize=4, color=color,
@@ -60,7 +62,8 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str) -> Path:
     beside.spines["right"].set_visible(False)
     ax.set_ylim(-float(heights.sum()) - 0.2, 0.2)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("standard deviations from the volunteers' mean")
+    below = "" if note is None else "\n\n" + "\n".join(textwrap.wrap(note, 80))
+    ax.set_xlabel(f"standard deviations from the volunteers' mean{below}", fontsize=9 if note else None)
     fig.suptitle("\n".join(textwrap.wrap(title, 64)), fontsize=10)
     fig.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     ax.annotate("people (volunteers)", (1, 1), (4, 3), "axes fraction", "offset points", fontsize=9, color="grey")

@@ -46,8 +46,7 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
     return Estimate(
         groups=_inside(groups),
         drift=drift,
-        reports=sum(one.reports for one in estimates),
-        epsilon=max(one.epsilon for one in estimates),
+        budgets=tuple(budget for one in estimates for budget in one.budgets),
         releases=tuple(release for one in estimates for release in one.releases),
         confidence=confidence,
         anytime=estimates[0].anytime,

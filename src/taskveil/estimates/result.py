@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats
+from taskveil.client.rounding import rounded_up
 from taskveil.errors import DataError
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.picture import draw
@@ -41,9 +42,8 @@ class Estimate:
     groups: dict[str, tuple[Row, ...]] = field(repr=False)
     """Rows by kind; kinds without rows are left out."""
     drift: Drift
-    reports: int
-    epsilon: float
-    """The largest budget of one report."""
+    budgets: tuple[tuple[int, float], ...]
+    """Of every release, how many reports there are, and ε of each."""
     releases: tuple[str, ...]
     """The ids of the releases that the reports were made with."""
     confidence: float
@@ -53,6 +53,30 @@ class Estimate:
     """Sentences about all rows: what is assumed and whether the reports agree, or why there are no rows."""
     weigh: Callable[[Floats], Floats] | None = field(default=None, repr=False)
     """From records (N, n) to weights (N,); of an estimate with assume="cells" alone."""
+
+    @property
+    def reports(self) -> int:
+        """How many reports there are."""
+        return sum(reports for reports, _ in self.budgets)
+
+    @property
+    def epsilon(self) -> float:
+        """The largest budget of one report."""
+        return max(epsilon for _, epsilon in self.budgets)
+
+    @property
+    def source(self) -> str:
+        """What the estimate is from, in words."""
+        parts = [f"{reports:,} reports of ε = {rounded_up(epsilon)}" for reports, epsilon in self.budgets]
+        if len(parts) == 1:
+            return parts[0]
+        spent = rounded_up(sum(epsilon for _, epsilon in self.budgets))
+        return f"{' and '.join(parts)}; a person who sent one of each has spent ε = {spent}"
+
+    @property
+    def assumed_title(self) -> str:
+        """The heading of assumed rows."""
+        return "Assumed: the reports contradict it" if any(row.contradicted for row in self._all) else "Assumed"
 
     def _rows_of(self, kind: str) -> tuple[Interval, ...]:
         return tuple(row.interval for row in self.groups.get(kind, ()))
@@ -161,8 +185,8 @@ class Estimate:
         measured = sum(row.assumes is None for row in rows)
         parts = [lines[0]]
         parts += ["Measured", *lines[1 : measured + 1]] if measured else []
-        parts += ["Assumed", *lines[measured + 1 :]] if measured < len(rows) else []
-        words = [f"{self.reports:,} reports. {self.drift.words}", *self.notes]
+        parts += [self.assumed_title, *lines[measured + 1 :]] if measured < len(rows) else []
+        words = [f"{self.source}. {self.drift.words}", *self.notes]
         return "\n".join([*parts, "", *words] if rows else words)
 
     def content(self) -> dict[str, Any]:
@@ -172,6 +196,7 @@ class Estimate:
             "format": FORMAT,
             "reports": self.reports,
             "epsilon": self.epsilon,
+            "budgets": [{"reports": reports, "epsilon": epsilon} for reports, epsilon in self.budgets],
             "confidence": self.confidence,
             "anytime": self.anytime,
             "releases": list(self.releases),
@@ -190,8 +215,7 @@ class Estimate:
     def plot(self, path: str | Path) -> Path:
         """Draw the rows with intervals beside the volunteers' means, in the volunteers' standard deviations; assumed
         rows in another colour."""
-        title = f"{self.reports:,} reports, ε = {self.epsilon:.3g}"
-        return draw(Path(path), self.rows(), title=title, held=self.header[2])
+        return draw(Path(path), self.rows(), title=self.source, held=self.header[2], note=self.assumes)
 
 
 def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float, float, float]:

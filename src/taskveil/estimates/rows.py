@@ -25,6 +25,10 @@ FORGED = 0.01
 """The share of forged reports that tables mention."""
 
 
+CONTRADICTED = "The reports contradict this: do not use these rows."
+"""The end of an assumption that the reports do not agree with."""
+
+
 class Interval(NamedTuple):
     """`mean`, and limits for it. `assumes` is the assumption they rest on, None for what reports measure."""
 
@@ -47,6 +51,11 @@ class Row(NamedTuple):
     spread: float
     forged: float
     assumes: str | None = None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the reports contradict the assumption that the row rests on."""
+        return self.assumes is not None and self.assumes.endswith(CONTRADICTED)
 
     def inside(self) -> Row:
         """The row with its mean and limits where a mean can lie."""

@@ -69,6 +69,17 @@ class Code:
         """(N, m): the codewords that each record favours."""
         return favour(sample.cost.scores(self.aims, sample.predicted), self.response.favoured)
 
+    def without_copies(self) -> Code:
+        """The same report with fewer codes: g codes that are always favoured together are one code, with the same
+        chances in all. They are, if every codeword is there g times and a device favours a multiple of g."""
+        m, rows = self.response.favoured, np.hstack([self.aims, self.answers])
+        _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+        copies, keep = int(counts[0]), np.sort(first)
+        if copies == 1 or (counts != copies).any() or m % copies or m // copies >= len(keep):
+            return self
+        response = replace(self.response, size=len(keep), favoured=m // copies)
+        return replace(self, aims=self.aims[keep], answers=self.answers[keep], response=response)
+
     def losses(self, sample: Sample) -> Floats:
         """The exact expected loss of every record (N,)."""
         scores = sample.cost.scores(self.answers, sample.truth)

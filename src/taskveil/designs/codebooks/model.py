@@ -236,7 +236,7 @@ class _Design:
         record is the mean of the volunteers given the report; answered by the task, it is an input at which the task
         gives the wanted answer."""
         problem, cost, sample = self.problem, self.cost, self.everyone.sample
-        code = final_code(sample, shape, epsilon, self.seed, STARTS)
+        code = final_code(sample, shape, epsilon, self.seed, STARTS).without_copies()
         answering = None
         if problem.answers == "record":
             codewords, code = _by_records(problem, sample, code, self.seed)
