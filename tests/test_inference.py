@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -18,13 +19,27 @@ def field(values: object, dtype: object = None) -> tv.Number | tv.Count | tv.Cat
 
 
 def test_kinds() -> None:
-    assert field([0.5, 1.5, 4.0]) == tv.Number(0.5, 4.0, fill=1.5)
+    assert field([0.5, 1.5, 4.0]) == tv.Number(0.5, 4.0, fill=2.25)
     assert field([3, 1, 2]) == tv.Count(1, 3, fill=2)
-    assert field([-3, 1, 2]) == tv.Number(-3, 2, fill=1)
+    assert field([-3, 1, 2]) == tv.Number(-3, 2, fill=-0.5)
     assert field([True, False, True]) == tv.Flag(fill=True)
     assert field([True, None, False, False], object) == tv.Flag(missing=True)
     assert field([dt.date(2021, 3, 4), dt.date(2020, 1, 2)], object) == tv.Date("2020-01-02", "2021-03-04", cycles=())
     assert field(["2021/03/04", "2020/01/02"]) == tv.Date("2020-01-02", "2021-03-04", cycles=())
+
+
+def test_the_median_that_stands_in_is_no_volunteers_own_value() -> None:
+    """It is public: fewer than ten volunteers have none, and that of more is rounded."""
+    values = np.random.default_rng(0).uniform(0, 200_000, 251)
+    for count in (1, 3, 9, 10, 251):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = field([*values[:count], *[None] * 20])
+        assert isinstance(found, tv.Number)
+        assert any("Its bounds are theirs" in str(one.message) for one in said) == (count < 10)
+        assert found.fill not in values or count == 1  # of one, both bounds are its value
+        if count == 251:
+            assert abs(found.fill - np.median(values)) <= 500
 
 
 @pytest.mark.parametrize("count", [FEWEST_ALIKE - 1, FEWEST_ALIKE])

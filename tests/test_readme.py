@@ -245,7 +245,7 @@ def test_the_commands_past_one_machine_run(tmp_path: Path, monkeypatch: pytest.M
                 said[command] = typed(command, *arguments)
     sys.modules.pop("my_models")
     assert said["privatize"].startswith("600 reports in 3 parts, ε = 2 each")
-    assert "600 reports, ε = 2 each." in said["estimate"]
+    assert "600 reports of ε = 2." in said["estimate"]
     assert said["decode"].startswith("600 answers in 3 parts")
     assert len(pd.read_parquet("answers")) == 600
     assert "codebook" in said["sweep"]

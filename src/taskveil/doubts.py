@@ -14,6 +14,9 @@ from taskveil.client.fields import Category, Coded
 from taskveil.client.values import text_of
 from taskveil.errors import DoubtfulColumnWarning, callers_line
 
+FEWEST_VALUES = 10
+"""Volunteers who have a value, for their median or their range to say little about each."""
+
 _MOST_LOST = 1 / 3  # of the volunteers with a value, in a category that lists theirs not
 _MANY = 20  # different texts, before numbers and dates among them are more than names of a few things
 _MOSTLY = 0.8  # of the different texts
@@ -38,6 +41,15 @@ def doubt_category(name: str, field: Category, values: Coded) -> None:
         )
     elif hint and len(values.values) > _MANY:
         _warn(f"column {name!r} became a category of {len(field.values)} values. {hint}")
+
+
+def doubt_few(name: str, there: int, rows: int) -> None:
+    """Warn if bounds of a column come from a few of the volunteers."""
+    if there < FEWEST_VALUES <= rows:
+        _warn(
+            f"only {there} of {rows} volunteers have a value of {name!r}. Its bounds are theirs, and everybody can read "
+            "them. Give bounds of your own (tv.Number, tv.Date), or leave the column out."
+        )
 
 
 def doubt_count(name: str, there: Floats) -> None:

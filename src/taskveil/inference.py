@@ -14,7 +14,7 @@ from taskveil.arrays import Array, Floats
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, text_of
-from taskveil.doubts import doubt_category, doubt_count, resembles
+from taskveil.doubts import FEWEST_VALUES, doubt_category, doubt_count, doubt_few, resembles
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records import column_names
 from taskveil.tables import DATE_FORMATS, ColumnType, ColumnValues, read_column, select
@@ -25,9 +25,6 @@ MOST_CATEGORIES = 50
 
 FEWEST_ALIKE = 5
 """Volunteers with a value, before it is written into a release that everybody may read."""
-
-FEWEST_VALUES = 10
-"""Volunteers who have a value, for their median to be written into a release."""
 
 _DATES = 50  # different ones, before a cycle can be told from them
 
@@ -86,6 +83,7 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
     there = values[np.isfinite(values)]
     if len(there) == 0:
         return None
+    doubt_few(name, len(there), len(values))
     low, high = _rounded(*_range(name, there))
     if of.holds == "whole" and low >= 0 and high <= 2**53:
         doubt_count(name, there)
@@ -138,6 +136,7 @@ def _date(name: str, values: Any) -> Date | None:
     there = seconds[~lost]
     if len(there) == 0:
         return None
+    doubt_few(name, len(there), len(seconds))
     low, high = _range(name, there.astype(np.float64))
     stamps = np.unique(there).astype("datetime64[s]")
     days = np.unique(stamps.astype("datetime64[D]"))

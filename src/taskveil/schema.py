@@ -22,8 +22,9 @@ from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.record import Fields, is_row
+from taskveil.doubts import FEWEST_VALUES
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
-from taskveil.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
+from taskveil.inference import dated, infer, needs_schema, rounded_middle, with_other
 from taskveil.records import column_names
 from taskveil.schema_text import as_json, from_json, shown
 from taskveil.table_building import build, written

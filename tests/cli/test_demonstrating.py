@@ -40,10 +40,10 @@ def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> N
     try:
         for line in process.stdout:
             said += line
-            if "The collector goes on" in line:
+            if "The collector keeps running" in line:
                 break
         address, read = re.search(r"The page: (http://[^/]+)/#token=(\S+)", said).groups()  # type: ignore[union-attr]
-        count = int(re.search(r": (\d+) of 40 times", said)[1])  # type: ignore[index]
+        count = int(re.search(r"in two rounds, (\d+) of 40 devices", said)[1])  # type: ignore[index]
         means, release = json.loads(get(f"{address}/v1/releases", read))["releases"]
         for one in (means, release):
             assert {round["name"] for round in one["rounds"]} == {"first", "second"}

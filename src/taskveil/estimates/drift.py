@@ -104,13 +104,14 @@ def of_means(
     own = variances / count
     error = np.sqrt(np.diag(errors) + own)
     z = np.divide(people - volunteers, error, out=np.zeros_like(error), where=error > 0)
-    values, axes = np.linalg.eigh(errors)
+    scale = np.where(error > 0, error, 1.0)
+    # A little on the diagonal, for columns that say the same; unlike eigenvectors, this root is continuous.
+    root = np.linalg.cholesky(errors / np.outer(scale, scale) + 1e-9 * np.eye(len(z)))
     rng = np.random.default_rng(_SEED)
     drawn = rng.standard_normal((2, DRAWS, len(z)))
     # The volunteers' variance is an estimate: Student's law.
     student = np.sqrt((count - 1) / np.maximum(rng.chisquare(count - 1, (DRAWS, 1)), 1e-300))
-    simulated = drawn[0] @ (axes * np.sqrt(np.maximum(values, 0.0))).T + drawn[1] * np.sqrt(own) * student
-    return z, simulated / np.where(error > 0, error, 1.0)
+    return z, drawn[0] @ root.T + drawn[1] * np.sqrt(own) / scale * student
 
 
 def of_codes(counts: Integers, base: float, kept: float, cells: Groups) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 
-SMALLEST = 1e-100
+SMALLEST = 1e-150
 """Of a weight: squares of smaller ones, and of larger ones than its inverse, leave the range of doubles."""
 
 

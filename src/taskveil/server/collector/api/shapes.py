@@ -113,12 +113,20 @@ class RowShape(Shape):
     forged: Annotated[str, Field(description="How far 1% of forged reports could move it.")]
 
 
+class BudgetShape(Shape):
+    """Reports of one release, and ε of each."""
+
+    reports: Count
+    epsilon: float
+
+
 class EstimateShape(Shape):
     """Population estimates: the file that `Estimate.to_json` writes, with its table as text."""
 
     format: str
     reports: Count
-    epsilon: float
+    epsilon: Annotated[float, Field(description="The largest budget of one report.")]
+    budgets: list[BudgetShape]
     confidence: float
     anytime: Annotated[bool, Field(description="Whether the limits hold at all times at once.")]
     releases: list[ReleaseId]
