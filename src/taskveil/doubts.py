@@ -47,8 +47,8 @@ def doubt_few(name: str, there: int, rows: int) -> None:
     """Warn if bounds of a column come from a few of the volunteers."""
     if there < FEWEST_VALUES <= rows:
         _warn(
-            f"only {there} of {rows} volunteers have a value of {name!r}. Its bounds are theirs, and everybody can read "
-            "them. Give bounds of your own (tv.Number, tv.Date), or leave the column out."
+            f"only {there} of {rows} volunteers have a value of {name!r}. Its bounds are theirs, and everybody can "
+            "read them. Give bounds of your own (tv.Number, tv.Date), or leave the column out."
         )
 
 
