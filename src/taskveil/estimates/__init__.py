@@ -15,23 +15,18 @@ import numpy as np
 
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
-from taskveil.estimates.drift import Drift, no_test
-from taskveil.estimates.measured import Rule, measured, notes_of
+from taskveil.estimates.drift import Drift
+from taskveil.estimates.measured import Rule, measured
 from taskveil.estimates.pooling import pooled
 from taskveil.estimates.result import Estimate, Forged
-from taskveil.estimates.rows import Interval, Row
-from taskveil.estimates.scores import Tally, scores_of, tally
+from taskveil.estimates.rows import Interval
+from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
 
 __all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
 
 FEWEST = 10
 """Reports that an estimate needs at least: it is about a population and not about a few people."""
-
-CONSTANT = (
-    "Reports of this release carry no information, because its design found no better answer than a constant. There is "
-    "nothing to estimate. For means and shares, collect with a release for tv.MeanTask(K)."
-)
 
 
 def estimate(
@@ -91,11 +86,7 @@ def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None)
         )
     # First what is refused for its kind, whatever the number of reports.
     more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
-    groups: dict[str, tuple[Row, ...]] = {}
-    drift, notes = no_test("Nothing is compared with the volunteers."), tuple[str, ...]((CONSTANT,))
-    if veil.method != "nothing":
-        groups, drift = measured(veil, scores_of(veil), counted, rule)
-        notes = notes_of(veil)
+    groups, drift, notes = measured(veil, counted, rule)
     return Estimate(
         groups={**groups, **more},
         drift=drift,

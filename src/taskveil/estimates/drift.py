@@ -31,8 +31,9 @@ class Drift:
     """`p_value`: how rare reports so far from the volunteers are where people are like them; `moved`: names of rows
     that moved, the most certain first."""
 
-    p_value: float
-    moved: tuple[str, ...]
+    p_value: float = 1.0
+    """1 where nothing can be compared."""
+    moved: tuple[str, ...] = ()
     words: str
 
     @property
@@ -44,34 +45,21 @@ class Drift:
         return self.words
 
 
-def no_test(words: str) -> Drift:
-    """The drift where nothing can be compared."""
-    return Drift(p_value=1.0, moved=(), words=words)
-
-
 def drift_of(z: Floats, simulated: Floats, names: Sequence[str], changes: Sequence[str]) -> Drift:
     """The test of z (t,) against simulated ones (draws, t), for rows of these names; `changes` are sentences."""
     if not len(z):
-        return no_test("Nothing that is measured can be compared with the volunteers.")
+        return Drift(words="Nothing that is measured can be compared with the volunteers.")
     most = np.abs(simulated).max(axis=1)
     beyond = (1 + (most[:, None] >= np.abs(z)).sum(axis=0)) / (1 + len(most))
     p_value = float(beyond.min())
-    if p_value >= LEVEL:
-        return Drift(
-            p_value=p_value,
-            moved=(),
-            words=f"No sign that people differ from the volunteers (p {_said(p_value)}; the test raises at 5%).",
-        )
+    said = f"(p = {p_value:.2g}" if p_value > 2 / DRAWS else f"(p < {2 / DRAWS:g}"
+    words = f"No sign that people differ from the volunteers {said}; the test raises at 5%)."
     order = [place for place in np.argsort(-np.abs(z), kind="stable").tolist() if beyond[place] < LEVEL]
-    more = f"; and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
-    return Drift(
-        p_value=p_value,
-        moved=tuple(names[place] for place in order),
-        words=(
-            f"People differ from the volunteers (p {_said(p_value)}; the test raises at 5%): "
-            f"{'; '.join(changes[place] for place in order[:_NAMED])}{more}."
-        ),
-    )
+    if order:
+        more = [f"and {len(order) - _NAMED} more"] if len(order) > _NAMED else []
+        listed = "; ".join([changes[place] for place in order[:_NAMED]] + more)
+        words = f"People differ from the volunteers {said}; the test raises at 5%): {listed}."
+    return Drift(p_value=p_value, moved=tuple(names[place] for place in order), words=words)
 
 
 def of_means(
@@ -152,7 +140,3 @@ def _compared(
     null = np.clip(weight * seen + (1.0 - weight) * favoured, 0.0, 1.0)
     of_people, of_volunteers = variances(np.maximum(null, 0.5 / (volunteers + 1.0)))
     return (seen - favoured) / np.sqrt(of_people + of_volunteers), null
-
-
-def _said(p_value: float) -> str:
-    return f"= {p_value:.2g}" if p_value > 2 / DRAWS else f"< {2 / DRAWS:g}"

@@ -19,12 +19,8 @@ from taskveil.veil import Veil
 
 SCARCE = 0.01
 """The least share of people with a value, for a mean over them."""
-
-
 FORGED = 0.01
 """The share of forged reports that tables mention."""
-
-
 CONTRADICTED = "The reports contradict this: do not use these rows."
 """The end of an assumption that the reports do not agree with."""
 
