@@ -2,8 +2,8 @@
 
 `scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
-from the volunteers; `pooling` joins several releases; `result` is what comes back, `rows` what a row is and
-`picture` how they look.
+from the volunteers; `result` is what comes back, also of several releases, `rows` what a row is and `picture` how they
+look.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.measured import Rule, measured
-from taskveil.estimates.pooling import pooled
-from taskveil.estimates.result import Estimate, Forged
+from taskveil.estimates.result import Estimate, Forged, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
