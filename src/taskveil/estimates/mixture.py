@@ -36,13 +36,12 @@ code that no volunteer favoured far too much weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.volunteers import Groups
 
@@ -54,47 +53,26 @@ PROFILE_DEFICIT, CLOSE, MOST_TRIES = 0.01, 0.02, 15
 """Limits are exact to `CLOSE` of their distance from the estimate; their fits need not be closer than that."""
 
 
-class _Codes(NamedTuple):
-    """The covariance C_g of the codes that one volunteer of each group favours:
-    diag(own_g) + Σ_j weights_gj rows_j rows_j' − middle_g middle_g'. Shapes (G, K), (J, K), (G, J), (G, K)."""
+def _codes(groups: Groups, kinds: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:
+    """Rows r (J, K) and weights (G, J) with C_g = Σ_j weights_gj r_j r_j', the covariance of the codes that one
+    volunteer of group g favours.
 
-    own: Floats
-    rows: Floats
-    weights: Floats
-    middle: Floats
-
-    @classmethod
-    def of(cls, groups: Groups, kinds: tuple[Floats, Floats] | None) -> Self:
-        """With half a volunteer more in each group, who favours all codes alike: that no volunteer of a group favours
-        a code does not show that nobody does."""
-        favoured, more = groups.measured, 0.5 / (groups.counts + 0.5)[:, None]
-        m = round(float(favoured[0].sum()))
-        p = np.clip(favoured, 0.0, 1.0) * (1.0 - more) + more * m / favoured.shape[1]
-        if m > 1 and kinds is not None:
-            sets, mixed = kinds
-            return cls(mixed @ (sets * (1 - sets)), sets, mixed, mixed @ sets)
-        own = p if m == 1 else p * (1 - p) * m / (m - p)  # multinomial, or the variances of independent choices
-        middle = own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
-        return cls(own, np.zeros((1, p.shape[1])), np.zeros((len(p), 1)), middle)
-
-    def traces(self, matrix: Floats) -> Floats:
-        """tr(C_g matrix) (G,)."""
-        found = self.own @ np.diag(matrix) + self.weights @ ((self.rows @ matrix) * self.rows).sum(axis=1)
-        return np.asarray(found - ((self.middle @ matrix) * self.middle).sum(axis=1))
-
-    def along(self, directions: Floats) -> Floats:
-        """d' C_g d (B, G) for directions d (B, K)."""
-        found = directions**2 @ self.own.T + (directions @ self.rows.T) ** 2 @ self.weights.T
-        return np.asarray(found - (directions @ self.middle.T) ** 2)
-
-    def covariance(self, scales: Floats) -> Floats:
-        """Σ_g scales_g C_g (K, K)."""
-        found = np.diag(scales @ self.own) + (self.rows.T * (scales @ self.weights)) @ self.rows
-        return np.asarray(found - (self.middle.T * scales) @ self.middle)
+    There is half a volunteer more in each group, who favours all codes alike: that no volunteer of a group favours a
+    code does not show that nobody does.
+    """
+    favoured, more = groups.measured, 0.5 / (groups.counts + 0.5)[:, None]
+    size, m = favoured.shape[1], round(float(favoured[0].sum()))
+    if m > 1 and kinds is not None:
+        sets, mixed = kinds
+        rows = np.vstack([np.eye(size), sets, mixed @ sets])
+        return rows, np.hstack([mixed @ (sets * (1 - sets)), mixed, -np.eye(len(favoured))])
+    p = np.clip(favoured, 0.0, 1.0) * (1.0 - more) + more * m / size
+    own = p if m == 1 else p * (1 - p) * m / (m - p)  # multinomial, or the variances of independent choices
+    middle = own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
+    return np.vstack([np.eye(size), middle]), np.hstack([own, -np.eye(len(favoured))])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mixture:
+class Mixture(NamedTuple):
     """What counts of codes say about t targets, if people within a group are like its volunteers.
 
     Attributes:
@@ -112,9 +90,6 @@ class Mixture:
     p_value: float | None
     degrees: int | None
     influence: Floats
-
-    def __post_init__(self) -> None:
-        own_arrays(self)
 
     @classmethod
     def fit(
@@ -136,7 +111,7 @@ class Mixture:
         """
         if counts.shape != groups.measured.shape[1:] or (counts < 0).any() or counts.sum() == 0:
             raise DataError(f"counts must be {groups.measured.shape[1]} numbers from 0 up, and not all 0.")
-        chances, codes = base + extra * groups.measured, _Codes.of(groups, kinds)
+        chances, (rows, weights) = base + extra * groups.measured, _codes(groups, kinds)
         shares = maximum_likelihood(counts, chances)
         reports, observed = float(counts.sum()), counts / counts.sum()
         means, degrees = groups.means, chances.shape[1] - len(chances)
@@ -151,7 +126,7 @@ class Mixture:
         sums = inverse.sum(axis=1)
         inverse -= np.outer(sums, sums) / sums.sum()  # on directions that add up to zero
         residual = np.diag(reports / pooled) - weighted.T @ inverse @ weighted
-        bias = np.maximum(scale * codes.traces(residual), 0.0)
+        bias = np.maximum(scale * (weights @ (rows @ residual * rows).sum(axis=1)), 0.0)  # tr(S_g R)
         slope = weighted.T @ (inverse @ means)  # (K, t)
 
         quantile = float(ndtri((1 + confidence) / 2))
@@ -160,7 +135,8 @@ class Mixture:
         def statistic(drop: Floats, ends: Floats, moves: Floats) -> Floats:
             """(√D (1 − x) − b) / √(1 + ρ) (B,) for shares (B, G), with moves W^½ (q' − q) (B, K)."""
             square, change = np.maximum((moves**2).sum(axis=1), 1e-12), ends - shares
-            own = (codes.along(moves * np.sqrt(reports / expected)) * (scale * ends**2)).sum(axis=1)
+            along = (moves * np.sqrt(reports / expected) @ rows.T) ** 2 @ weights.T  # d' C_g d
+            own = (along * scale * ends**2).sum(axis=1)
             drawn = np.maximum(change @ (bias * shares), 0.0) / np.sqrt(square)
             return np.asarray(
                 (np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn) / np.sqrt(1 + own / square)
@@ -174,7 +150,7 @@ class Mixture:
         p_value = None
         if degrees > 0:
             covariance = (np.diag(pooled) - np.outer(pooled, pooled)) / reports
-            seen = residual @ (covariance + codes.covariance(noise))
+            seen = residual @ (covariance + (rows.T * (noise @ weights)) @ rows)
             misfit, drawn, mean = observed - expected, bias * shares, float(np.trace(seen))
             shape = mean**2 / float((seen * seen.T).sum())
             mean = max(mean - float(drawn @ inverse @ drawn), 0.1 * mean)

@@ -236,11 +236,10 @@ def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float
 def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
     """One estimate with the rows of all. They must be about the same people and share no reports.
 
-    A row that several releases measure is their weighted mean (`_row`), with limits combined as those of independent
-    estimates (MOVER, Zou and Donner 2008). Limits that hold at all times are averaged; they were asked for
-    with the error probability divided by the number of releases. Codes of different releases mean different things:
-    those of each release keep its id in their names. Means and limits are brought to where a mean can lie after they
-    are joined: before, those that came out beyond would look precise.
+    A row that several releases measure is their weighted mean (`_row`), with limits as of `combined`; limits that hold
+    at all times were asked for with the error probability divided by the number of releases. Codes of different
+    releases mean different things: those of each keep its id in their names. Means and limits are brought to where a
+    mean can lie after they are joined: before, those that came out beyond would look precise.
     """
     # Bonferroni: each of several tests has its part of the level.
     raised = [one.drift for one in estimates if one.drift.p_value * len(estimates) < LEVEL]
@@ -266,7 +265,7 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
         confidence=confidence,
         anytime=estimates[0].anytime,
         notes=tuple(dict.fromkeys(note for one in estimates for note in one.notes)),
-        weigh=estimates[0].weigh if len(estimates) == 1 else None,
+        weigh=estimates[0].weigh,  # nobody assumes anything of several releases
     )
 
 
