@@ -35,6 +35,11 @@ ROUNDING = 1e-9
 
 Assumption = Literal["cells", "labels"]
 
+WORDS = {
+    "cells": ("{} cells of codes", "cell", "cells", "covariate"),
+    "labels": ("the {} classes", "class", "classes", "label"),
+}
+
 
 def assumed(
     veil: Veil, tally: Tally, assumption: Assumption, confidence: float
@@ -49,7 +54,7 @@ def assumed(
             'assume="labels" needs the classes of one label, with at least ten volunteers in each class: this release '
             'has none, or keeps too few. Use assume="cells".'
         )
-    counts, response, labels = tally.codes, stage.response, labels_of(veil)
+    counts, response, labels, width = tally.codes, stage.response, labels_of(veil), veil.encoder.width
     assert counts is not None  # noqa: S101 - a list of codes counts them
     # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
     classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
@@ -60,28 +65,36 @@ def assumed(
         those = replace(groups, means=np.nan_to_num(means), variances=variances)
         return Mixture.fit(counts, response.base, response.extra, those, kinds=kinds, confidence=confidence)
 
-    width = veil.encoder.width
     missing = [] if by_class else list(missing_in(veil.schema))
     own, variance = cells.overall(missing)
-    spread = np.sqrt(variance)
+    targets, variances = groups.means, groups.variances
     if by_class:  # of classes, shares alone: records are summed by cell and by nothing else
-        labels, own, spread = labels[width:], own[width:], spread[width:]
-        targets = groups.means
-        found = fit(targets, groups.variances)
+        labels, own, variance = labels[width:], own[width:], variance[width:]
     else:
-        targets, variances = groups.means, _with_half_a_volunteer(groups, labels)
+        variances = _with_half_a_volunteer(groups, labels)
+    found = fit(targets, variances)
+    if missing:  # means over the people who have a value, given how many have one
+        targets, variances = among_present(targets, variances, missing, found.estimates)
         found = fit(targets, variances)
-        if missing:  # means over the people who have a value, given how many have one
-            targets, variances = among_present(targets, variances, missing, found.estimates)
-            found = fit(targets, variances)
-    words = _words(by_class, len(groups.counts), known.count)
-    words += f" {CONTRADICTED}" if _contradicted(found) else ""
+    which, one, many, shift = WORDS[assumption]
+    words = (
+        f"Within each of {which.format(len(groups.counts))}, people are like the volunteers of that {one} "
+        f"({known.count:,} in all); only the shares of the {many} differ ({shift} shift)."
+    )
+    tested = f"This assumption could not be tested: there are as many groups as codes ({len(counts)})."
+    if found.p_value is not None:
+        contradicted = found.p_value < LEVEL
+        words += f" {CONTRADICTED}" if contradicted else ""
+        tested = (
+            f"The reports {'contradict' if contradicted else 'do not contradict'} it (goodness of fit, "
+            f"p = {found.p_value:.2g}, {found.degrees} degrees of freedom)."
+        )
     least, most = np.array([label.bounds for label in labels]).reshape(-1, 2).T
     known_ones = np.isfinite(targets.sum(axis=0)) & np.isfinite(own)
     limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])
     mean = np.where(known_ones, found.estimates, np.nan)
     mean, low, high = (np.clip(limit, least, most) for limit in (mean, *limits.T))
-    answer = np.full(len(labels), True) if by_class else np.arange(len(labels)) >= width
+    answer = np.arange(len(labels)) >= (0 if by_class else width)
     share = np.array([label.kind == "share" for label in labels])
     if veil.outputs is not None:
         kind = veil.outputs.kind
@@ -89,14 +102,14 @@ def assumed(
             label._replace(name=f"share of {kind}: {label.name}") if of_class else label
             for label, of_class in zip(labels, answer & share, strict=True)
         )
-    columns = (mean, low, high, own, spread, found.influence)
+    columns = (mean, low, high, own, np.sqrt(variance), found.influence)
     rows = {
         kind: rows_of(labels, *columns, assumes=words, only=only)
         for kind, only in (("attributes", ~answer), ("answers", answer & ~share), ("shares", answer & share))
         if only.any()
     }
-    notes = (f"Assumed rows: {words}", _fit_words(found, len(counts)))
-    return rows, notes, None if by_class else partial(_weights, veil, stage, known, found.shares)
+    weigh = None if by_class else partial(_weights, veil, stage, known, found.shares)
+    return rows, (f"Assumed rows: {words}", tested), weigh
 
 
 def assumptions(veil: Veil) -> tuple[Assumption, ...]:
@@ -125,29 +138,6 @@ def _checked(veil: Veil, assumption: str) -> tuple[Stage, Volunteers]:
             "this version of taskveil, and save it with volunteers=True."
         )
     return stage, veil.volunteers
-
-
-def _words(by_class: bool, groups: int, volunteers: int) -> str:
-    if by_class:
-        return (
-            f"Within each of the {groups} classes, people are like the volunteers of that class ({volunteers:,} in "
-            "all); only the shares of the classes differ (label shift)."
-        )
-    return (
-        f"Within each of {groups} cells of codes, people are like the volunteers of that cell ({volunteers:,} in "
-        "all); only the shares of the cells differ (covariate shift)."
-    )
-
-
-def _fit_words(found: Mixture, codes: int) -> str:
-    if found.p_value is None:
-        return f"This assumption could not be tested: there are as many groups as codes ({codes})."
-    verdict = "contradict" if _contradicted(found) else "do not contradict"
-    return f"The reports {verdict} it (goodness of fit, p = {found.p_value:.2g}, {found.degrees} degrees of freedom)."
-
-
-def _contradicted(found: Mixture) -> bool:
-    return found.p_value is not None and found.p_value < LEVEL
 
 
 def _weights(veil: Veil, stage: Stage, known: Volunteers, shares: Floats, records: Floats) -> Floats:
