@@ -24,7 +24,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
-from taskveil.estimates.rows import SCARCE, Row, attribute_labels, labels_of, rows_of
+from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.labels import Label
 from taskveil.tasks.linear import MatrixTask
@@ -143,33 +143,28 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
     limits = [rule.limits(counts, *columns) for columns in zip(values.T, weights.T, strict=True)]
     low, high = np.where(np.isnan(mean), [[-np.inf], [np.inf]], np.array(limits).T)
     known = veil.volunteers
-    own, spread = np.full((2, len(labels)), np.nan)
+    own, variance = np.full((2, len(labels)), np.nan)
     if known is not None:
         own, variance = known.cells.with_answers(task).overall(known_missing)
-        spread = np.sqrt(variance)
     answer = np.arange(len(labels)) >= n
-    groups = {
-        kind: rows_of(labels, mean, low, high, own, spread, forged, only=only)
-        for kind, only in (("attributes", shown & ~answer), ("answers", shown & answer))
-        if only.any()
-    }
+    rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), forged)
+    groups = grouped(rows, attributes=shown & ~answer, answers=shown & answer)
     if known is None or "attributes" not in groups:
         return groups, WITHOUT_VOLUNTEERS
     # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
     # have one, which is zero for all others: how many have a value is a column of its own.
-    raw, centre, variance = values[:, :n], own[:n].copy(), spread[:n] ** 2
+    raw, centre = values[:, :n], own[:n].copy()
     for place, flag, _ in known_missing:
         raw[:, place] -= own[place] * weights[:, place]
         centre[place], variance[place] = 0.0 * own[place], variance[place] * (1.0 - own[flag])
     bounds = np.array([label.bounds for label in labels[:n]]).T
-    chosen = np.flatnonzero(shown[:n])
-    places = chosen[np.isfinite(centre[chosen])]
+    places = np.flatnonzero(shown[:n] & np.isfinite(centre))
     raw = raw[:, places]
     mean = share @ raw
     errors = ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1)
     volunteers = (centre[places], variance[places], known.count)
-    compared = [row for row, place in zip(groups["attributes"], chosen.tolist(), strict=True) if place in places]
-    return groups, _drift(*drift.of_means(mean, errors, tally.count, *volunteers, bounds[:, places]), compared)
+    found = drift.of_means(mean, errors, tally.count, *volunteers, bounds[:, places])
+    return groups, _drift(*found, [rows[place] for place in places.tolist()])
 
 
 def measures(veil: Veil, K: Floats) -> Bools:
@@ -203,10 +198,9 @@ def _reported(veil: Veil, tally: Tally, rule: Rule) -> tuple[tuple[Row, ...], dr
         forged = np.subtract(layout.high, layout.low, dtype=np.float64) * step
     if rule.anytime:
         flat = (spans == 0) & (noise is None)  # the same for everybody
-        low, high = anytime_sum_limits(
-            mean * count, count, np.where(flat, 1.0, spans), noise=noise, most=most, confidence=rule.confidence
-        )
-        low, high = np.where(flat, mean, low), np.where(flat, mean, high)
+        wide = np.where(flat, 1.0, spans)
+        limits = anytime_sum_limits(mean * count, count, wide, noise=noise, most=most, confidence=rule.confidence)
+        low, high = np.where(flat, mean, limits)
     else:
         reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
         low, high = mean - reach, mean + reach
