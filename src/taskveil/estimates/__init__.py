@@ -68,8 +68,7 @@ def estimate(
         raise DataError("assume= takes the reports of one release: estimate from one release at a time.")
     if assume is not None and anytime:
         raise DataError("assumed rows have no limits that hold at all times: leave out anytime, or assume=.")
-    each = 1.0 - (1.0 - confidence) / len(veils) if anytime else confidence
-    rule = Rule(anytime=anytime, confidence=each)
+    rule = Rule(anytime, 1.0 - (1.0 - confidence) / len(veils) if anytime else confidence)
     counted: dict[str, Tally] = {}
     for one, own in zip(veils, sets, strict=True):  # reports of one release are counted together
         found, release = tally(one, own), one.release_id

@@ -108,11 +108,7 @@ def _meanings(veil: Veil, size: int) -> list[str]:
         answers = veil.answering.codewords
         if outputs.shares.all() and len(outputs.names) > 1 and answers.shape[1] == len(outputs.names):
             chances = softmax(answers, axis=1)
-            best = chances.argmax(axis=1)
-            meaning = [
-                f" ({outputs.names[place]}, {100 * chance[place]:.0f}%)"
-                for place, chance in zip(best.tolist(), chances, strict=True)
-            ]
+            meaning = [f" ({outputs.names[chance.argmax()]}, {100 * chance.max():.0f}%)" for chance in chances]
         elif len(outputs.names) == answers.shape[1] == 1:
             meaning = [f" ({outputs.names[0]} = {answer:.4g})" for (answer,) in answers.tolist()]
     return [f"code {code}{words}" for code, words in enumerate(meaning)]
@@ -123,9 +119,9 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
     decoder, task, counts = veil.decoder, veil.task, tally.codes
     if not isinstance(decoder, CodewordDecoder) or counts is None:
         raise DataError("this release does not decode its reports to records.")
-    labels, n = list(labels_of(veil)), veil.encoder.width
+    n = veil.encoder.width
     weighed = np.vstack([np.eye(n), *([task.K] if isinstance(task, MatrixTask) else [])])
-    labels, shown = labels[: len(weighed)], measures(veil, weighed)
+    labels, shown = list(labels_of(veil))[: len(weighed)], measures(veil, weighed)
     values = decoder.codewords @ weighed.T
     weights = np.ones_like(values)
     known_missing = [one for one in missing_in(veil.schema) if shown[one.flag]]
@@ -145,7 +141,7 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
     known = veil.volunteers
     own, variance = np.full((2, len(labels)), np.nan)
     if known is not None:
-        own, variance = known.cells.with_answers(task).overall(known_missing)
+        own, variance = np.array(known.cells.with_answers(task).overall(known_missing))[:, : len(labels)]
     answer = np.arange(len(labels)) >= n
     rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), forged)
     groups = grouped(rows, attributes=shown & ~answer, answers=shown & answer)
@@ -153,18 +149,18 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
         return groups, WITHOUT_VOLUNTEERS
     # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
     # have one, which is zero for all others: how many have a value is a column of its own.
-    raw, centre = values[:, :n], own[:n].copy()
+    centre = own.copy()
     for place, flag, _ in known_missing:
-        raw[:, place] -= own[place] * weights[:, place]
+        values[:, place] -= own[place] * weights[:, place]
         centre[place], variance[place] = 0.0 * own[place], variance[place] * (1.0 - own[flag])
-    bounds = np.array([label.bounds for label in labels[:n]]).T
-    places = np.flatnonzero(shown[:n] & np.isfinite(centre))
-    raw = raw[:, places]
-    mean = share @ raw
-    errors = ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1)
+    places = np.flatnonzero(shown & ~answer & np.isfinite(centre))
+    compared = [rows[place] for place in places.tolist()]
+    bounds = np.array([row.label.bounds for row in compared]).reshape(-1, 2).T
+    mean = share @ values[:, places]
+    away = values[:, places] - mean
+    errors = (away.T * share) @ away / max(tally.count - 1, 1)
     volunteers = (centre[places], variance[places], known.count)
-    found = drift.of_means(mean, errors, tally.count, *volunteers, bounds[:, places])
-    return groups, _drift(*found, [rows[place] for place in places.tolist()])
+    return groups, _drift(*drift.of_means(mean, errors, tally.count, *volunteers, bounds), compared)
 
 
 def measures(veil: Veil, K: Floats) -> Bools:

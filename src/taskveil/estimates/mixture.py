@@ -115,7 +115,6 @@ class Mixture(NamedTuple):
         shares = maximum_likelihood(counts, chances)
         reports, observed = float(counts.sum()), counts / counts.sum()
         means, degrees = groups.means, chances.shape[1] - len(chances)
-
         expected = shares @ chances
         scale = extra**2 / (groups.counts - 1)  # S_g = scale_g C_g
         noise = scale * shares**2
@@ -127,10 +126,8 @@ class Mixture(NamedTuple):
         inverse -= np.outer(sums, sums) / sums.sum()  # on directions that add up to zero
         residual = np.diag(reports / pooled) - weighted.T @ inverse @ weighted
         bias = np.maximum(scale * (weights @ (rows @ residual * rows).sum(axis=1)), 0.0)  # tr(S_g R)
-        slope = weighted.T @ (inverse @ means)  # (K, t)
-
-        quantile = float(ndtri((1 + confidence) / 2))
-        errors = np.sqrt(np.maximum((means * (inverse @ means)).sum(axis=0), 1e-300))
+        quantile, slope = float(ndtri((1 + confidence) / 2)), inverse @ means  # (G, t)
+        errors = np.sqrt(np.maximum((means * slope).sum(axis=0), 1e-300))
 
         def statistic(drop: Floats, ends: Floats, moves: Floats) -> Floats:
             """(√D (1 − x) − b) / √(1 + ρ) (B,) for shares (B, G), with moves W^½ (q' − q) (B, K)."""
@@ -138,16 +135,14 @@ class Mixture(NamedTuple):
             along = (moves * np.sqrt(reports / expected) @ rows.T) ** 2 @ weights.T  # d' C_g d
             own = (along * scale * ends**2).sum(axis=1)
             drawn = np.maximum(change @ (bias * shares), 0.0) / np.sqrt(square)
-            return np.asarray(
-                (np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn) / np.sqrt(1 + own / square)
-            )
+            corrected = np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn
+            return np.asarray(corrected / np.sqrt(1 + own / square))
 
         sides = np.concatenate([-means.T, means.T])  # (2t, G): the most of each is one limit
         ends = profile_ends(counts, chances, shares, sides, quantile, np.tile(errors, 2), statistic)
         own = (ends**2 * np.tile((groups.variances / (groups.counts - 1)[:, None]).T, (2, 1))).sum(axis=1)
         reach = np.hypot(((ends - shares) * sides).sum(axis=1), quantile * np.sqrt(own)).reshape(2, -1)
-        estimates = shares @ means
-        p_value = None
+        estimates, p_value = shares @ means, None
         if degrees > 0:
             covariance = (np.diag(pooled) - np.outer(pooled, pooled)) / reports
             seen = residual @ (covariance + (rows.T * (noise @ weights)) @ rows)
@@ -161,7 +156,7 @@ class Mixture(NamedTuple):
             shares=shares,
             p_value=p_value,
             degrees=degrees if degrees > 0 else None,
-            influence=np.ptp(slope, axis=0),
+            influence=np.ptp(weighted.T @ slope, axis=0),
         )
 
 
@@ -202,14 +197,12 @@ def maximum_likelihood(counts: Integers, chances: Floats, deficit: float = DEFIC
         move = np.linalg.solve(hessian, (gradient - 1 + barrier / p)[..., None])[..., 0]
         push = barrier / p - s - s / p * move
         shares[left], slack[left] = p + _inside(p, move) * move, s + _inside(s, push) * push
-    found: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return found.reshape(*lead, rows)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True)).reshape(*lead, rows)
 
 
 def _inside(value: Floats, move: Floats) -> Floats:
     """The step (B, 1), at most 1, that leaves every `value` (B, G) at least a hundredth of itself."""
-    found: Floats = np.minimum(1.0, 0.99 / np.maximum((-move / value).max(axis=1, keepdims=True), 1e-300))
-    return found
+    return np.asarray(np.minimum(1.0, 0.99 / np.maximum((-move / value).max(axis=1, keepdims=True), 1e-300)))
 
 
 def profile_ends(
