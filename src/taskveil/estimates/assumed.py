@@ -100,10 +100,9 @@ def assumed(
             for label, of_class in zip(labels, answer & share, strict=True)
         )
     rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), found.influence, assumes=words)
-    inside = [row.inside() for row in rows]
-    kinds_of = grouped(inside, attributes=~answer, answers=answer & ~share, shares=answer & share)
+    marks = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
     weigh = None if by_class else partial(_weights, veil, mechanism, known, found.shares)
-    return kinds_of, (f"Assumed rows: {words}", tested), weigh
+    return grouped([row.inside() for row in rows], **marks), (f"Assumed rows: {words}", tested), weigh
 
 
 def assumptions(veil: Veil) -> tuple[Assumption, ...]:

@@ -21,7 +21,6 @@ LEVEL = 0.05
 """How often the test raises an alarm where people are like the volunteers."""
 DRAWS = 2000
 """Of the simulation: the level is then right within half a percent."""
-
 _NAMED = 5  # rows in a sentence
 _SEED = 0  # the same reports give the same test
 
@@ -80,7 +79,6 @@ def of_means(
         bounds: where the values of a person lie (2, t). A column whose variance shows that it has two values, at the
             bounds, has the variance of the share that reports and volunteers have together.
     """
-    variances = variances.copy()
     if bounds is not None:
         low, wide = bounds[0], np.where(bounds[1] > bounds[0], bounds[1] - bounds[0], 1.0)
         share = (volunteers - low) / wide
@@ -102,14 +100,8 @@ def of_means(
 
 
 def of_codes(counts: Integers, base: float, kept: float, cells: Groups) -> tuple[Floats, Floats]:
-    """z (K,) and simulated ones (draws, K) for a list of codes.
-
-    Args:
-        counts: how often each code came (K,).
-        base: the probability of a code that is not favoured.
-        kept: how much likelier a favoured code is.
-        cells: the volunteers; `measured` (G, K) is the share of each cell that favours each code.
-    """
+    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured];
+    `cells.measured` (G, K) is the share of the volunteers of each cell that favours each code."""
     people, volunteers = int(counts.sum()), int(cells.counts.sum())
     rng = np.random.default_rng(_SEED)
     favoured = cells.together(cells.measured)
@@ -129,13 +121,12 @@ def _compared(
     """z (…, K) of codes that came with these `shares` (…, K) and are `favoured` (…, K) by volunteers, and what both
     together say of how many people favour each, were people like the volunteers."""
     seen = (shares - base) / kept
-    first = (favoured * volunteers + 0.5) / (volunteers + 1.0)
 
     def variances(favoured: Floats) -> tuple[Floats, Floats]:
         chance = np.clip(base + kept * favoured, 0.0, 1.0)
         return chance * (1.0 - chance) / people / kept**2, favoured * (1.0 - favoured) / volunteers
 
-    of_people, of_volunteers = variances(first)
+    of_people, of_volunteers = variances((favoured * volunteers + 0.5) / (volunteers + 1.0))
     weight = of_volunteers / (of_people + of_volunteers)
     null = np.clip(weight * seen + (1.0 - weight) * favoured, 0.0, 1.0)
     of_people, of_volunteers = variances(np.maximum(null, 0.5 / (volunteers + 1.0)))

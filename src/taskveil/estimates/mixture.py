@@ -22,9 +22,9 @@ drop of the log-likelihood, D, is corrected for volunteers' sampling error in A 
   units of the reports' error; limits are moved outwards by it, never inwards.
 
 The error of the groups' means, z² Σ_g π_g² variance_g / n_g, is added in quadrature. Limits are wider than needed where
-many shares are near zero or volunteers are few per class and code: they hold in up to 100% of draws. They are
-too short where reports are many and volunteers few: with 20 to 70 volunteers of a class, 20,000 reports and a class
-that hardly exists rows hold in 88 to 92%, and in 78% if K is 256 and ε is 8 (there e is as large as J).
+many shares are near zero or volunteers are few per class and code: they hold in up to 100% of draws. They are too short
+where reports are many and volunteers few: with 20 to 70 volunteers of a class, 20,000 reports and a class that hardly
+exists rows hold in 88 to 92%, and in 78% if K is 256 and ε is 8 (there e is as large as J).
 
 **Goodness of fit.** X² = (f − q)' R (f − q), with f the shares of the codes, against a scaled χ² with the mean and
 variance that V = (diag q − qq')/N + Σ_g π_g² S_g gives it (Rao and Scott's second-order correction), less what
@@ -73,23 +73,14 @@ def _codes(groups: Groups, kinds: tuple[Floats, Floats] | None) -> tuple[Floats,
 
 
 class Mixture(NamedTuple):
-    """What counts of codes say about t targets, if people within a group are like its volunteers.
+    """What counts of codes say about t targets, if people within a group are like its volunteers."""
 
-    Attributes:
-        estimates: (t,).
-        limits: (t, 2).
-        shares: (G,), the groups' shares among people.
-        p_value: of the test that the groups explain the counts; None if no counts could contradict them.
-        degrees: of freedom of that test, K − G.
-        influence: (t,). A share s of forged reports moves an estimate by at most s times this, for small s.
-    """
-
-    estimates: Floats
-    limits: Floats
-    shares: Floats
-    p_value: float | None
-    degrees: int | None
-    influence: Floats
+    estimates: Floats  # (t,)
+    limits: Floats  # (t, 2)
+    shares: Floats  # (G,): the groups' shares among people
+    p_value: float | None  # of the test that the groups explain the counts; None if no counts could contradict them
+    degrees: int | None  # of freedom of that test, K − G
+    influence: Floats  # (t,): a share s of forged reports moves an estimate by at most s times this, for small s
 
     @classmethod
     def fit(

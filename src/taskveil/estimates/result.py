@@ -133,9 +133,8 @@ class Estimate:
     def minus(self, earlier: Estimate) -> dict[str, tuple[Interval, ...]]:
         """What changed since an `earlier` round: differences of the rows that both have, by kind.
 
-        Both rounds must hold reports of their own. Limits are combined as those of independent estimates (MOVER,
-        Zou and Donner 2008); limits that hold at all times are subtracted from each other, and hold with twice the
-        error probability.
+        Both rounds must hold reports of their own (`combined`); limits that hold at all times hold with twice the
+        error probability then.
         """
         if self.confidence != earlier.confidence:
             raise DataError("both rounds need the same confidence: estimate them again with the same confidence=.")
@@ -292,8 +291,8 @@ def _row(those: Sequence[tuple[Row, Estimate]]) -> Row:
     Shares of rare values that came out small have narrow limits, so that the pooled share of a value that 1% of people
     have is too low: by a tenth for two releases of 300 reports each. Limits of up to five releases hold.
     """
-    known = [(row, one) for row, one in those if np.isfinite(row[1:4]).all()]
-    used = [(row, one) for row, one in known if row.high == row.low] or known
+    known = [pair for pair in those if np.isfinite(pair[0][1:4]).all()]
+    used = [pair for pair in known if pair[0].high == pair[0].low] or known
     if not used:
         return those[0][0]
     rows, reports = [row for row, _ in used], np.array([one.reports for _, one in used])

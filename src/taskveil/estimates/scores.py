@@ -118,15 +118,10 @@ def scores_of(veil: Veil) -> Scores:
             return Scores(release=release, raw=laplace.values, spans=np.asarray(spans, dtype=np.float64))
         case SumCodebook() as sums if isinstance(decoder, CodewordDecoder):
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
-            kept, anywhere = sums.response.extra, np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            return Scores(
-                release=release,
-                sizes=tuple(sums.sizes.tolist()),
-                raw=decoder,
-                outside=(1.0 - kept) * anywhere,
-                kept=kept,
-                spans=np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept,
-            )
+            kept, sizes = sums.response.extra, tuple(sums.sizes.tolist())
+            outside = (1.0 - kept) * np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+            spans = np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept
+            return Scores(release=release, sizes=sizes, raw=decoder, outside=outside, kept=kept, spans=spans)
         case LatticeCodebook(lattice=lattice) as codebook if isinstance(decoder, LatticeDecoder):
             kept = codebook.response.extra
             anywhere = decoder.weights @ lattice.level_moments()[0] * decoder.step + decoder.offset
