@@ -2,8 +2,8 @@
 
 `scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
-from the volunteers; `pooling` joins several releases; `result` is what comes back, `rows` what a row is and
-`picture` how they look.
+from the volunteers; `result` is what comes back, also of several releases, `rows` what a row is and `picture` how they
+look.
 """
 
 from __future__ import annotations
@@ -15,23 +15,17 @@ import numpy as np
 
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
-from taskveil.estimates.drift import Drift, no_test
-from taskveil.estimates.measured import Rule, measured, notes_of
-from taskveil.estimates.pooling import pooled
-from taskveil.estimates.result import Estimate, Forged
-from taskveil.estimates.rows import Interval, Row
-from taskveil.estimates.scores import Tally, scores_of, tally
+from taskveil.estimates.drift import Drift
+from taskveil.estimates.measured import Rule, measured
+from taskveil.estimates.result import Estimate, Forged, pooled
+from taskveil.estimates.rows import Interval
+from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
 
 __all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
 
 FEWEST = 10
 """Reports that an estimate needs at least: it is about a population and not about a few people."""
-
-CONSTANT = (
-    "Reports of this release carry no information, because its design found no better answer than a constant. There is "
-    "nothing to estimate. For means and shares, collect with a release for tv.MeanTask(K)."
-)
 
 
 def estimate(
@@ -74,8 +68,7 @@ def estimate(
         raise DataError("assume= takes the reports of one release: estimate from one release at a time.")
     if assume is not None and anytime:
         raise DataError("assumed rows have no limits that hold at all times: leave out anytime, or assume=.")
-    each = 1.0 - (1.0 - confidence) / len(veils) if anytime else confidence
-    rule = Rule(anytime=anytime, confidence=each)
+    rule = Rule(anytime, 1.0 - (1.0 - confidence) / len(veils) if anytime else confidence)
     counted: dict[str, Tally] = {}
     for one, own in zip(veils, sets, strict=True):  # reports of one release are counted together
         found, release = tally(one, own), one.release_id
@@ -91,11 +84,7 @@ def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None)
         )
     # First what is refused for its kind, whatever the number of reports.
     more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
-    groups: dict[str, tuple[Row, ...]] = {}
-    drift, notes = no_test("Nothing is compared with the volunteers."), tuple[str, ...]((CONSTANT,))
-    if veil.method != "nothing":
-        groups, drift = measured(veil, scores_of(veil), counted, rule)
-        notes = notes_of(veil)
+    groups, drift, notes = measured(veil, counted, rule)
     return Estimate(
         groups={**groups, **more},
         drift=drift,

@@ -20,11 +20,10 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook
-from taskveil.client.mechanisms.codebook import Stage
 from taskveil.errors import DataError
 from taskveil.estimates.drift import LEVEL
 from taskveil.estimates.mixture import Mixture
-from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, labels_of, rows_of
+from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.labels import Label
 from taskveil.veil import Veil
@@ -35,12 +34,17 @@ ROUNDING = 1e-9
 
 Assumption = Literal["cells", "labels"]
 
+WORDS = {
+    "cells": ("{} cells of codes", "cell", "cells", "covariate"),
+    "labels": ("the {} classes", "class", "classes", "label"),
+}
+
 
 def assumed(
     veil: Veil, tally: Tally, assumption: Assumption, confidence: float
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[str, ...], Callable[[Floats], Floats] | None]:
     """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
-    stage, known = _checked(veil, assumption)
+    mechanism, known = _checked(veil, assumption)
     by_class = assumption == "labels"
     cells = known.cells.with_answers(veil.task)
     groups = known.classes if by_class else cells
@@ -49,7 +53,8 @@ def assumed(
             'assume="labels" needs the classes of one label, with at least ten volunteers in each class: this release '
             'has none, or keeps too few. Use assume="cells".'
         )
-    counts, response, labels = tally.codes, stage.response, labels_of(veil)
+    counts, response = tally.codes, mechanism.stages[0].response
+    labels, width = labels_of(veil), veil.encoder.width
     assert counts is not None  # noqa: S101 - a list of codes counts them
     # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
     classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
@@ -60,28 +65,33 @@ def assumed(
         those = replace(groups, means=np.nan_to_num(means), variances=variances)
         return Mixture.fit(counts, response.base, response.extra, those, kinds=kinds, confidence=confidence)
 
-    width = veil.encoder.width
     missing = [] if by_class else list(missing_in(veil.schema))
     own, variance = cells.overall(missing)
-    spread = np.sqrt(variance)
+    targets, variances = groups.means, groups.variances
     if by_class:  # of classes, shares alone: records are summed by cell and by nothing else
-        labels, own, spread = labels[width:], own[width:], spread[width:]
-        targets = groups.means
-        found = fit(targets, groups.variances)
+        labels, own, variance = labels[width:], own[width:], variance[width:]
     else:
-        targets, variances = groups.means, _with_half_a_volunteer(groups, labels)
+        variances = _with_half_a_volunteer(groups, labels)
+    found = fit(targets, variances)
+    if missing:  # means over the people who have a value, given how many have one
+        targets, variances = among_present(targets, variances, missing, found.estimates)
         found = fit(targets, variances)
-        if missing:  # means over the people who have a value, given how many have one
-            targets, variances = among_present(targets, variances, missing, found.estimates)
-            found = fit(targets, variances)
-    words = _words(by_class, len(groups.counts), known.count)
-    words += f" {CONTRADICTED}" if _contradicted(found) else ""
-    least, most = np.array([label.bounds for label in labels]).reshape(-1, 2).T
-    known_ones = np.isfinite(targets.sum(axis=0)) & np.isfinite(own)
-    limits = np.where(known_ones[:, None], found.limits, [-np.inf, np.inf])
-    mean = np.where(known_ones, found.estimates, np.nan)
-    mean, low, high = (np.clip(limit, least, most) for limit in (mean, *limits.T))
-    answer = np.full(len(labels), True) if by_class else np.arange(len(labels)) >= width
+    which, one, many, shift = WORDS[assumption]
+    words = (
+        f"Within each of {which.format(len(groups.counts))}, people are like the volunteers of that {one} "
+        f"({known.count:,} in all); only the shares of the {many} differ ({shift} shift)."
+    )
+    tested = f"This assumption could not be tested: there are as many groups as codes ({len(counts)})."
+    if found.p_value is not None:
+        contradicted = found.p_value < LEVEL
+        words += f" {CONTRADICTED}" if contradicted else ""
+        tested = (
+            f"The reports {'contradict' if contradicted else 'do not contradict'} it (goodness of fit, "
+            f"p = {found.p_value:.2g}, {found.degrees} degrees of freedom)."
+        )
+    enough = np.isfinite(targets.sum(axis=0)) & np.isfinite(own)
+    mean, low, high = np.where(enough, [found.estimates, *found.limits.T], [[np.nan], [-np.inf], [np.inf]])
+    answer = np.arange(len(labels)) >= (0 if by_class else width)
     share = np.array([label.kind == "share" for label in labels])
     if veil.outputs is not None:
         kind = veil.outputs.kind
@@ -89,14 +99,10 @@ def assumed(
             label._replace(name=f"share of {kind}: {label.name}") if of_class else label
             for label, of_class in zip(labels, answer & share, strict=True)
         )
-    columns = (mean, low, high, own, spread, found.influence)
-    rows = {
-        kind: rows_of(labels, *columns, assumes=words, only=only)
-        for kind, only in (("attributes", ~answer), ("answers", answer & ~share), ("shares", answer & share))
-        if only.any()
-    }
-    notes = (f"Assumed rows: {words}", _fit_words(found, len(counts)))
-    return rows, notes, None if by_class else partial(_weights, veil, stage, known, found.shares)
+    rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), found.influence, assumes=words)
+    marks = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
+    weigh = None if by_class else partial(_weights, veil, mechanism, known, found.shares)
+    return grouped([row.inside() for row in rows], **marks), (f"Assumed rows: {words}", tested), weigh
 
 
 def assumptions(veil: Veil) -> tuple[Assumption, ...]:
@@ -108,53 +114,26 @@ def assumptions(veil: Veil) -> tuple[Assumption, ...]:
     return ("cells",) if known.classes is None else ("cells", "labels")
 
 
-def _checked(veil: Veil, assumption: str) -> tuple[Stage, Volunteers]:
+def _checked(veil: Veil, assumption: str) -> tuple[Codebook, Volunteers]:
     if not isinstance(assumption, str) or assumption not in ("cells", "labels"):
         raise DataError(f'assume is "cells", "labels" or None, got {assumption!r}.')
-    match veil.mechanism:
-        case Codebook(stages=(stage,)) if veil.method != "nothing":
-            pass
-        case _:
-            raise DataError(
-                f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another "
-                "kind: without assume= you get what they measure."
-            )
+    mechanism = veil.mechanism
+    if not isinstance(mechanism, Codebook) or len(mechanism.stages) != 1 or veil.method == "nothing":
+        raise DataError(
+            f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another kind: "
+            "without assume= you get what they measure."
+        )
     if veil.volunteers is None:
         raise DataError(
             f"assume={assumption!r} needs the sums over the volunteers, and this release keeps none: design it with "
             "this version of taskveil, and save it with volunteers=True."
         )
-    return stage, veil.volunteers
+    return mechanism, veil.volunteers
 
 
-def _words(by_class: bool, groups: int, volunteers: int) -> str:
-    if by_class:
-        return (
-            f"Within each of the {groups} classes, people are like the volunteers of that class ({volunteers:,} in "
-            "all); only the shares of the classes differ (label shift)."
-        )
-    return (
-        f"Within each of {groups} cells of codes, people are like the volunteers of that cell ({volunteers:,} in "
-        "all); only the shares of the cells differ (covariate shift)."
-    )
-
-
-def _fit_words(found: Mixture, codes: int) -> str:
-    if found.p_value is None:
-        return f"This assumption could not be tested: there are as many groups as codes ({codes})."
-    verdict = "contradict" if _contradicted(found) else "do not contradict"
-    return f"The reports {verdict} it (goodness of fit, p = {found.p_value:.2g}, {found.degrees} degrees of freedom)."
-
-
-def _contradicted(found: Mixture) -> bool:
-    return found.p_value is not None and found.p_value < LEVEL
-
-
-def _weights(veil: Veil, stage: Stage, known: Volunteers, shares: Floats, records: Floats) -> Floats:
+def _weights(veil: Veil, mechanism: Codebook, known: Volunteers, shares: Floats, records: Floats) -> Floats:
     """How much volunteers with these records (N, n) count, 1 on average: by the shares of their cells among people."""
-    mechanism = veil.mechanism
-    assert isinstance(mechanism, Codebook)  # noqa: S101 - `_checked` took no other
-    best = stage.favoured(mechanism.region.enforce(veil.encoder(records)))[:, 0]
+    best = mechanism.stages[0].favoured(mechanism.region.enforce(veil.encoder(records)))[:, 0]
     cell = known.cell_of[best]
     there = np.bincount(cell, minlength=len(shares)) / len(cell)
     weights = (shares / np.where(there > 0, there, 1.0))[cell]

@@ -21,7 +21,6 @@ LEVEL = 0.05
 """How often the test raises an alarm where people are like the volunteers."""
 DRAWS = 2000
 """Of the simulation: the level is then right within half a percent."""
-
 _NAMED = 5  # rows in a sentence
 _SEED = 0  # the same reports give the same test
 
@@ -31,8 +30,9 @@ class Drift:
     """`p_value`: how rare reports so far from the volunteers are where people are like them; `moved`: names of rows
     that moved, the most certain first."""
 
-    p_value: float
-    moved: tuple[str, ...]
+    p_value: float = 1.0
+    """1 where nothing can be compared."""
+    moved: tuple[str, ...] = ()
     words: str
 
     @property
@@ -44,34 +44,21 @@ class Drift:
         return self.words
 
 
-def no_test(words: str) -> Drift:
-    """The drift where nothing can be compared."""
-    return Drift(p_value=1.0, moved=(), words=words)
-
-
 def drift_of(z: Floats, simulated: Floats, names: Sequence[str], changes: Sequence[str]) -> Drift:
     """The test of z (t,) against simulated ones (draws, t), for rows of these names; `changes` are sentences."""
     if not len(z):
-        return no_test("Nothing that is measured can be compared with the volunteers.")
+        return Drift(words="Nothing that is measured can be compared with the volunteers.")
     most = np.abs(simulated).max(axis=1)
     beyond = (1 + (most[:, None] >= np.abs(z)).sum(axis=0)) / (1 + len(most))
     p_value = float(beyond.min())
-    if p_value >= LEVEL:
-        return Drift(
-            p_value=p_value,
-            moved=(),
-            words=f"No sign that people differ from the volunteers (p {_said(p_value)}; the test raises at 5%).",
-        )
+    said = f"(p = {p_value:.2g}" if p_value > 2 / DRAWS else f"(p < {2 / DRAWS:g}"
+    words = f"No sign that people differ from the volunteers {said}; the test raises at 5%)."
     order = [place for place in np.argsort(-np.abs(z), kind="stable").tolist() if beyond[place] < LEVEL]
-    more = f"; and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
-    return Drift(
-        p_value=p_value,
-        moved=tuple(names[place] for place in order),
-        words=(
-            f"People differ from the volunteers (p {_said(p_value)}; the test raises at 5%): "
-            f"{'; '.join(changes[place] for place in order[:_NAMED])}{more}."
-        ),
-    )
+    if order:
+        more = [f"and {len(order) - _NAMED} more"] if len(order) > _NAMED else []
+        listed = "; ".join([changes[place] for place in order[:_NAMED]] + more)
+        words = f"People differ from the volunteers {said}; the test raises at 5%): {listed}."
+    return Drift(p_value=p_value, moved=tuple(names[place] for place in order), words=words)
 
 
 def of_means(
@@ -92,7 +79,6 @@ def of_means(
         bounds: where the values of a person lie (2, t). A column whose variance shows that it has two values, at the
             bounds, has the variance of the share that reports and volunteers have together.
     """
-    variances = variances.copy()
     if bounds is not None:
         low, wide = bounds[0], np.where(bounds[1] > bounds[0], bounds[1] - bounds[0], 1.0)
         share = (volunteers - low) / wide
@@ -115,14 +101,8 @@ def of_means(
 
 
 def of_codes(counts: Integers, base: float, kept: float, cells: Groups) -> tuple[Floats, Floats]:
-    """z (K,) and simulated ones (draws, K) for a list of codes.
-
-    Args:
-        counts: how often each code came (K,).
-        base: the probability of a code that is not favoured.
-        kept: how much likelier a favoured code is.
-        cells: the volunteers; `measured` (G, K) is the share of each cell that favours each code.
-    """
+    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured];
+    `cells.measured` (G, K) is the share of the volunteers of each cell that favours each code."""
     people, volunteers = int(counts.sum()), int(cells.counts.sum())
     rng = np.random.default_rng(_SEED)
     favoured = cells.together(cells.measured)
@@ -142,18 +122,13 @@ def _compared(
     """z (…, K) of codes that came with these `shares` (…, K) and are `favoured` (…, K) by volunteers, and what both
     together say of how many people favour each, were people like the volunteers."""
     seen = (shares - base) / kept
-    first = (favoured * volunteers + 0.5) / (volunteers + 1.0)
 
     def variances(favoured: Floats) -> tuple[Floats, Floats]:
         chance = np.clip(base + kept * favoured, 0.0, 1.0)
         return chance * (1.0 - chance) / people / kept**2, favoured * (1.0 - favoured) / volunteers
 
-    of_people, of_volunteers = variances(first)
+    of_people, of_volunteers = variances((favoured * volunteers + 0.5) / (volunteers + 1.0))
     weight = of_volunteers / (of_people + of_volunteers)
     null = np.clip(weight * seen + (1.0 - weight) * favoured, 0.0, 1.0)
     of_people, of_volunteers = variances(np.maximum(null, 0.5 / (volunteers + 1.0)))
     return (seen - favoured) / np.sqrt(of_people + of_volunteers), null
-
-
-def _said(p_value: float) -> str:
-    return f"= {p_value:.2g}" if p_value > 2 / DRAWS else f"< {2 / DRAWS:g}"

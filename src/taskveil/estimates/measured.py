@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax, stdtrit
@@ -24,8 +24,8 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
-from taskveil.estimates.rows import SCARCE, Row, attribute_labels, labels_of, rows_of
-from taskveil.estimates.scores import Scores, Tally
+from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
+from taskveil.estimates.scores import Tally, scores_of
 from taskveil.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
@@ -33,100 +33,85 @@ from taskveil.volunteers import missing_in
 
 UNTOLD = 1e-4
 """The share of a mean that latents may leave open: devices round weights to whole numbers."""
-
-
 FEWEST_SUMMED = 100
 """Reports that Student's limits need at least: among few reports a rare one may not have come yet."""
+CONSTANT = (
+    "Reports of this release carry no information, because its design found no better answer than a constant. There is "
+    "nothing to estimate. For means and shares, collect with a release for tv.MeanTask(K)."
+)
+WORDS = {"date": ("later", "earlier"), "share": ("more frequent", "less frequent")}
+"""How means of a kind differ; numbers are higher or lower."""
+WITHOUT_VOLUNTEERS = drift.Drift(
+    words="The release keeps no sums over its volunteers, so people are not compared with them."
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """Which limits are wanted: for reports that are looked at once, or at all times at once."""
 
     anytime: bool
     confidence: float
 
     def limits(self, counts: Integers, values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-        """Limits for the mean of `values` (K,) over codes with these counts (K,); with `weights` (K,), for the ratio of
-        both means."""
+        """Low and high, as of `exact_limits`."""
         found = anytime_limits if self.anytime else exact_limits
         return found(counts, values, weights, confidence=self.confidence)
 
 
-def measured(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
-    """Rows by kind, and the test whether people differ from the volunteers in them."""
+def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
+    """Rows by kind, the test whether people differ from the volunteers in them, and sentences about them."""
     match veil.mechanism:
+        case _ if veil.method == "nothing":
+            return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
         case Codebook(stages=(stage,)):
-            response = stage.response
-            return _codes(veil, scores, tally, (response.base,), response.extra, _meanings(veil, response.size), rule)
+            response, m, size = stage.response, stage.response.favoured, stage.response.size
+            rows = _frequencies(veil, tally, np.full(size, response.base), response.extra, _meanings(veil, size), rule)
+            found = WITHOUT_VOLUNTEERS
+            if veil.volunteers is not None and tally.codes is not None:
+                found = _drift(*drift.of_codes(tally.codes, response.base, response.extra, veil.volunteers.cells), rows)
+            more = f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%."
+            return {"frequencies": rows}, found, (more,) if m > 1 else ()
         case LevelResponse():
-            return _levels(veil, tally, rule)
-        case SumCodebook() as sums:
-            kept, sizes = sums.response.extra, scores.sizes
-            labels = [
-                Label(f"stage {stage}, code {code}", "share", bounds=(0.0, 1.0))
-                for stage, size in enumerate(sizes, 1)
-                for code in range(size)
-            ]
+            more = "Values outside the release's domain count as the nearest value inside."
+            return *_levels(veil, tally, rule), (more,)
+        case mechanism:
             groups: dict[str, tuple[Row, ...]] = {}
-            if tally.codes is not None:  # earlier versions did not count them
-                groups = _codes(veil, scores, tally, [(1.0 - kept) / size for size in sizes], kept, labels, rule)[0]
-            group = _reported(veil, scores, tally, rule)
+            if isinstance(mechanism, SumCodebook) and tally.codes is not None:  # earlier versions did not count them
+                kept, sizes = mechanism.response.extra, mechanism.sizes.tolist()
+                names = [f"stage {stage}, code {code}" for stage, size in enumerate(sizes, 1) for code in range(size)]
+                outside = (1.0 - kept) / np.repeat(sizes, sizes)
+                groups["frequencies"] = _frequencies(veil, tally, outside, kept, names, rule)
             # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
-            return {**groups, "reported": group}, _drift_of_sums(veil, scores, tally, group)
-        case _:
-            group = _reported(veil, scores, tally, rule)
-            return {"reported": group}, _drift_of_sums(veil, scores, tally, group)
+            groups["reported"], found = _reported(veil, tally, rule)
+            return groups, found, ()
 
 
-def notes_of(veil: Veil) -> tuple[str, ...]:
-    """Sentences about the measured rows of a release."""
-    match veil.mechanism:
-        case Codebook(stages=(stage,)) if stage.response.favoured > 1:
-            m, size = stage.response.favoured, stage.response.size
-            return (f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%.",)
-        case LevelResponse():
-            return ("Values outside the release's domain count as the nearest value inside.",)
-        case _:
-            return ()
-
-
-def _codes(
-    veil: Veil, scores: Scores, tally: Tally, base: Sequence[float], kept: float, labels: Sequence[Label], rule: Rule
-) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
-    """How many people have each code, of one stage or several; `base` is the chance of any other code of a stage."""
+def _frequencies(
+    veil: Veil, tally: Tally, outside: Floats, kept: float, names: Sequence[str], rule: Rule
+) -> tuple[Row, ...]:
+    """The share of people with each code; `outside` (K,) is the chance of the code for anybody else."""
     counts = tally.codes
     assert counts is not None  # noqa: S101 - mechanisms with codes count them
-    outside = np.repeat(base, scores.sizes)
     values = np.array([0.0, 1.0])
     limits = np.array([rule.limits(np.array([tally.count - count, count]), values) for count in counts.tolist()])
     low, high = (limits.T - outside) / kept
-    known = veil.volunteers
-    own = np.full(len(counts), np.nan) if known is None else known.mean
+    own = np.full(len(counts), np.nan) if veil.volunteers is None else veil.volunteers.mean
     mean, spread = (counts / tally.count - outside) / kept, np.sqrt(np.clip(own * (1.0 - own), 0.0, None))
-    rows = rows_of(labels, mean, low, high, own, spread, np.full(len(counts), 1.0 / kept))
-    found = _without_volunteers()
-    if known is not None and len(base) == 1:
-        z, simulated = drift.of_codes(counts, base[0], kept, known.cells)
-        found = _drift(z, simulated, rows)
-    return {"frequencies": rows}, found
+    labels = [Label(name, "share", bounds=(0.0, 1.0)) for name in names]
+    return rows_of(labels, mean, low, high, own, spread, np.full(len(counts), 1.0 / kept))
 
 
-def _meanings(veil: Veil, size: int) -> list[Label]:
+def _meanings(veil: Veil, size: int) -> list[str]:
     """Of every code, its number and the answer that it stands for, where that is one class or one value."""
     outputs, meaning = veil.outputs, [""] * size
     if isinstance(veil.answering, CodewordDecoder) and outputs is not None:
         answers = veil.answering.codewords
         if outputs.shares.all() and len(outputs.names) > 1 and answers.shape[1] == len(outputs.names):
             chances = softmax(answers, axis=1)
-            best = chances.argmax(axis=1)
-            meaning = [
-                f" ({outputs.names[place]}, {100 * chance[place]:.0f}%)"
-                for place, chance in zip(best.tolist(), chances, strict=True)
-            ]
+            meaning = [f" ({outputs.names[chance.argmax()]}, {100 * chance.max():.0f}%)" for chance in chances]
         elif len(outputs.names) == answers.shape[1] == 1:
             meaning = [f" ({outputs.names[0]} = {answer:.4g})" for (answer,) in answers.tolist()]
-    return [Label(f"code {code}{words}", "share", bounds=(0.0, 1.0)) for code, words in enumerate(meaning)]
+    return [f"code {code}{words}" for code, words in enumerate(meaning)]
 
 
 def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
@@ -134,68 +119,48 @@ def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, 
     decoder, task, counts = veil.decoder, veil.task, tally.codes
     if not isinstance(decoder, CodewordDecoder) or counts is None:
         raise DataError("this release does not decode its reports to records.")
-    labels, n = list(labels_of(veil)), veil.encoder.width
+    n = veil.encoder.width
     weighed = np.vstack([np.eye(n), *([task.K] if isinstance(task, MatrixTask) else [])])
-    labels, shown = labels[: len(weighed)], measures(veil, weighed)
+    labels, shown = list(labels_of(veil))[: len(weighed)], measures(veil, weighed)
     values = decoder.codewords @ weighed.T
-    weights: dict[int, Floats] = {}
+    weights = np.ones_like(values)
     known_missing = [one for one in missing_in(veil.schema) if shown[one.flag]]
     for place, flag, fill in known_missing:
-        weights[place] = 1.0 - values[:, flag]
-        values[:, place] = values[:, place] - fill * values[:, flag]
+        weights[:, place] -= values[:, flag]
+        values[:, place] -= fill * values[:, flag]
     for place, _, fill in set(missing_in(veil.schema)) - set(known_missing):  # how many have a value is not measured
         label = labels[place]
         labels[place] = label._replace(name=f"{label.short} (missing values count as {label.said(fill, 0.0)})")
-    columns = [(values[:, place], weights.get(place)) for place in range(len(labels))]
-    rows = [_ratio(counts, *column, rule) for column in columns]
+    share = counts / tally.count
+    present = share @ weights
+    present[present < SCARCE] = np.nan
+    mean = share @ values / present
+    forged = np.nan_to_num(np.ptp((values - mean * weights) / present, axis=0), nan=np.inf)
+    limits = [rule.limits(counts, *columns) for columns in zip(values.T, weights.T, strict=True)]
+    low, high = np.where(np.isnan(mean), [[-np.inf], [np.inf]], np.array(limits).T)
     known = veil.volunteers
-    own, spread = np.full((2, len(labels)), np.nan)
+    own, variance = np.full((2, len(labels)), np.nan)
     if known is not None:
-        own, variance = known.cells.with_answers(task).overall(known_missing)
-        spread = np.sqrt(variance)
-    mean, low, high, forged = np.array(rows).T
+        own, variance = np.array(known.cells.with_answers(task).overall(known_missing))[:, : len(labels)]
     answer = np.arange(len(labels)) >= n
-    groups = {
-        kind: rows_of(labels, mean, low, high, own, spread, forged, only=only)
-        for kind, only in (("attributes", shown & ~answer), ("answers", shown & answer))
-        if only.any()
-    }
+    rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), forged)
+    groups = grouped(rows, attributes=shown & ~answer, answers=shown & answer)
     if known is None or "attributes" not in groups:
-        return groups, _without_volunteers()
+        return groups, WITHOUT_VOLUNTEERS
     # Compared column by column; a number that may be missing, by its distance from the volunteers' mean of those who
     # have one, which is zero for all others: how many have a value is a column of its own.
-    raw, centre, variance = decoder.codewords.copy(), own[:n].copy(), spread[:n] ** 2
-    for place, flag, fill in known_missing:
-        present = 1.0 - raw[:, flag]
-        raw[:, place] += fill * (present - 1.0) - own[place] * present
+    centre = own.copy()
+    for place, flag, _ in known_missing:
+        values[:, place] -= own[place] * weights[:, place]
         centre[place], variance[place] = 0.0 * own[place], variance[place] * (1.0 - own[flag])
-    bounds = np.array([label.bounds for label in labels[:n]]).T
-    chosen = np.flatnonzero(shown[:n])
-    places = chosen[np.isfinite(centre[chosen])]
-    raw, share = raw[:, places], counts / tally.count
-    mean = share @ raw
-    z, simulated = drift.of_means(
-        mean,
-        ((raw - mean).T * share) @ (raw - mean) / max(tally.count - 1, 1),
-        tally.count,
-        centre[places],
-        variance[places],
-        known.count,
-        bounds[:, places],
-    )
-    compared = [row for row, place in zip(groups["attributes"], chosen.tolist(), strict=True) if place in places]
-    return groups, _drift(z, simulated, compared)
-
-
-def _ratio(counts: Integers, values: Floats, weights: Floats | None, rule: Rule) -> tuple[float, float, float, float]:
-    """Mean, limits, and the change by one forged report per report, of `values` (K,) per `weights` (K,) or per one."""
-    share = counts / counts.sum()
-    present = 1.0 if weights is None else float(share @ weights)
-    if present < SCARCE:
-        return float("nan"), -np.inf, np.inf, np.inf
-    mean = float(share @ values) / present
-    moves = values if weights is None else (values - mean * weights) / present
-    return mean, *rule.limits(counts, values, weights), float(np.ptp(moves))
+    places = np.flatnonzero(shown & ~answer & np.isfinite(centre))
+    compared = [rows[place] for place in places.tolist()]
+    bounds = np.array([row.label.bounds for row in compared]).reshape(-1, 2).T
+    mean = share @ values[:, places]
+    away = values[:, places] - mean
+    errors = (away.T * share) @ away / max(tally.count - 1, 1)
+    volunteers = (centre[places], variance[places], known.count)
+    return groups, _drift(*drift.of_means(mean, errors, tally.count, *volunteers, bounds), compared)
 
 
 def measures(veil: Veil, K: Floats) -> Bools:
@@ -211,9 +176,9 @@ def measures(veil: Veil, K: Floats) -> Bools:
     return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
 
 
-def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[Row, ...]:
-    """Means of unbiased scores, from their sums."""
-    mechanism, count = veil.mechanism, tally.count
+def _reported(veil: Veil, tally: Tally, rule: Rule) -> tuple[tuple[Row, ...], drift.Drift]:
+    """Means of unbiased scores, from their sums, and whether they differ from the volunteers'."""
+    mechanism, scores, known, count = veil.mechanism, scores_of(veil), veil.volunteers, tally.count
     if count < FEWEST_SUMMED:
         raise TooFewReportsError(
             f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
@@ -226,22 +191,23 @@ def _reported(veil: Veil, scores: Scores, tally: Tally, rule: Rule) -> tuple[Row
         step, layout = mechanism.region.step, mechanism.layout
         noise, most = partial(_laplace_exponent, scale=mechanism.scale, step=step), 1.0 / (mechanism.scale * step)
         # A forged report may be any that the layout holds.
-        forged = (np.array(layout.high, dtype=np.float64) - np.array(layout.low)) * step
+        forged = np.subtract(layout.high, layout.low, dtype=np.float64) * step
     if rule.anytime:
         flat = (spans == 0) & (noise is None)  # the same for everybody
-        low, high = anytime_sum_limits(
-            mean * count, count, np.where(flat, 1.0, spans), noise=noise, most=most, confidence=rule.confidence
-        )
-        low, high = np.where(flat, mean, low), np.where(flat, mean, high)
+        wide = np.where(flat, 1.0, spans)
+        limits = anytime_sum_limits(mean * count, count, wide, noise=noise, most=most, confidence=rule.confidence)
+        low, high = np.where(flat, mean, limits)
     else:
         reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
         low, high = mean - reach, mean + reach
-    own, spread = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
-    if veil.volunteers is not None:
-        own, spread = veil.volunteers.mean, np.sqrt(veil.volunteers.variance)
-        if isinstance(mechanism, SumCodebook) and isinstance(veil.decoder, CodewordDecoder):
-            own = own @ veil.decoder.codewords
-    return rows_of(labels, mean, low, high, own, spread, forged)
+    if known is None:
+        return rows_of(labels, mean, low, high, *np.full((2, len(mean)), np.nan), forged), WITHOUT_VOLUNTEERS
+    own = known.mean
+    if isinstance(mechanism, SumCodebook) and isinstance(veil.decoder, CodewordDecoder):
+        own = own @ veil.decoder.codewords
+    rows = rows_of(labels, mean, low, high, own, np.sqrt(known.variance), forged)
+    errors = (tally.square / count / scores.kept**2 - np.outer(mean, mean)) / max(count - 1, 1)
+    return rows, _drift(*drift.of_means(mean, errors, count, own, known.variance, known.count), rows)
 
 
 def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
@@ -249,23 +215,6 @@ def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
     q = np.exp(-1.0 / scale)
     tilted = np.log1p(-q * np.exp(rates * step)) + np.log1p(-q * np.exp(-rates * step))
     return np.asarray(2.0 * np.log1p(-q) - tilted)
-
-
-def _drift_of_sums(veil: Veil, scores: Scores, tally: Tally, group: Sequence[Row]) -> drift.Drift:
-    known = veil.volunteers
-    if known is None:
-        return _without_volunteers()
-    mean = tally.total / tally.count
-    spread = (tally.square / tally.count - np.outer(mean, mean)) / scores.kept**2
-    means, own = np.array([(row.mean, row.volunteers) for row in group]).T
-    z, simulated = drift.of_means(
-        means, spread / max(tally.count - 1, 1), tally.count, own, known.variance, known.count
-    )
-    return _drift(z, simulated, group)
-
-
-WORDS = {"date": ("later", "earlier"), "share": ("more frequent", "less frequent")}
-"""How means of a kind differ; numbers are higher or lower."""
 
 
 def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:
@@ -276,7 +225,3 @@ def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:
         word = WORDS.get(row.label.kind, ("higher", "lower"))[int(row.mean <= row.volunteers)]
         changes.append(f"{row.label.short} is {word}: {mean} [{limits.replace(' … ', ', ')}] instead of {own}")
     return drift.drift_of(z, simulated, [row.label.short for row in rows], changes)
-
-
-def _without_volunteers() -> drift.Drift:
-    return drift.no_test("The release keeps no sums over its volunteers, so people are not compared with them.")

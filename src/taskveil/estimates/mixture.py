@@ -22,9 +22,9 @@ drop of the log-likelihood, D, is corrected for volunteers' sampling error in A 
   units of the reports' error; limits are moved outwards by it, never inwards.
 
 The error of the groups' means, z² Σ_g π_g² variance_g / n_g, is added in quadrature. Limits are wider than needed where
-many shares are near zero or volunteers are few per class and code: they hold in up to 100% of draws. They are
-too short where reports are many and volunteers few: with 20 to 70 volunteers of a class, 20,000 reports and a class
-that hardly exists rows hold in 88 to 92%, and in 78% if K is 256 and ε is 8 (there e is as large as J).
+many shares are near zero or volunteers are few per class and code: they hold in up to 100% of draws. They are too short
+where reports are many and volunteers few: with 20 to 70 volunteers of a class, 20,000 reports and a class that hardly
+exists rows hold in 88 to 92%, and in 78% if K is 256 and ε is 8 (there e is as large as J).
 
 **Goodness of fit.** X² = (f − q)' R (f − q), with f the shares of the codes, against a scaled χ² with the mean and
 variance that V = (diag q − qq')/N + Σ_g π_g² S_g gives it (Rao and Scott's second-order correction), less what
@@ -36,13 +36,12 @@ code that no volunteer favoured far too much weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.volunteers import Groups
 
@@ -54,67 +53,34 @@ PROFILE_DEFICIT, CLOSE, MOST_TRIES = 0.01, 0.02, 15
 """Limits are exact to `CLOSE` of their distance from the estimate; their fits need not be closer than that."""
 
 
-class _Codes(NamedTuple):
-    """The covariance C_g of the codes that one volunteer of each group favours:
-    diag(own_g) + Σ_j weights_gj rows_j rows_j' − middle_g middle_g'. Shapes (G, K), (J, K), (G, J), (G, K)."""
+def _codes(groups: Groups, kinds: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:
+    """Rows r (J, K) and weights (G, J) with C_g = Σ_j weights_gj r_j r_j', the covariance of the codes that one
+    volunteer of group g favours.
 
-    own: Floats
-    rows: Floats
-    weights: Floats
-    middle: Floats
-
-    @classmethod
-    def of(cls, groups: Groups, kinds: tuple[Floats, Floats] | None) -> Self:
-        """With half a volunteer more in each group, who favours all codes alike: that no volunteer of a group favours
-        a code does not show that nobody does."""
-        favoured, more = groups.measured, 0.5 / (groups.counts + 0.5)[:, None]
-        m = round(float(favoured[0].sum()))
-        p = np.clip(favoured, 0.0, 1.0) * (1.0 - more) + more * m / favoured.shape[1]
-        if m > 1 and kinds is not None:
-            sets, mixed = kinds
-            return cls(mixed @ (sets * (1 - sets)), sets, mixed, mixed @ sets)
-        own = p if m == 1 else p * (1 - p) * m / (m - p)  # multinomial, or the variances of independent choices
-        middle = own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
-        return cls(own, np.zeros((1, p.shape[1])), np.zeros((len(p), 1)), middle)
-
-    def traces(self, matrix: Floats) -> Floats:
-        """tr(C_g matrix) (G,)."""
-        found = self.own @ np.diag(matrix) + self.weights @ ((self.rows @ matrix) * self.rows).sum(axis=1)
-        return np.asarray(found - ((self.middle @ matrix) * self.middle).sum(axis=1))
-
-    def along(self, directions: Floats) -> Floats:
-        """d' C_g d (B, G) for directions d (B, K)."""
-        found = directions**2 @ self.own.T + (directions @ self.rows.T) ** 2 @ self.weights.T
-        return np.asarray(found - (directions @ self.middle.T) ** 2)
-
-    def covariance(self, scales: Floats) -> Floats:
-        """Σ_g scales_g C_g (K, K)."""
-        found = np.diag(scales @ self.own) + (self.rows.T * (scales @ self.weights)) @ self.rows
-        return np.asarray(found - (self.middle.T * scales) @ self.middle)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mixture:
-    """What counts of codes say about t targets, if people within a group are like its volunteers.
-
-    Attributes:
-        estimates: (t,).
-        limits: (t, 2).
-        shares: (G,), the groups' shares among people.
-        p_value: of the test that the groups explain the counts; None if no counts could contradict them.
-        degrees: of freedom of that test, K − G.
-        influence: (t,). A share s of forged reports moves an estimate by at most s times this, for small s.
+    There is half a volunteer more in each group, who favours all codes alike: that no volunteer of a group favours a
+    code does not show that nobody does.
     """
+    favoured, more = groups.measured, 0.5 / (groups.counts + 0.5)[:, None]
+    size, m = favoured.shape[1], round(float(favoured[0].sum()))
+    if m > 1 and kinds is not None:
+        sets, mixed = kinds
+        rows = np.vstack([np.eye(size), sets, mixed @ sets])
+        return rows, np.hstack([mixed @ (sets * (1 - sets)), mixed, -np.eye(len(favoured))])
+    p = np.clip(favoured, 0.0, 1.0) * (1.0 - more) + more * m / size
+    own = p if m == 1 else p * (1 - p) * m / (m - p)  # multinomial, or the variances of independent choices
+    middle = own / np.sqrt(np.maximum(own.sum(axis=1, keepdims=True), 1e-300))
+    return np.vstack([np.eye(size), middle]), np.hstack([own, -np.eye(len(favoured))])
 
-    estimates: Floats
-    limits: Floats
-    shares: Floats
-    p_value: float | None
-    degrees: int | None
-    influence: Floats
 
-    def __post_init__(self) -> None:
-        own_arrays(self)
+class Mixture(NamedTuple):
+    """What counts of codes say about t targets, if people within a group are like its volunteers."""
+
+    estimates: Floats  # (t,)
+    limits: Floats  # (t, 2)
+    shares: Floats  # (G,): the groups' shares among people
+    p_value: float | None  # of the test that the groups explain the counts; None if no counts could contradict them
+    degrees: int | None  # of freedom of that test, K − G
+    influence: Floats  # (t,): a share s of forged reports moves an estimate by at most s times this, for small s
 
     @classmethod
     def fit(
@@ -136,11 +102,10 @@ class Mixture:
         """
         if counts.shape != groups.measured.shape[1:] or (counts < 0).any() or counts.sum() == 0:
             raise DataError(f"counts must be {groups.measured.shape[1]} numbers from 0 up, and not all 0.")
-        chances, codes = base + extra * groups.measured, _Codes.of(groups, kinds)
+        chances, (rows, weights) = base + extra * groups.measured, _codes(groups, kinds)
         shares = maximum_likelihood(counts, chances)
         reports, observed = float(counts.sum()), counts / counts.sum()
         means, degrees = groups.means, chances.shape[1] - len(chances)
-
         expected = shares @ chances
         scale = extra**2 / (groups.counts - 1)  # S_g = scale_g C_g
         noise = scale * shares**2
@@ -151,30 +116,27 @@ class Mixture:
         sums = inverse.sum(axis=1)
         inverse -= np.outer(sums, sums) / sums.sum()  # on directions that add up to zero
         residual = np.diag(reports / pooled) - weighted.T @ inverse @ weighted
-        bias = np.maximum(scale * codes.traces(residual), 0.0)
-        slope = weighted.T @ (inverse @ means)  # (K, t)
-
-        quantile = float(ndtri((1 + confidence) / 2))
-        errors = np.sqrt(np.maximum((means * (inverse @ means)).sum(axis=0), 1e-300))
+        bias = np.maximum(scale * (weights @ (rows @ residual * rows).sum(axis=1)), 0.0)  # tr(S_g R)
+        quantile, slope = float(ndtri((1 + confidence) / 2)), inverse @ means  # (G, t)
+        errors = np.sqrt(np.maximum((means * slope).sum(axis=0), 1e-300))
 
         def statistic(drop: Floats, ends: Floats, moves: Floats) -> Floats:
             """(√D (1 − x) − b) / √(1 + ρ) (B,) for shares (B, G), with moves W^½ (q' − q) (B, K)."""
             square, change = np.maximum((moves**2).sum(axis=1), 1e-12), ends - shares
-            own = (codes.along(moves * np.sqrt(reports / expected)) * (scale * ends**2)).sum(axis=1)
+            along = (moves * np.sqrt(reports / expected) @ rows.T) ** 2 @ weights.T  # d' C_g d
+            own = (along * scale * ends**2).sum(axis=1)
             drawn = np.maximum(change @ (bias * shares), 0.0) / np.sqrt(square)
-            return np.asarray(
-                (np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn) / np.sqrt(1 + own / square)
-            )
+            corrected = np.sqrt(drop) * np.maximum(1 - change**2 @ bias / square, 0.1) - drawn
+            return np.asarray(corrected / np.sqrt(1 + own / square))
 
         sides = np.concatenate([-means.T, means.T])  # (2t, G): the most of each is one limit
         ends = profile_ends(counts, chances, shares, sides, quantile, np.tile(errors, 2), statistic)
         own = (ends**2 * np.tile((groups.variances / (groups.counts - 1)[:, None]).T, (2, 1))).sum(axis=1)
         reach = np.hypot(((ends - shares) * sides).sum(axis=1), quantile * np.sqrt(own)).reshape(2, -1)
-        estimates = shares @ means
-        p_value = None
+        estimates, p_value = shares @ means, None
         if degrees > 0:
             covariance = (np.diag(pooled) - np.outer(pooled, pooled)) / reports
-            seen = residual @ (covariance + codes.covariance(noise))
+            seen = residual @ (covariance + (rows.T * (noise @ weights)) @ rows)
             misfit, drawn, mean = observed - expected, bias * shares, float(np.trace(seen))
             shape = mean**2 / float((seen * seen.T).sum())
             mean = max(mean - float(drawn @ inverse @ drawn), 0.1 * mean)
@@ -185,7 +147,7 @@ class Mixture:
             shares=shares,
             p_value=p_value,
             degrees=degrees if degrees > 0 else None,
-            influence=np.ptp(slope, axis=0),
+            influence=np.ptp(weighted.T @ slope, axis=0),
         )
 
 
@@ -226,14 +188,12 @@ def maximum_likelihood(counts: Integers, chances: Floats, deficit: float = DEFIC
         move = np.linalg.solve(hessian, (gradient - 1 + barrier / p)[..., None])[..., 0]
         push = barrier / p - s - s / p * move
         shares[left], slack[left] = p + _inside(p, move) * move, s + _inside(s, push) * push
-    found: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return found.reshape(*lead, rows)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True)).reshape(*lead, rows)
 
 
 def _inside(value: Floats, move: Floats) -> Floats:
     """The step (B, 1), at most 1, that leaves every `value` (B, G) at least a hundredth of itself."""
-    found: Floats = np.minimum(1.0, 0.99 / np.maximum((-move / value).max(axis=1, keepdims=True), 1e-300))
-    return found
+    return np.asarray(np.minimum(1.0, 0.99 / np.maximum((-move / value).max(axis=1, keepdims=True), 1e-300)))
 
 
 def profile_ends(

@@ -13,9 +13,7 @@ from taskveil.estimates.rows import Row
 
 MOST_ROWS = 40
 """At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
-
 _NAME = 24  # characters of a name in a line
-
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
 
@@ -46,8 +44,7 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | 
     reaches = np.maximum([means - low, high - means], 0.0)  # an unbiased share may lie beyond limits cut at 0 and 1
     fig, (ax,) = figure(height=1.3 + 0.27 * float(heights.sum()))
     ax.axvline(0.0, color=_VOLUNTEERS, linewidth=1.2, label="volunteers")
-    against = any(row.contradicted for row in rows)
-    second = (_VOLUNTEERS, "assumed, contradicted") if against else (_ASSUMED, "assumed")
+    second = (_VOLUNTEERS, "assumed, contradicted") if any(row.contradicted for row in rows) else (_ASSUMED, "assumed")
     for color, word, members in ((_MEASURED, "measured", ~assumed[known]), (*second, assumed[known])):
         if members.any():
             ax.errorbar(

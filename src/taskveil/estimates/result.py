@@ -13,13 +13,18 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.rounding import rounded_up
 from taskveil.errors import DataError
-from taskveil.estimates.drift import Drift
+from taskveil.estimates.drift import LEVEL, Drift
 from taskveil.estimates.picture import draw
 from taskveil.estimates.rows import FORGED, Interval, Row, finite
 from taskveil.labels import Label
 
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""
+KINDS = ("attributes", "answers", "shares", "frequencies", "reported")
+OWN = ("frequencies", "reported", "answers")
+"""Kinds whose rows mean something in their own release alone."""
+POOLED = ("attributes",)
+"""Kinds whose rows mean the same in every release: those with the same name, unit and range."""
 
 
 class Forged(NamedTuple):
@@ -31,17 +36,13 @@ class Forged(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """Estimates from many reports. Every entry is an `Interval(name, mean, low, high, assumes)`.
-
-    `frequencies`: the share of people whose device favours each code. `attributes`: means of the numbers of a record;
-    a category has one share for every value. `answers`: means of the task's outputs. `shares`: of a classifier, the
-    share of each class. `reported`: means of what devices report, where that is neither. A release measures some of
-    these; others need `assume=`. `drift`: whether people differ from the volunteers in what is measured.
-    """
+    """Estimates from many reports. `attributes`, `answers`, `shares`, `frequencies` and `reported` are tuples of
+    `Interval(name, mean, low, high, assumes)`: a release measures some of these, others need `assume=`."""
 
     groups: dict[str, tuple[Row, ...]] = field(repr=False)
     """Rows by kind; kinds without rows are left out."""
     drift: Drift
+    """Whether people differ from the volunteers in what is measured."""
     budgets: tuple[tuple[int, float], ...]
     """Of every release, how many reports there are, and ε of each."""
     releases: tuple[str, ...]
@@ -83,7 +84,7 @@ class Estimate:
 
     @property
     def attributes(self) -> tuple[Interval, ...]:
-        """Means of the numbers of a record."""
+        """Means of the numbers of a record; a category has one share for every value."""
         return self._rows_of("attributes")
 
     @property
@@ -132,9 +133,8 @@ class Estimate:
     def minus(self, earlier: Estimate) -> dict[str, tuple[Interval, ...]]:
         """What changed since an `earlier` round: differences of the rows that both have, by kind.
 
-        Both rounds must hold reports of their own. Limits are combined as those of independent estimates (MOVER,
-        Zou and Donner 2008); limits that hold at all times are subtracted from each other, and hold with twice the
-        error probability.
+        Both rounds must hold reports of their own (`combined`); limits that hold at all times hold with twice the
+        error probability then.
         """
         if self.confidence != earlier.confidence:
             raise DataError("both rounds need the same confidence: estimate them again with the same confidence=.")
@@ -143,7 +143,9 @@ class Estimate:
         for kind, rows in self.groups.items():
             before = {row.label: row for row in earlier.groups.get(kind, ()) if same or kind not in OWN}
             changes = [
-                Interval(row.label.name, *combined(CHANGE, [row, old], either), row.assumes or old.assumes)
+                Interval(
+                    row.label.name, *combined(np.array([1.0, -1.0]), [row, old], either), row.assumes or old.assumes
+                )
                 for row, old in ((row, before[row.label]) for row in rows if row.label in before)
             ]
             if changes:
@@ -230,7 +232,75 @@ def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float
     return total, total - down, total + up
 
 
-CHANGE = np.array([1.0, -1.0])
-OWN = ("frequencies", "reported", "answers")
-"""Kinds whose rows mean something in their own release alone."""
-KINDS = ("attributes", "answers", "shares", "frequencies", "reported")
+def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
+    """One estimate with the rows of all. They must be about the same people and share no reports.
+
+    A row that several releases measure is their weighted mean (`_row`), with limits as of `combined`; limits that hold
+    at all times were asked for with the error probability divided by the number of releases. Codes of different
+    releases mean different things: those of each keep its id in their names. Means and limits are brought to where a
+    mean can lie after they are joined: before, those that came out beyond would look precise.
+    """
+    # Bonferroni: each of several tests has its part of the level.
+    raised = [one.drift for one in estimates if one.drift.p_value * len(estimates) < LEVEL]
+    drift = Drift(
+        p_value=min(1.0, min(one.drift.p_value for one in estimates) * len(estimates)),
+        moved=tuple(dict.fromkeys(name for one in raised for name in one.moved)),
+        words=" ".join(dict.fromkeys(one.words for one in raised or (one.drift for one in estimates))),
+    )
+    groups: dict[str, tuple[Row, ...]] = {}
+    for kind in dict.fromkeys(kind for one in estimates for kind in one.groups):
+        members = [one for one in estimates if kind in one.groups]
+        if len(members) == 1:
+            groups[kind] = members[0].groups[kind]
+        elif kind in POOLED:
+            groups[kind] = _pooled(kind, members)
+        else:
+            groups[kind] = tuple(_named(row, one.releases[0]) for one in members for row in one.groups[kind])
+    return Estimate(
+        groups={kind: tuple(row.inside() for row in rows) if kind in POOLED else rows for kind, rows in groups.items()},
+        drift=drift,
+        budgets=tuple(budget for one in estimates for budget in one.budgets),
+        releases=tuple(release for one in estimates for release in one.releases),
+        confidence=confidence,
+        anytime=estimates[0].anytime,
+        notes=tuple(dict.fromkeys(note for one in estimates for note in one.notes)),
+        weigh=estimates[0].weigh,  # nobody assumes anything of several releases
+    )
+
+
+def _named(row: Row, release: str) -> Row:
+    """The row with its release's id in its name."""
+    return row._replace(label=row.label._replace(name=f"{release[:8]}: {row.label.name}"))
+
+
+def _pooled(kind: str, members: Sequence[Estimate]) -> tuple[Row, ...]:
+    """Every row that one of them has, once. Rows of one name that differ in unit or range are not the same: they keep
+    the release's id in their names."""
+    alike: dict[Label, list[tuple[Row, Estimate]]] = {}
+    for one in members:
+        for row in one.groups[kind]:
+            alike.setdefault(row.label, []).append((row, one))
+    names = [label.name for label in alike]
+    found = [(_row(those), those[0][1].releases[0]) for those in alike.values()]
+    return tuple(row if names.count(row.label.name) == 1 else _named(row, release) for row, release in found)
+
+
+def _row(those: Sequence[tuple[Row, Estimate]]) -> Row:
+    """One row of several, weighted by 1/width²; a row that is known exactly needs no other release.
+
+    Shares of rare values that came out small have narrow limits, so that the pooled share of a value that 1% of people
+    have is too low: by a tenth for two releases of 300 reports each. Limits of up to five releases hold.
+    """
+    known = [pair for pair in those if np.isfinite(pair[0][1:4]).all()]
+    used = [pair for pair in known if pair[0].high == pair[0].low] or known
+    if not used:
+        return those[0][0]
+    rows, reports = [row for row, _ in used], np.array([one.reports for _, one in used])
+    width = np.array([row.high - row.low for row in rows])
+    weight = (width.min() / width) ** 2 if width.min() > 0 else np.ones(len(rows))
+    weight = weight / weight.sum()
+    mean, low, high = combined(weight, rows, used[0][1].anytime)
+    own, spread = (float(weight @ [getattr(row, name) for row in rows]) for name in ("volunteers", "spread"))
+    # All forged reports may be of one release.
+    forged = float((weight * [row.forged for row in rows] * reports.sum() / reports).max())
+    return Row(rows[0].label, mean, low, high, own, spread, forged, rows[0].assumes)

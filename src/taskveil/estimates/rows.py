@@ -7,7 +7,8 @@ What stands in for a missing value (`fill`) is a number of the release and does 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +17,12 @@ from taskveil.arrays import Bools, Floats
 from taskveil.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
+from taskveil.volunteers import Outputs
 
 SCARCE = 0.01
 """The least share of people with a value, for a mean over them."""
-
-
 FORGED = 0.01
 """The share of forged reports that tables mention."""
-
-
 CONTRADICTED = "The reports contradict this: do not use these rows."
 """The end of an assumption that the reports do not agree with."""
 
@@ -91,23 +89,22 @@ def finite(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def rows_of(
-    labels: Iterable[Label], *columns: Floats, assumes: str | None = None, only: Bools | None = None
-) -> tuple[Row, ...]:
-    """Rows with these labels, of columns (t,) in the order of a `Row`; `only` (t,) marks those that are wanted."""
-    chosen = range(len(columns[0])) if only is None else np.flatnonzero(only).tolist()
-    named = list(labels)
-    return tuple(Row._make((named[i], *(float(column[i]) for column in columns), assumes)) for i in chosen)
+def rows_of(labels: Iterable[Label], *columns: Floats, assumes: str | None = None) -> tuple[Row, ...]:
+    """Rows with these labels, of columns (t,) in the order of a `Row`."""
+    numbers = np.array(columns).T.tolist()
+    return tuple(Row._make((label, *row, assumes)) for label, row in zip(labels, numbers, strict=True))
+
+
+def grouped(rows: Sequence[Row], **kinds: Bools) -> dict[str, tuple[Row, ...]]:
+    """Rows by kind, from the marks (t,) of those that are of each; kinds without rows are left out."""
+    return {kind: tuple(compress(rows, marks)) for kind, marks in kinds.items() if marks.any()}
 
 
 def labels_of(veil: Veil) -> tuple[Label, ...]:
     """Of the numbers of a record, then of the task's outputs."""
     K = veil.task.K if isinstance(veil.task, MatrixTask) else None
-    outputs = veil.outputs
-    if outputs is None:
-        names, shares = [f"answer {place + 1}" for place in range(0 if K is None else len(K))], [0] * 2**16
-    else:
-        names, shares = list(outputs.names), outputs.shares.tolist()
+    names = tuple(f"answer {place + 1}" for place in range(0 if K is None else len(K)))
+    outputs = veil.outputs or Outputs(names=names, shares=np.zeros(len(names), dtype=np.int8), labelled=False)
     answers = [
         Label(
             name,
@@ -115,7 +112,7 @@ def labels_of(veil: Veil) -> tuple[Label, ...]:
             repeats=K is not None and bool(np.count_nonzero(K[place]) <= 1),
             bounds=(0.0, 1.0) if by_class else (-math.inf, math.inf),
         )
-        for place, (name, by_class) in enumerate(zip(names, shares, strict=False))
+        for place, (name, by_class) in enumerate(zip(outputs.names, outputs.shares.tolist(), strict=True))
     ]
     return (*attribute_labels(veil), *answers)
 

@@ -90,12 +90,12 @@ class Scores:
         if self.sizes:
             counts = [np.bincount(column, minlength=size) for column, size in zip(reports.T, self.sizes, strict=True)]
             codes = np.concatenate(counts)
-        total, square = np.zeros(0), np.zeros((0, 0))
+        total, square = np.zeros(len(self.spans)), np.zeros((len(self.spans), len(self.spans)))
         if self.raw is not None:
-            for start in range(0, max(len(reports), 1), _ROWS):
+            for start in range(0, len(reports), _ROWS):
                 raw = self.raw(reports[start : start + _ROWS]) - self.outside  # near zero: the squares lose no digits
-                more, products = raw.sum(axis=0), raw.T @ raw
-                total, square = (total + more, square + products) if start else (more, products)
+                total += raw.sum(axis=0)
+                square += raw.T @ raw
         return Tally(release=self.release, count=len(reports), codes=codes, total=total, square=square)
 
     def moments(self, tally: Tally) -> tuple[Floats, Floats]:
@@ -118,15 +118,10 @@ def scores_of(veil: Veil) -> Scores:
             return Scores(release=release, raw=laplace.values, spans=np.asarray(spans, dtype=np.float64))
         case SumCodebook() as sums if isinstance(decoder, CodewordDecoder):
             stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
-            kept, anywhere = sums.response.extra, np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            return Scores(
-                release=release,
-                sizes=tuple(sums.sizes.tolist()),
-                raw=decoder,
-                outside=(1.0 - kept) * anywhere,
-                kept=kept,
-                spans=np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept,
-            )
+            kept, sizes = sums.response.extra, tuple(sums.sizes.tolist())
+            outside = (1.0 - kept) * np.sum([stage.mean(axis=0) for stage in stages], axis=0)
+            spans = np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept
+            return Scores(release=release, sizes=sizes, raw=decoder, outside=outside, kept=kept, spans=spans)
         case LatticeCodebook(lattice=lattice) as codebook if isinstance(decoder, LatticeDecoder):
             kept = codebook.response.extra
             anywhere = decoder.weights @ lattice.level_moments()[0] * decoder.step + decoder.offset
@@ -148,9 +143,8 @@ def tally(veil: Veil, reports: Any) -> Tally:
                 f"this is a tally of reports of release {reports.release[:12]}…, not of {veil.release_id[:12]}…. "
                 "Estimate from it with the release that the reports were made with."
             )
-        scores = scores_of(veil)
-        sums = 0 if scores.raw is None else len(scores.spans)
-        codes = reports.codes
+        scores, codes = scores_of(veil), reports.codes
+        sums = len(scores.spans)
         if reports.total.shape != (sums,) or reports.square.shape != (sums, sums) or (scores.listed and codes is None):
             raise DataError("this tally does not have the sums of its release: count the reports again.")
         if codes is not None:
