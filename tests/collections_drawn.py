@@ -57,7 +57,8 @@ def strangers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> Volu
     if y is not None:
         found = Groups.of(y, measured, targets)
         by_class = (Classes(counts=found.counts, measured=found.measured),)
-    return Volunteers(cells=cells, by_class=by_class, cell_of=cell_of, variance=np.zeros(1))
+    mean = cells.together(cells.measured)
+    return Volunteers(cells=cells, by_class=by_class, cell_of=cell_of, variance=np.zeros(1), mean=mean)
 
 
 def with_volunteers(veil: tv.Veil, X: np.ndarray, y: np.ndarray | None = None) -> tv.Veil:

@@ -15,8 +15,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
 from taskveil.client.reading import read_files
-from taskveil.errors import DataError, DoubtfulColumnWarning
-from taskveil.volunteers import FEWEST, Groups, Volunteers, merged, missing_in, truths
+from taskveil.errors import DataError, DoubtfulColumnWarning, ReleaseError
+from taskveil.release.manifest import write_files
+from taskveil.volunteers import FEWEST, FOLDS, Groups, Volunteers, _as_new_people, _shares, merged, missing_in, truths
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
@@ -278,3 +279,63 @@ def test_classes_have_no_sums_of_answers() -> None:
     assert known is not None
     (classes,) = known.by_class
     assert {field.name for field in fields(classes)} == {"counts", "measured"}
+
+
+def codes(favoured: np.ndarray) -> np.ndarray:
+    """(…, V, 2): indicators of codes 0 and 1."""
+    return np.stack([favoured == 0, favoured == 1], axis=-1).astype(float)
+
+
+def test_encoders_that_are_all_alike_need_no_correction() -> None:
+    own = codes(RNG.integers(0, 2, 100))
+    corrected, variance = _as_new_people(own, np.stack([own] * FOLDS), np.arange(100) % FOLDS)
+    np.testing.assert_array_equal(corrected, own)
+    np.testing.assert_array_equal(variance, 0.0)
+
+
+def test_what_encoders_know_by_heart_is_taken_off() -> None:
+    """Encoders that give code 1 to all whom they have seen and, of others, to one in four: so do new people."""
+    rng, fold = np.random.default_rng(0), np.arange(4000) % FOLDS
+    one_in_four = (rng.random(4000) < 0.25).astype(int)
+    without = np.array([codes(np.where(fold == part, one_in_four, 1)) for part in range(FOLDS)])
+    corrected, variance = _as_new_people(codes(np.ones(4000, dtype=int)), without, fold)
+    np.testing.assert_allclose(corrected.mean(axis=0), [1 - one_in_four.mean(), one_in_four.mean()])
+    assert variance == pytest.approx(np.full(2, 0.25 * 0.75 / 4000), rel=2.0)
+
+
+def test_a_threshold_that_only_refits_cross_moves_no_share() -> None:
+    """All have the same record: the released encoder gives it code 0, two of the refits code 1."""
+    without = codes(np.repeat([[0], [0], [1], [1], [0]], 100, axis=1))
+    fold = np.arange(100) % FOLDS
+    corrected, variance = _as_new_people(codes(np.zeros(100, dtype=int)), without, fold)
+    np.testing.assert_allclose(corrected.mean(axis=0), [1.0, 0.0], atol=1e-12)
+    assert (variance > 0.01).all()  # and it is said to be uncertain
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_shares_are_the_nearest_that_add_up(m: int) -> None:
+    found = _shares(np.array([[0.7, 0.4, -0.1, m - 1.0], [0.25 * m] * 4]), m)
+    np.testing.assert_allclose(found.sum(axis=1), m)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    np.testing.assert_allclose(found[1], 0.25 * m)
+
+
+def test_releases_that_do_not_store_the_mean_keep_loading(tmp_path: Path) -> None:
+    """As earlier versions wrote them: without `mean`, and with one zero as the variance of codes."""
+    veil = classifier()
+    cells = veil.volunteers.cells
+    old = replace(veil.volunteers, variance=np.zeros(1), mean=cells.together(cells.measured))
+    replace(veil, volunteers=old).save(tmp_path / "r")
+    content, arrays = read_files(tmp_path / "r" / "server")
+    for name in ("schema", "digest", "weights_sha256"):
+        del content[name]
+    del content["volunteers"]["mean"]
+    kept = {name: array for name, array in arrays.items() if name != "volunteers.mean"}
+    assert len(kept) == len(arrays) - 1
+    write_files(tmp_path / "r" / "server", content, kept)
+    np.testing.assert_allclose(tv.Veil.load(tmp_path / "r").volunteers.mean, old.mean)
+    del content["volunteers"]["cells"]
+    write_files(tmp_path / "r" / "server", content, {})
+    with pytest.raises(ReleaseError):
+        tv.Veil.load(tmp_path / "r")

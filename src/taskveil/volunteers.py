@@ -5,8 +5,9 @@ groups of at least `FEWEST` of them: over *cells* (volunteers whose best code is
 the nearest one), and over the classes of the label. Where a mechanism has no list of codes, all volunteers are one
 cell.
 
-The codes of volunteers come from encoders that were fitted without them, so that volunteers are coded as other people
-are. Codewords that are means of volunteers are read as if the volunteer had no part in them (`_coded_as_others`).
+Cells hold volunteers by their codes from encoders that were fitted without them. Shares of codes, over all volunteers
+and by class, are those of new people with the released encoder (`_as_new_people`). Codewords that are means of
+volunteers are read as if the volunteer had no part in them (`_coded_as_others`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ FEWEST = 10
 """Volunteers that a sum is over at least."""
 FARTHEST = 1e150
 """Of a number that is kept: squares of larger ones overflow."""
+
+FOLDS = 5
+"""Parts of the volunteers: each is coded by encoders that were fitted without it."""
 
 LABEL = "label"
 """What labels without a name are called."""
@@ -161,20 +165,25 @@ class Volunteers:
 
     `by_class` has one entry, or none where there is no label with classes; it has no means, since records and answers
     are summed by one partition only: the difference of two sums could be one person's record. `cell_of` (p,) is the
-    cell of people whose best code is k; without a list of codes all are in cell 0. `variance` is that of what reports
-    measure over all volunteers (p,); of sums of codebooks, that of the codewords (n,); of listed codes it follows from
-    the means, and is (1,) here. Covariances are not kept: that of a value that one person has would be the person's
-    record. For the same reason variances of a model's answers are rounded up to a power of two.
+    cell of people whose best code is k; without a list of codes all are in cell 0.
+
+    `mean` (p,) is the mean of what reports measure, for people like the volunteers. `variance` is that of what reports
+    measure, over all volunteers (p,); of sums of codebooks, that of the codewords (n,). The variance of listed codes
+    follows from their mean; theirs is that of the error of `mean` beyond the sampling error (K,), or one zero (1,).
+    Covariances are not kept: that of a value that one person has would be the person's record. For the same reason
+    variances of a model's answers are rounded up to a power of two.
     """
 
     cells: Groups
     by_class: tuple[Classes, ...]
     cell_of: Integers
     variance: Floats
+    mean: Floats
 
     def __post_init__(self) -> None:
         own_arrays(self)
         measured = self.cells.measured.shape[1]
+        check_arrays(mean=(self.mean, (measured,)))
         if self.cell_of.shape != (measured,) or not set(self.cell_of.tolist()) <= set(range(len(self.cells.counts))):
             raise DataError("every code belongs to one of the cells.")
         if self.variance.ndim != 1 or not (np.isfinite(self.variance).all() and (self.variance >= 0).all()):
@@ -198,11 +207,6 @@ class Volunteers:
         """The classes as groups, if there are classes."""
         return self.by_class[0].groups if self.by_class else None
 
-    @property
-    def mean(self) -> Floats:
-        """(p,): the mean of what reports measure."""
-        return self.cells.together(self.cells.measured)
-
     @classmethod
     def of(
         cls,
@@ -214,31 +218,42 @@ class Volunteers:
         answers: tuple[Floats, Outputs],
         schema: Schema | None = None,
         drawn: Integers | None = None,
+        *,
+        refits: tuple[Floats, Integers] | None = None,
     ) -> Volunteers | None:
         """Sums over the volunteers; None for mechanisms whose reports measure nothing by themselves.
 
         Args:
             mechanism, decoder: of the release.
-            latents: what devices would compute for people like them (V, Z), without what their own labels do to it.
+            latents: what devices compute for the volunteers (V, Z).
             X: the volunteers' records (V, n), of numbers that at least `FEWEST` of them have (`common_values`).
             task, answers: the task, its truth for them (V, m), and what that is.
             schema: what the numbers of a record stand for.
             drawn: which volunteer each row is (V,), where some appear several times: each is counted once.
+            refits: of an encoder that learnt from the volunteers' labels, the latents (F, V, Z) by the encoders that
+                were fitted without each of F folds, and every volunteer's fold (V,).
         """
         values, outputs = answers
         once = np.arange(len(X)) if drawn is None else np.unique(drawn, return_index=True)[1]
         X, latents, values = X[once], latents[once], values[once]
+        unseen, without = latents, latents[None, :0]
+        if refits is not None:
+            without, fold = refits[0][:, once], refits[1][once]
+            unseen = without[fold, np.arange(len(X))]
         if len(X) < FEWEST:
             return None
         targets = X if isinstance(task, MatrixTask) else np.hstack([X, values])
-        best, cell_of, varying = np.zeros(len(X), dtype=np.int64), None, None
+        best, cell_of, corrected, variance = np.zeros(len(X), dtype=np.int64), None, None, None
         centres = np.zeros((1, 1))
         match mechanism:
             case Codebook(stages=(stage,)):
-                favoured = _coded_as_others(stage, mechanism.region.enforce(latents))
-                measured = np.zeros((len(X), stage.response.size))
-                np.put_along_axis(measured, favoured, 1.0, axis=1)
-                varying = measured[:, :0]
+                favoured = _coded_as_others(stage, mechanism.region.enforce(unseen))
+                measured = _indicators(favoured, stage.response.size)
+                variance = np.zeros(stage.response.size)
+                if refits is not None:
+                    codes = (stage.favoured(mechanism.region.enforce(each)) for each in (latents, *without))
+                    own, *others = (_indicators(code, stage.response.size) for code in codes)
+                    corrected, variance = _as_new_people(own, np.array(others), fold)
                 vectors = stage.vectors.astype(np.float64)
                 cell_of = merged(np.bincount(favoured[:, 0], minlength=len(vectors)), vectors)
                 best = cell_of[favoured[:, 0]]
@@ -248,7 +263,7 @@ class Volunteers:
                 starts = np.cumsum(mechanism.sizes) - mechanism.sizes
                 measured = np.zeros((len(X), int(mechanism.sizes.sum())))
                 np.put_along_axis(measured, digits + starts, 1.0, axis=1)
-                varying = decoder(digits)
+                variance = decoder(digits).var(axis=0)
             case LatticeCodebook() if isinstance(decoder, LatticeDecoder):
                 measured = decoder.estimates(mechanism.lattice.nearest(mechanism.region.enforce(latents)))
             case Laplace():
@@ -257,17 +272,25 @@ class Volunteers:
                 measured = X
             case _:
                 return None
-        varying = measured if varying is None else varying
+        corrected = measured if corrected is None else corrected
         cells = _enough_values(Groups.of(best, measured, targets), list(missing_in(schema)), centres)
         if not outputs.labelled:
             variances = cells.variances.copy()
             variances[:, X.shape[1] :] = _rounded_up(variances[:, X.shape[1] :])
             cells = replace(cells, variances=variances)
+        mean, by_class = corrected.mean(axis=0), _by_class(values, outputs, corrected)
+        if corrected is not measured:
+            m = int(measured[0].sum())
+            mean, by_class = (
+                _shares(mean, m),
+                tuple(replace(one, measured=_shares(one.measured, m)) for one in by_class),
+            )
         return cls(
             cells=cells,
-            by_class=_by_class(values, outputs, measured),
+            by_class=by_class,
             cell_of=np.zeros(measured.shape[1], dtype=np.int64) if cell_of is None else cell_of,
-            variance=varying.var(axis=0) if varying.size else np.zeros(1),
+            variance=measured.var(axis=0) if variance is None else variance,
+            mean=mean,
         )
 
 
@@ -389,6 +412,45 @@ def _coded_as_others(stage: Stage, k: Integers) -> Integers:
         np.put_along_axis(distances, favoured[some], own, axis=1)
         best[some] = np.argsort(distances, axis=1, kind="stable")[:, : favoured.shape[1]]
     return best
+
+
+def _indicators(favoured: Integers, size: int) -> Floats:
+    """(V, K): 1 for the codes that each volunteer favours (V, m), else 0."""
+    found = np.zeros((len(favoured), size))
+    np.put_along_axis(found, favoured, 1.0, axis=1)
+    return found
+
+
+def _as_new_people(own: Floats, without: Floats, fold: Integers) -> tuple[Floats, Floats]:
+    """Codes (V, K) of the volunteers whose means over groups are those of new people like them, and the variance (K,)
+    of the correction's mean over all volunteers.
+
+    Args:
+        own: the codes by the released encoder (V, K). Their means are biased: the encoder learnt from these volunteers.
+        without: the codes by the encoders that were fitted without each of F folds (F, V, K).
+        fold: every volunteer's fold (V,).
+
+    Codes by the encoder without the own fold are not biased, but they are those of other encoders: a small change of
+    an encoder can move all people with equal records to another code. So the bias is measured on these encoders, by the
+    difference between volunteers whom the encoder has not seen and those whom it has, and taken off `own`. This
+    correction is a mean over the folds, so its variance is that of the folds' means over their number.
+    """
+    folds, rows = len(without), np.arange(len(own))
+    unseen = without[fold, rows]
+    correction = unseen - (without.sum(axis=0) - unseen) / (folds - 1)
+    means = np.array([correction[fold == part].mean(axis=0) for part in np.unique(fold)])
+    variance = means.var(axis=0, ddof=1) / len(means) if len(means) > 1 else np.zeros(own.shape[1])
+    return own + correction, np.asarray(variance)
+
+
+def _shares(means: Floats, m: int) -> Floats:
+    """The nearest shares (…, K) to `means` that lie between 0 and 1 and add up to m."""
+    low, high = -1.0 - means.max(axis=-1, keepdims=True), 1.0 - means.min(axis=-1, keepdims=True)
+    for _ in range(60):  # bisection to the last bit
+        middle = (low + high) / 2.0
+        more = np.clip(means + middle, 0.0, 1.0).sum(axis=-1, keepdims=True) < m
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.clip(means + high, 0.0, 1.0)
 
 
 def truths(task: Task, X: Floats, y: Any, target: str | None = None) -> tuple[Floats, Outputs]:

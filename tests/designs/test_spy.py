@@ -144,7 +144,6 @@ class Memorising:
     """The family of such models; one that `peeks` is fitted to everybody, whatever the rows."""
 
     averaged: bool
-    smooth: bool = False
     guesses: bool = False
     as_it_is: bool = False
     peeks: bool = False

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+import collections_drawn as drawn
 import taskveil as tv
-from taskveil.designs.codebooks import model
 from taskveil.errors import DataError, ReleaseError, TooFewReportsError
 from taskveil.estimates import tally
 
@@ -69,28 +69,35 @@ def test_a_latent_that_is_the_same_for_everybody_has_limits_at_all_times() -> No
         tv.estimate(veil, veil.privatize(X[:50]))
 
 
-def gap_of_codes(rng: np.random.Generator) -> float:
-    """Of a design with few different records, by how many standard errors the volunteers' share of a code differs from
-    that of 20,000 other people, at most."""
-    people, weights = rng.integers(0, 2, size=(22_000, 6)).astype(float), rng.normal(size=6)
-    label = ((people - people.mean(axis=0)) @ weights + rng.logistic(size=len(people)) > 0).astype(int)
-    own, y = people[:2000], label[:2000]
-    task = tv.ModelTask(LogisticRegression().fit(own, y), loss="cross_entropy")
-    veil = tv.design(own, task, y=y, epsilon=4.0, encoder="linear", method="codebook")
-    (stage,) = veil.mechanism.stages
-    favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(people[2000:])))
-    share = np.bincount(favoured.ravel(), minlength=stage.response.size) / len(favoured)
-    assert veil.volunteers is not None
-    return float((np.abs(veil.volunteers.mean - share) / np.sqrt(np.maximum(share * (1 - share), 1e-3) / 2000)).max())
+def few_records(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """People with one of 64 records, and their labels."""
+    people, weights = rng.integers(0, 2, size=(count, 6)).astype(float), rng.normal(size=6)
+    return people, ((people - people.mean(axis=0)) @ weights + rng.logistic(size=count) > 0).astype(int)
 
 
-def test_volunteers_are_coded_as_the_released_encoder_codes_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models of five folds put whole groups of equal records on other sides of a threshold than the released one:
-    the drift test raised for one design in six."""
-    found = np.mean([gap_of_codes(np.random.default_rng(seed)) for seed in range(8)])
-    monkeypatch.setattr(model, "as_others", lambda fitted, evidence, chosen: chosen.predicted)
-    by_folds = np.mean([gap_of_codes(np.random.default_rng(seed)) for seed in range(8)])
-    assert found < 0.8 * by_folds
+def rounded_records(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """People with three rounded numbers each, and their labels."""
+    people = np.round(rng.normal(size=(count, 3)) * 2) / 2
+    return people, (people @ [1.0, -0.8, 0.6] + rng.logistic(size=count) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("records", "encoder", "epsilon"), [(few_records, "linear", 8.0), (rounded_records, "trees", 4.0)]
+)
+def test_equal_records_raise_no_false_alarm(records: Any, encoder: str, epsilon: float) -> None:
+    """A small change of an encoder moves all people with equal records to another code. With the codes of five folds
+    the drift test raised in 59% and 34% of collections."""
+    raised = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        people, label = records(rng, 22_000)
+        task = tv.ModelTask(LogisticRegression().fit(people[:2000], label[:2000]), loss="cross_entropy")
+        veil = tv.design(people[:2000], task, y=label[:2000], epsilon=epsilon, encoder=encoder, method="codebook")
+        sending = drawn.People.of(veil, people[2000:])
+        raised += [tv.estimate(veil, sending.reports(20_000, rng)).drift.raised for _ in range(4)]
+        few = drawn.People.of(veil, people[2000:][label[2000:] == 1])
+        assert tv.estimate(veil, few.reports(20_000, rng)).drift.raised  # it still sees that one class is missing
+    assert np.mean(raised) <= 0.15
 
 
 def test_forged_sums_and_answers_are_refused_when_they_are_read(tmp_path: Any) -> None:

@@ -28,9 +28,7 @@ from scipy.optimize import minimize
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.tasks.costs import Learnable
-
-FOLDS = 5
-"""Folds of the volunteers: each is predicted by models that did not see it."""
+from taskveil.volunteers import FOLDS as FOLDS
 
 _STEEPEST = 8.0  # outputs are multiplied by at most this factor
 _LEAST_SLOPE = 1e-3  # below, a search has ended beside zero
@@ -85,11 +83,6 @@ class Family(Protocol):
         ...
 
     @property
-    def smooth(self) -> bool:
-        """Whether a volunteer's label changes the model's output for that volunteer in proportion to the residual."""
-        ...
-
-    @property
     def logits(self) -> bool:
         """Whether outputs are logits, where the cost takes them; class probabilities or values otherwise."""
         ...
@@ -128,13 +121,14 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrossFitted:
-    """A family's views: for the final design, for judging each fold (none where nothing is to be judged), and the
-    models that devices run the mean of."""
+    """A family's views: for the final design, for judging each fold (none where nothing is to be judged), the models
+    that devices run the mean of, and for each fold the same without that fold."""
 
     family: Family
     final: View
     judging: tuple[View, ...]
     fits: tuple[Fit, ...]
+    without: tuple[tuple[Fit, ...], ...]
 
 
 def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> CrossFitted:
@@ -169,11 +163,15 @@ def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> Cr
                 parts[k] = np.mean([said[min(j, k), max(j, k)][int(k > j)] for j in range(folds) if j != k], axis=0)
             views.append(view(parts, fold == k))
     on_device = [fits[(part,)] for part in range(folds)] if family.averaged else [fits[()]]
+    without = [(fits[(part,)],) for part in range(folds)]
+    if family.averaged and judging:
+        without = [tuple(fits[min(j, k), max(j, k)] for j in range(folds) if j != k) for k in range(folds)]
     return CrossFitted(
         family=family,
         final=view(final, np.zeros(len(X), dtype=bool)),
         judging=tuple(views),
         fits=tuple(on_device),
+        without=tuple(without),
     )
 
 
@@ -223,37 +221,18 @@ def calibrate(view: View, evidence: Evidence) -> Calibrated:
     )
 
 
-def as_others(fitted: CrossFitted, evidence: Evidence, chosen: Calibrated) -> Floats:
-    """The answers (N, S) that devices would compute for people like the volunteers, for every volunteer.
+def on_devices(fitted: CrossFitted, evidence: Evidence, chosen: Calibrated) -> Floats:
+    """(1 + F, N, S): the answers that devices compute for every volunteer, by the encoder of all volunteers, and then
+    by the encoder that is fitted without each of the F folds."""
 
-    Of a model of all volunteers it is that model's own answer, less what the volunteer's own label did to it: outputs
-    change with a label in proportion to its residual, and the factor is that with which outputs of the folds' models
-    differ from it. (The folds' models themselves would do, but where many records have the same prediction, a
-    threshold that one model has above and another below moves many people at once.) Of the mean of the folds' models it
-    is the mean of the models that were fitted without the volunteer's fold and one more.
-    """
-    family, fold = fitted.family, evidence.fold
-    outputs = fitted.final.outputs[chosen.setting]
-    if family.averaged and fitted.judging:
-        outputs = outputs.copy()
-        for part, view in enumerate(fitted.judging):
-            outputs[fold == part] = view.outputs[chosen.setting][fold == part]
-    elif family.smooth:
-        own = fitted.fits[0].outputs(evidence.X)[chosen.setting]
-        answers = evidence.cost.answers(outputs) if fitted.final.logits else outputs
-        residual = evidence.truth - answers
-        change = own - outputs
+    def answers(fits: Sequence[Fit]) -> Floats:
+        outputs = np.mean([fit.outputs(evidence.X)[chosen.setting] for fit in fits], axis=0)
+        honest = chosen.slope * outputs + chosen.shift if not fitted.final.as_it_is else outputs
         if fitted.final.logits:
-            change = change - change.mean(axis=1, keepdims=True)
-        energy = float((residual**2).sum())
-        factor = float((change * residual).sum()) / energy if energy > 0 else 0.0
-        outputs = own - max(factor, 0.0) * residual
-    else:
-        return chosen.predicted
-    honest = chosen.slope * outputs + chosen.shift
-    if fitted.final.logits:
-        return np.asarray(evidence.cost.answers(honest))
-    return np.asarray(np.clip(honest, *evidence.cost.latent_range(chosen.predicted)))
+            return np.asarray(evidence.cost.answers(honest))
+        return np.asarray(np.clip(honest, *evidence.cost.latent_range(chosen.predicted)))
+
+    return np.stack([answers(fits) for fits in (fitted.fits, *fitted.without)])
 
 
 def honest_values(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.volunteers import Groups
+from taskveil.volunteers import FOLDS, Volunteers
 
 LEVEL = 0.05
 """How often the test raises an alarm where people are like the volunteers."""
@@ -100,35 +100,36 @@ def of_means(
     return z, drawn[0] @ root.T + drawn[1] * np.sqrt(own) / scale * student
 
 
-def of_codes(counts: Integers, base: float, kept: float, cells: Groups) -> tuple[Floats, Floats]:
-    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured];
-    `cells.measured` (G, K) is the share of the volunteers of each cell that favours each code."""
-    people, volunteers = int(counts.sum()), int(cells.counts.sum())
+def of_codes(counts: Integers, base: float, kept: float, known: Volunteers) -> tuple[Floats, Floats]:
+    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured].
+
+    `known.mean` (K,) is the share of people like the volunteers that favours each code. `known.variance` (K,) is that
+    of its error beyond the volunteers' sampling error.
+    """
+    cells, people, volunteers = known.cells, int(counts.sum()), known.count
+
+    def compared(shares: Floats, favoured: Floats) -> tuple[Floats, Floats]:
+        """z (…, K) of codes that came with these `shares` (…, K) and are `favoured` (…, K) by volunteers, and the best
+        estimate from both of the share of people that favours each, if people are like the volunteers."""
+        seen = (shares - base) / kept
+
+        def variances(favoured: Floats) -> tuple[Floats, Floats]:
+            chance = np.clip(base + kept * favoured, 0.0, 1.0)
+            return chance * (1.0 - chance) / people / kept**2, favoured * (1.0 - favoured) / volunteers + known.variance
+
+        of_people, of_volunteers = variances((favoured * volunteers + 0.5) / (volunteers + 1.0))
+        weight = of_volunteers / (of_people + of_volunteers)
+        null = np.clip(weight * seen + (1.0 - weight) * favoured, 0.0, 1.0)
+        of_people, of_volunteers = variances(np.maximum(null, 0.5 / (volunteers + 1.0)))
+        return (seen - favoured) / np.sqrt(of_people + of_volunteers), null
+
+    z, null = compared(counts / people, known.mean)
     rng = np.random.default_rng(_SEED)
-    favoured = cells.together(cells.measured)
-    z, null = _compared(counts / people, favoured, base, kept, people, volunteers)
     chances = base + kept * null
     drawn = rng.multinomial(people, chances / chances.sum(), size=DRAWS) / people
     # The volunteers again: who comes is drawn by cells; within a cell, codes are drawn one by one.
     again = rng.multinomial(volunteers, cells.counts / volunteers, size=DRAWS) @ cells.measured / volunteers
     within = cells.together(cells.measured * (1.0 - cells.measured)) / volunteers
-    again += np.sqrt(np.maximum(within, 0.0)) * rng.standard_normal(again.shape) + null - favoured
-    return z, _compared(drawn, np.clip(again, 0.0, 1.0), base, kept, people, volunteers)[0]
-
-
-def _compared(
-    shares: Floats, favoured: Floats, base: float, kept: float, people: int, volunteers: int
-) -> tuple[Floats, Floats]:
-    """z (…, K) of codes that came with these `shares` (…, K) and are `favoured` (…, K) by volunteers, and what both
-    together say of how many people favour each, were people like the volunteers."""
-    seen = (shares - base) / kept
-
-    def variances(favoured: Floats) -> tuple[Floats, Floats]:
-        chance = np.clip(base + kept * favoured, 0.0, 1.0)
-        return chance * (1.0 - chance) / people / kept**2, favoured * (1.0 - favoured) / volunteers
-
-    of_people, of_volunteers = variances((favoured * volunteers + 0.5) / (volunteers + 1.0))
-    weight = of_volunteers / (of_people + of_volunteers)
-    null = np.clip(weight * seen + (1.0 - weight) * favoured, 0.0, 1.0)
-    of_people, of_volunteers = variances(np.maximum(null, 0.5 / (volunteers + 1.0)))
-    return (seen - favoured) / np.sqrt(of_people + of_volunteers), null
+    again += np.sqrt(np.maximum(within, 0.0)) * rng.standard_normal(again.shape)
+    again += np.sqrt(known.variance) * rng.standard_t(FOLDS - 1, again.shape) + null - cells.together(cells.measured)
+    return z, compared(drawn, np.clip(again, 0.0, 1.0))[0]

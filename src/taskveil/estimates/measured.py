@@ -70,7 +70,7 @@ def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row,
             rows = _frequencies(veil, tally, np.full(size, response.base), response.extra, _meanings(veil, size), rule)
             found = WITHOUT_VOLUNTEERS
             if veil.volunteers is not None and tally.codes is not None:
-                found = _drift(*drift.of_codes(tally.codes, response.base, response.extra, veil.volunteers.cells), rows)
+                found = _drift(*drift.of_codes(tally.codes, response.base, response.extra, veil.volunteers), rows)
             more = f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%."
             return {"frequencies": rows}, found, (more,) if m > 1 else ()
         case LevelResponse():

@@ -181,6 +181,10 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
         task, bounds, answering = server["task"], server["bounds"], server.get("answering")
         volunteers, outputs = server.get("volunteers"), server.get("outputs")
+        if volunteers is not None and "mean" not in volunteers:  # earlier versions did not store it
+            counts, measured = (arrays[volunteers["cells"][name]["tensor"]] for name in ("counts", "measured"))
+            arrays["volunteers.mean"] = counts @ measured / counts.sum()
+            volunteers = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
@@ -235,16 +239,16 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
     answers = task.outputs if task is not None else 0 if outputs is None else len(outputs.names)
     answers = 0 if isinstance(task, MatrixTask) else answers  # they follow from the records' sums
     widths = volunteers.cells.measured.shape[1], volunteers.cells.means.shape[1]
-    varying = {Codebook: 1, SumCodebook: device.encoder.width}.get(type(device.mechanism), measured)
-    if (*widths, len(volunteers.variance)) != (measured, device.encoder.width + answers, varying):
+    varying = {Codebook: {1, measured}, SumCodebook: {device.encoder.width}}.get(type(device.mechanism), {measured})
+    if widths != (measured, device.encoder.width + answers) or len(volunteers.variance) not in varying:
         raise ReleaseError(f"{folder}: the sums over volunteers are not of what devices report.")
-    every = (volunteers.cells, *volunteers.by_class)
+    every = [one.measured for one in (volunteers.cells, *volunteers.by_class)] + [volunteers.mean[None]]
     coded = isinstance(device.mechanism, Codebook | SumCodebook)
-    if coded and any((one.measured < 0).any() or (one.measured > 1).any() for one in every):
+    if coded and any((one < -1e-9).any() or (one > 1 + 1e-9).any() for one in every):
         raise ReleaseError(f"{folder}: the shares of volunteers with a code do not lie between 0 and 1.")
     if isinstance(device.mechanism, Codebook) and len(device.mechanism.stages) == 1:
         favoured = device.mechanism.stages[0].response.favoured
-        if any(np.abs(one.measured.sum(axis=1) - favoured).max() > 1e-6 for one in every):
+        if any(np.abs(one.sum(axis=1) - favoured).max() > 1e-6 for one in every):
             raise ReleaseError(f"{folder}: volunteers do not favour as many codes as devices do.")
     box = device.encoder.low, device.encoder.high
     inside = volunteers.cells.means[:, : device.encoder.width]

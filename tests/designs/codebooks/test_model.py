@@ -319,7 +319,13 @@ def said(name: str, *errors: float, seed: int) -> Predictor:
     rng, truth = np.random.default_rng(seed), VALUE[:, None]
     views = [Calibrated.given(truth + error * rng.normal(size=truth.shape)) for error in errors]
     encoder = LinearEncoder.of(low=np.zeros(5), high=np.ones(5), weights=np.ones((1, 5)), offset=np.zeros(1))
-    return Predictor(name=name, encoder=encoder, final=views[0], judging=tuple(views[1:]), as_others=views[0].predicted)
+    return Predictor(
+        name=name,
+        encoder=encoder,
+        final=views[0],
+        judging=tuple(views[1:]),
+        on_devices=lambda: np.stack([view.predicted for view in views]),
+    )
 
 
 def test_what_errs_in_different_ways_errs_less_together() -> None:
@@ -350,7 +356,7 @@ def test_every_view_has_its_own_mean() -> None:
 def test_what_a_release_only_names_is_no_part_of_a_mean() -> None:
     named = NamedEncoder.of(lambda x: x[:, :1], name="model", low=np.zeros(5), high=np.ones(5), latents=1)
     a, other = said("a", *[0.3] * 6, seed=1), said("own", *[0.3] * 6, seed=2)
-    other = Predictor(name="own", encoder=named, final=other.final, judging=other.judging, as_others=other.as_others)
+    other = Predictor(name="own", encoder=named, final=other.final, judging=other.judging, on_devices=other.on_devices)
     assert together([a, other], of_values()) == []
     assert together([a], of_values()) == []
 

@@ -27,7 +27,11 @@ def predictor(name: str, error: float, *, where: np.ndarray | None = None, judge
     noise = error * RNG.normal(size=TRUTH.shape) * (1.0 if where is None else where[:, None])
     said = Calibrated.given(TRUTH + noise)
     return Predictor(
-        name=name, encoder=encoder(), final=said, judging=(said,) * (5 if judged else 0), as_others=said.predicted
+        name=name,
+        encoder=encoder(),
+        final=said,
+        judging=(said,) * (5 if judged else 0),
+        on_devices=lambda: np.stack([said.predicted] * 6),
     )
 
 
@@ -69,7 +73,9 @@ def test_the_group_of_a_view_does_not_depend_on_whom_it_judges() -> None:
 def test_what_a_release_only_names_is_no_part_of_a_mean() -> None:
     named = NamedEncoder.of(lambda x: x[:, :1], name="model", low=np.zeros(3), high=np.ones(3), latents=1)
     said = Calibrated.given(TRUTH + 0.1)
-    other = Predictor(name="own", encoder=named, final=said, judging=(said,) * 5, as_others=said.predicted)
+    other = Predictor(
+        name="own", encoder=named, final=said, judging=(said,) * 5, on_devices=lambda: np.stack([said.predicted] * 6)
+    )
     assert together([predictor("a", 0.3), other], EVIDENCE) == []
 
 

@@ -8,7 +8,7 @@ alternation (`alternation`). A predictor's held-out losses are those of the whol
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -24,7 +24,7 @@ from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import STARTS, Halved, Shape, choose_shape, final_code
-from taskveil.designs.crossfit import Calibrated, Evidence, as_others, calibrate, cross_fit
+from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit, on_devices
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.candidates import families, leave_out
@@ -53,8 +53,8 @@ class Predictor:
     encoder: Encoder
     final: Calibrated
     judging: tuple[Calibrated, ...]
-    as_others: Floats
-    """(N, S): what devices would compute for people like the volunteers."""
+    on_devices: Callable[[], Floats]
+    """(1 + F, N, S): what devices compute for the volunteers, with the encoder and with those without each fold."""
 
     @property
     def bytes(self) -> int:
@@ -126,8 +126,8 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
         final = calibrate(fitted.final, evidence)
         encoder = family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift)
         judged = tuple(calibrate(view, evidence) for view in fitted.judging)
-        others = as_others(fitted, evidence, final)
-        found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged, as_others=others))
+        computed = partial(on_devices, fitted, evidence, final)
+        found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged, on_devices=computed))
     found += together(found, evidence)
     small = [each for each in found if each.bytes <= problem.on_device.client_bytes]
     large = next((each for each in found if each.name == OWN and each not in small), None)
@@ -170,7 +170,7 @@ def together(found: Sequence[Predictor], evidence: Evidence) -> list[Predictor]:
             encoder=MeanEncoder(encoders=encoders, weights=np.full(len(encoders), 1.0 / len(encoders))),
             final=Calibrated.given(mean([each.final for each in best])),
             judging=tuple(map(Calibrated.given, judging)),
-            as_others=np.asarray(np.mean([each.as_others for each in best], axis=0)),
+            on_devices=lambda: np.asarray(np.mean([each.on_devices() for each in best], axis=0)),
         )
     ]
 
@@ -182,6 +182,7 @@ class _Design:
         self, problem: Problem, predictor: Predictor, cost: LinearInTruth, truth: Floats, fold: Integers, seed: int
     ) -> None:
         self.problem, self.predictor, self.cost, self.truth, self.seed = problem, predictor, cost, truth, seed
+        self.fold = fold
         self._codeword_bytes = 16 * truth.shape[1] + 8
         self.most = int((problem.on_device.client_bytes - predictor.bytes) // self._codeword_bytes)
         self.everyone = Halved(self._sample(predictor.final, slice(None)), seed)
@@ -252,6 +253,7 @@ class _Design:
             warnings.warn(_ONLY_NAMED, NamedModelWarning, stacklevel=callers_line())
         mechanism, decoder = Codebook(region=region, stages=(stage,)), _table(codewords)
         answers = truths(problem.task, problem.X, problem.y)
+        computed = self.predictor.on_devices()
         return Veil(
             encoder=self.predictor.encoder,
             mechanism=mechanism,
@@ -262,12 +264,13 @@ class _Design:
             volunteers=Volunteers.of(
                 mechanism,
                 decoder,
-                self.predictor.as_others,
+                computed[0],
                 problem.X,
                 problem.task,
                 answers,
                 problem.schema,
                 problem.drawn,
+                refits=(computed[1:], self.fold),
             ),
         )
 

@@ -80,7 +80,6 @@ class BoostedTrees:
 
     name: str = "trees"
     averaged: bool = True
-    smooth: bool = False
     logits: bool = True
     as_it_is: bool = False
 

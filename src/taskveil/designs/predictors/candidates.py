@@ -92,7 +92,6 @@ class Given:
     named: NamedEncoder
     name: str = "callable"
     averaged: bool = False
-    smooth: bool = False
     logits: bool = False
     as_it_is: bool = True
 

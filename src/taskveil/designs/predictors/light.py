@@ -113,7 +113,6 @@ class Light:
 
     name: str = "light"
     averaged: bool = True
-    smooth: bool = False
     logits: bool = True
     as_it_is: bool = False
 

@@ -41,7 +41,6 @@ class Linear:
 
     name: str = "linear"
     averaged: bool = False
-    smooth: bool = True
     logits: bool = True
     as_it_is: bool = False
 

@@ -67,7 +67,6 @@ class Architecture:
     pictures: bool
     name: str
     averaged: bool = True
-    smooth: bool = False
     logits: bool = True
     as_it_is: bool = False
 

@@ -64,7 +64,6 @@ class Own:
     form: Form
     name: str = OWN
     averaged: bool = False
-    smooth: bool = False
 
     @property
     def logits(self) -> bool:
