@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.volunteers import Groups
+from taskveil.veil.volunteers import Groups
 
 LEVEL = 0.05
 """How often the test raises an alarm where people are like the volunteers."""
