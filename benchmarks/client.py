@@ -23,7 +23,7 @@ from taskveil.client import Client
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Laplace, Response, Stage
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import AffineDecoder, CodewordDecoder
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder
 
 WIDTH, SIZE = 30, 64
 
@@ -117,7 +117,7 @@ def large_table(folder: Path, rows: int) -> None:
 
 def privatize(release: Path, source: Path) -> None:
     from taskveil.client.reading import read_device
-    from taskveil.engines.parquet import privatize_table
+    from taskveil.jobs.parquet import privatize_table
 
     device, manifest = read_device(release / "client")
     start = time.process_time()

@@ -25,7 +25,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from faults.sending import Answer, Connection, request
-from taskveil import wire
+from taskveil.client import wire
 
 HEAD = 42
 """Bytes of a batch before its reports."""

@@ -41,8 +41,8 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Level
 from taskveil.estimates import Tally
 from taskveil.estimates.rows import labels_of
 from taskveil.estimates.scores import scores_of
-from taskveil.losses import _simulated
-from taskveil.volunteers import missing_in
+from taskveil.veil.losses import _simulated
+from taskveil.veil.volunteers import missing_in
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TASKVEIL_DATA", "shared/data"))

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskveil as tv
-from taskveil.engines.files import ROWS
-from taskveil.engines.reports import RELEASE, tally_table
+from taskveil.jobs.files import ROWS
+from taskveil.jobs.reports import RELEASE, tally_table
 
 MOST_SECONDS = {"lattice, 18 coordinates": 30.0}
 """What is promised for ten million reports; 5 for all others."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from taskveil.designs.learned.veils import design_models
+from taskveil.designs.laplace.learned import design_models
 from taskveil.designs.problem import Problem
 from taskveil.experiments import breast_cancer, mnist, real_estate
 from taskveil.experiments.models import Experiment

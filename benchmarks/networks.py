@@ -20,10 +20,10 @@ import taskveil as tv
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.whole_layers import averaged
 from taskveil.experiments.mnist import network
+from taskveil.veil.decoders import CodewordDecoder
 
 WIDTH, SIZE, CLASSES = 784, 64, 10
 SCRIPT = Path(__file__).with_name("networks.mjs")

@@ -26,9 +26,9 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.reading import read_device
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
-from taskveil.engines.parquet import decode_table, privatize_table
-from taskveil.tables import read_column, select
+from taskveil.jobs.parquet import decode_table, privatize_table
+from taskveil.records.tables import read_column, select
+from taskveil.veil.decoders import CodewordDecoder
 
 NUMBERS, CATEGORIES, VALUES, LATENTS, SIZE = 10, 5, 8, 8, 64
 BAR = 500_000

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 import taskveil as tv
-from taskveil.intervals import interval
 from taskveil.sweeps.budgets import smallest_budget
+from taskveil.veil.intervals import interval
 
 Floats = NDArray[np.float64]
 Population = tuple[list[tuple[str, float]], Floats, Floats, Floats]

@@ -14,9 +14,9 @@ import numpy as np
 
 import taskveil as tv
 from staircases import density, staircase_ceiling, staircase_optimum
-from taskveil.losses import expected_losses
 from taskveil.peers.limits import gaussian_bounds
 from taskveil.peers.limits.half_space import half_space_reduction
+from taskveil.veil.losses import expected_losses
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 VOLUNTEERS = 10_000

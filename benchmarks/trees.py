@@ -23,10 +23,10 @@ from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
 from taskveil.designs.on_device import bytes_of
 from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.tree_models import as_trees
-from taskveil.guarantee import Guarantee
-from taskveil.release.manifest import write_files
-from taskveil.release.parts import pack_device
 from taskveil.tasks.costs import CrossEntropy, SquaredError
+from taskveil.veil.guarantee import Guarantee
+from taskveil.veil.manifest import write_files
+from taskveil.veil.parts import pack_device
 
 TREES, LEAVES, WIDTH = 100, 64, 20
 

@@ -17,8 +17,8 @@ import pandas as pd
 
 import taskveil as tv
 from taskveil.client import Client, upload
+from taskveil.client.wire import PATH, Report
 from taskveil.errors import BudgetSpentError, WireError
-from taskveil.wire import PATH, Report
 
 PEOPLE = 200
 bodies: list[bytes] = []

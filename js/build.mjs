@@ -23,5 +23,5 @@ const size = gzipSync(readFileSync(here("dist/taskveil.js")), { level: 9 }).leng
 console.log(`dist/taskveil.js: ${size} bytes minified and gzipped (limit ${LIMIT})`);
 if (size >= LIMIT) process.exit(1);
 if (process.argv.includes("--page")) {
-  copyFileSync(here("dist/taskveil.js"), here("../src/taskveil/server/collector/pages/demo/taskveil.js"));
+  copyFileSync(here("dist/taskveil.js"), here("../src/taskveil/collector/pages/demo/taskveil.js"));
 }

@@ -10,9 +10,9 @@ import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.estimates.scores import Tally
-from taskveil.volunteers import Classes, Groups, Outputs, Volunteers, merged, truths
+from taskveil.veil.decoders import CodewordDecoder
+from taskveil.veil.volunteers import Classes, Groups, Outputs, Volunteers, merged, truths
 
 CODEWORDS = np.array([[-1.2, -0.6], [1.2, 0.6], [0.4, -1.3], [-0.4, 1.3], [0.0, 0.0]])
 

@@ -20,11 +20,11 @@ import httpx
 import releases as made
 import taskveil as tv
 from taskveil.client.mechanisms import Codebook
-from taskveil.server.collector.api import create_app
-from taskveil.server.collector.releases import register
-from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store
-from taskveil.wire import Report
+from taskveil.client.wire import Report
+from taskveil.collector.api import create_app
+from taskveil.collector.releases import register
+from taskveil.collector.settings import Settings
+from taskveil.collector.store import Store
 
 CODES = 64
 """Different reports of the `counted` release, of one byte each."""
@@ -92,8 +92,8 @@ class Served:
 
 START = """
 import json, sys
-from taskveil.server.collector.serving import serve
-from taskveil.server.collector.settings import Settings
+from taskveil.collector.serving import serve
+from taskveil.collector.settings import Settings
 sys.exit(serve(Settings(**json.loads(sys.argv[1])), bound=lambda url: print(url, flush=True)))
 """
 

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from processes import end_with_us, kill_all
-from taskveil.server.collector.store import Store, Submission
+from taskveil.collector.store import Store, Submission
 
 
 def binaries() -> Path | None:

@@ -19,7 +19,7 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
+from taskveil.veil.decoders import CodewordDecoder
 
 FIELDS = Fields(
     names=("power", "doors", "origin", "automatic", "since", "tax"),

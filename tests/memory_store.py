@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from taskveil.arrays import Bytes, Floats, Integers
-from taskveil.server.collector.store import Fate, StoredRelease, StoredRound, StoredToken, Submission
+from taskveil.collector.store import Fate, StoredRelease, StoredRound, StoredToken, Submission
 
 
 class MemoryStore:

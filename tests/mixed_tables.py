@@ -1,4 +1,4 @@
-"""A release for mixed records, and the reports of a table: what the tests of engines share."""
+"""A release for mixed records, and the reports of a table: what the tests of jobs share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
 from taskveil.client.reading import read_device
-from taskveil.decoders import CodewordDecoder
-from taskveil.engines.parquet import privatize_table
+from taskveil.jobs.parquet import privatize_table
+from taskveil.veil.decoders import CodewordDecoder
 
 FIELDS = {
     "power": tv.Number(0, 200, "kW", missing=True),

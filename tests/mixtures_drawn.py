@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.volunteers import Groups
+from taskveil.veil.volunteers import Groups
 
 
 @dataclass(frozen=True, kw_only=True)

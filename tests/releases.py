@@ -28,7 +28,7 @@ from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
-from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 
 NAMES = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
 

@@ -16,14 +16,14 @@ from fastapi import FastAPI
 import taskveil as tv
 from collections_drawn import codebook_veil, records, with_volunteers
 from databases import options
-from taskveil.server.collector.api import create_app
-from taskveil.server.collector.releases import register
-from taskveil.server.collector.running import Collector
-from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store
-from taskveil.server.collector.store.opening import open_store
-from taskveil.server.collector.tokens import Scope, new_token
-from taskveil.wire import BINARY, Report, pack_batch
+from taskveil.client.wire import BINARY, Report, pack_batch
+from taskveil.collector.api import create_app
+from taskveil.collector.releases import register
+from taskveil.collector.running import Collector
+from taskveil.collector.settings import Settings
+from taskveil.collector.store import Store
+from taskveil.collector.store.opening import open_store
+from taskveil.collector.tokens import Scope, new_token
 
 
 def small_veil(epsilon: float = 3.0) -> tv.Veil:

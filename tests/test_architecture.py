@@ -1,4 +1,4 @@
-"""The house: who may import whom, no cycles, no file too long to read. Imports are read, not run."""
+"""Which package may import which, no cycles, no file that is too long. The tests read the imports and run none."""
 
 from __future__ import annotations
 
@@ -18,55 +18,45 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "taskveil"
 MOST_LINES = 600
 
-FLOOR = ["errors", "arrays", "wire", "problem_document", "client"]
-"""What ships to devices, in the order in which each may build on those before."""
+SHARED = ["errors", "arrays", "progress", "style"]
+"""Modules that many packages import. They import only those before them."""
 
-BETWEEN = [
-    *(
-        *FLOOR,
-        "records",
-        "tails",
-        "tables",
-        "doubts",
-        "table_building",
-        "inference",
-        "schema_text",
-        "schema",
-        "labels",
-        "guarantee",
-        "tasks",
-        "decoders",
-        "intervals",
-        "losses",
-        "volunteers",
-        "size",
-        "release",
-        "veil",
-    ),
-    *("account", "style", "progress", "cluster"),
-]
-"""What the rooms hand to each other."""
+ON_DEVICES = ["errors", "arrays", "client"]
+"""All code that ships to devices. Each part may import those before it."""
+
+ORDER = ["client", "records", "tasks", "veil", "designs", "peers"]
+"""Packages of which each may import those before it."""
+
+
+def up_to(package: str) -> set[str]:
+    """The shared modules, this package and those before it."""
+    return {*SHARED, *ORDER[: ORDER.index(package) + 1]}
+
 
 MAY_IMPORT = {
-    **{room: set(BETWEEN[: place + 1]) for place, room in enumerate(BETWEEN)},
-    "designs": {*BETWEEN, "designs"},  # and one module the peers: see `TABLE`
-    "peers": {*BETWEEN, "designs", "peers"},
-    "sweeps": {*BETWEEN, "designs", "peers", "sweeps"},
-    "estimates": {*BETWEEN, "estimates"},
-    "server": {*BETWEEN, "server", "estimates"},
-    "auditing": {*BETWEEN, "auditing"},
-    "engines": {*BETWEEN, "engines", "designs", "estimates", "server"},
-    "experiments": {*BETWEEN, "designs", "peers", "sweeps", "auditing", "experiments"},
+    **{module: set(SHARED[: place + 1]) for place, module in enumerate(SHARED)},
+    **{package: up_to(package) for package in ORDER},
+    "client": set(ON_DEVICES),
+    "estimates": {*up_to("veil"), "estimates"},
+    "auditing": {*up_to("veil"), "auditing"},
+    "jobs": {*up_to("veil"), "estimates", "jobs"},
+    "collector": {*up_to("veil"), "estimates", "jobs", "collector"},
+    "sklearn": {*up_to("designs"), "sklearn"},
+    "sweeps": {*up_to("peers"), "jobs", "sweeps"},
+    "experiments": {*up_to("peers"), "sweeps", "auditing", "experiments"},
     "cli": {
-        *BETWEEN,
-        *("designs", "peers", "sweeps", "estimates", "server", "auditing", "engines", "experiments", "cli"),
+        *up_to("peers"),
+        *("sweeps", "estimates", "collector", "auditing", "jobs", "experiments", "cli"),
     },
-    "__init__": {*BETWEEN, "designs", "sweeps", "estimates", "server", "auditing"},
+    "__init__": {*up_to("designs"), "sklearn", "sweeps", "estimates", "auditing"},
     "__main__": {"cli"},
 }
 
 TABLE = "taskveil.designs.methods"
-"""The table from names to designers, where alone a design is put beside its peers."""
+"""The table from method names to designers: the only module of `designs/` that may import `peers/`."""
+
+MOST_AT_THE_TOP = 10
+"""Modules that may lie directly in `src/taskveil`."""
 
 HEAVY = {
     *("scipy", "sklearn", "torch", "onnx", "onnxruntime", "matplotlib", "pooch", "safetensors", "pyarrow", "pandas"),
@@ -119,7 +109,8 @@ def imports_of(source: str) -> Iterator[Import]:
 IMPORTS = {name: list(imports_of(path.read_text(encoding="utf-8"))) for name, path in MODULES.items()}
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
+    """The part of the tree that a module lies in: a package, or a module at the top."""
     return module.split(".")[1] if "." in module else "__init__"
 
 
@@ -127,17 +118,17 @@ def ours(name: str) -> bool:
     return name.split(".")[0] == "taskveil"
 
 
-def test_every_room_is_entered_from_the_right_side() -> None:
+def test_every_package_imports_only_what_it_may() -> None:
     wrong = [
         f"{module} imports {found.name}"
         for module, entries in IMPORTS.items()
         for found in entries
-        if ours(found.name) and room(found.name) not in MAY_IMPORT[room(module)]
-        if (module, room(found.name)) != (TABLE, "peers")
-        if found.name != "taskveil"  # for its version
+        if ours(found.name) and package_of(found.name) not in MAY_IMPORT[package_of(module)]
+        if (module, package_of(found.name)) != (TABLE, "peers")
+        if found.name != "taskveil"  # for `__version__`
     ]
     assert wrong == []
-    assert {room(module) for module in MODULES} <= set(MAY_IMPORT), "a new room needs a rule"
+    assert {package_of(module) for module in MODULES} <= set(MAY_IMPORT), "a new package needs a row in MAY_IMPORT"
 
 
 PREDICTABLE = re.compile(r"np\.random|import random|from random|pickl")
@@ -147,7 +138,7 @@ def test_neither_devices_nor_servers_use_predictable_numbers_or_pickles() -> Non
     wrong = [
         module
         for module, path in MODULES.items()
-        if room(module) in {*FLOOR, "server"} and PREDICTABLE.search(path.read_text(encoding="utf-8"))
+        if package_of(module) in {*ON_DEVICES, "collector"} and PREDICTABLE.search(path.read_text(encoding="utf-8"))
     ]
     assert wrong == []
     assert all(map(PREDICTABLE.search, ("import random", "rng = np.random.default_rng()", "import pickle")))
@@ -160,7 +151,7 @@ def test_devices_get_numpy_and_the_standard_library() -> None:
     wrong = [
         f"{module} imports {found.name}"
         for module, entries in IMPORTS.items()
-        if room(module) in FLOOR
+        if package_of(module) in ON_DEVICES
         for found in entries
         # Signatures are checked by `cryptography`, if a device was told to check them and has it.
         if found.name.split(".")[0] not in allowed and not (found.local and found.name.startswith("cryptography"))
@@ -169,7 +160,7 @@ def test_devices_get_numpy_and_the_standard_library() -> None:
 
 
 def test_the_collectors_store_knows_nothing_of_http() -> None:
-    home = "taskveil.server.collector"
+    home = "taskveil.collector"
 
     def part(name: str) -> str:
         return name.removeprefix(f"{home}.").split(".")[0]
@@ -213,7 +204,7 @@ def test_there_is_no_cycle() -> None:
             if not f"{module}.".startswith(f"{target}.")  # its own packages have begun before it
         }
         for module, entries in IMPORTS.items()
-        if module != "taskveil"  # the front door loads its rooms when they are asked for
+        if module != "taskveil"  # it imports each public name on first use
     }
     for targets in graph.values():
         targets.discard("taskveil")
@@ -237,7 +228,7 @@ def heavy_packages(module: str, seen: set[str] | None = None) -> set[str]:
 def test_imports_inside_functions_are_for_heavy_packages() -> None:
     wrong = []
     for module, entries in IMPORTS.items():
-        if room(module) == "cli":  # a command loads what it needs when it is called
+        if package_of(module) == "cli":  # a command loads what it needs when it is called
             continue
         for found in entries:
             if found.local and ours(found.name) and not heavy_packages(found.name) - heavy_packages(module):
@@ -250,6 +241,10 @@ def test_imports_inside_functions_are_for_heavy_packages() -> None:
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     public = set(taskveil.__all__) | {"estimate"}
     assert [name for name in MODULES if name.count(".") == 1 and name.split(".")[1] in public] == []
+
+
+def test_few_modules_lie_at_the_top() -> None:
+    assert len(list(SOURCES.glob("*.py"))) <= MOST_AT_THE_TOP
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -271,12 +266,12 @@ def test_no_file_is_too_long_to_read() -> None:
     [
         ("from taskveil.designs import moments", ["designs"]),
         ("def f():\n    from taskveil.auditing.bound import at_least", ["auditing"]),
-        ("if TYPE_CHECKING:\n    import taskveil.engines.parquet", ["engines"]),
+        ("if TYPE_CHECKING:\n    import taskveil.jobs.parquet", ["jobs"]),
         ("import numpy as np\nfrom taskveil.arrays import Floats", ["arrays"]),
     ],
 )
 def test_the_reader_sees_imports_wherever_they_stand(source: str, caught: list[str]) -> None:
-    assert [room(found.name) for found in imports_of(source) if ours(found.name)] == caught
+    assert [package_of(found.name) for found in imports_of(source) if ours(found.name)] == caught
 
 
 def test_cycles_are_seen() -> None:

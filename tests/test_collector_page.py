@@ -19,11 +19,11 @@ from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.tokens import DAYS
+from taskveil.client.wire import MOST_POSTED
+from taskveil.collector.problems import Problem
+from taskveil.collector.releases import LONGEST_ROUND
+from taskveil.collector.settings import Settings
 from taskveil.estimates import FEWEST
-from taskveil.server.collector.problems import Problem
-from taskveil.server.collector.releases import LONGEST_ROUND
-from taskveil.server.collector.settings import Settings
-from taskveil.wire import MOST_POSTED
 
 COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def test_every_problem_has_its_status_in_the_table() -> None:
 
 
 def test_every_metric_exists_and_is_listed() -> None:
-    from taskveil.server.collector.metrics import Metrics
+    from taskveil.collector.metrics import Metrics
 
     exposed = {family.name for family in Metrics().registry.collect() if family.name.startswith("taskveil_")}
     named = {name.removesuffix("_total") for name in re.findall(r"^\| `(taskveil_\w+)", OPERATIONS, re.MULTILINE)}

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from cli.running import run
-from taskveil.server.collector.settings import Settings
+from taskveil.collector.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -94,7 +94,7 @@ def test_the_dockerfile_keeps_the_rules() -> None:
     assert not any("torch" in package for package in EXTRAS["server"])
     assert not sent("tests/conftest.py")
     assert not sent("secrets/database_password")
-    assert sent("src/taskveil/veil.py")
+    assert sent("src/taskveil/veil/veil.py")
     assert not sent("src/taskveil/__pycache__/veil.pyc")
 
 

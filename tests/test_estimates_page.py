@@ -12,7 +12,7 @@ from taskveil.estimates import FEWEST
 from taskveil.estimates.drift import LEVEL
 from taskveil.estimates.limits import BETS
 from taskveil.estimates.result import FORMAT
-from taskveil.volunteers import FEWEST as SMALLEST
+from taskveil.veil.volunteers import FEWEST as SMALLEST
 
 PAGE = Path(__file__).parents[1] / "docs/estimates.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ import taskveil as tv
 from taskveil.errors import MissingExtraError, TaskveilError, installed, needs
 
 CLIENT = Path(tv.__file__).parent / "client"
-SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors", "taskveil.problem_document", "taskveil.wire"}
-"""What the client room may use of the others' things."""
+SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors"}
+"""Modules outside `client/` that it may import."""
 
 
 def modules_of_the_client() -> list[str]:

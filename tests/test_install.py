@@ -69,7 +69,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     results = {str(path.relative_to(source)) for path in source.glob("taskveil/experiments/*.json")}
     pages = {str(path.relative_to(source)) for path in source.rglob("collector/pages/**/*") if path.is_file()}
     assert results
-    assert "taskveil/server/collector/pages/demo/taskveil.js" in pages
+    assert "taskveil/collector/pages/demo/taskveil.js" in pages
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     described = {name for name in names if name.startswith(f"taskveil-{tv.__version__}.dist-info/")}
@@ -82,7 +82,7 @@ def test_a_device_needs_numpy_alone(wheel: Path, veil: tv.Veil, tmp_path: Path) 
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from taskveil.release.folder import sign
+    from taskveil.veil.release import sign
 
     key = Ed25519PrivateKey.generate()
     nothing = serialization.NoEncryption()

@@ -11,6 +11,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "js/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+PACKAGE = ROOT / "src" / "taskveil"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -74,3 +79,24 @@ def test_only_its_own_extra_brings_torch() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "demo: $(DEMO)" in makefile
     assert "$(DEMO): pyproject.toml constraints.txt\n\t$(call install,design)" in makefile
+
+
+def missing_files(text: str) -> list[str]:
+    """Paths in backticks (`….py`, `….ts`, `….md`, `…/`) that exist neither in the repository nor in the package."""
+    named = re.findall(r"`([\w./-]+(?:\.(?:py|ts|md)|/))`", text)
+    # `server/` is a folder of a release.
+    return [at for at in named if at != "server/" and not any((home / at).exists() for home in (ROOT, PACKAGE))]
+
+
+def test_every_file_that_a_document_names_exists() -> None:
+    """The change log is left out: it names files of earlier versions."""
+    for document in (document for document in DOCUMENTS if document.name != "CHANGELOG.md"):
+        assert missing_files(document.read_text(encoding="utf-8")) == [], document.name
+    assert missing_files("`client/nowhere.py`, `client/client.py` and `nowhere/`") == ["client/nowhere.py", "nowhere/"]
+
+
+def test_every_link_of_a_document_leads_to_a_file() -> None:
+    for document in DOCUMENTS:
+        links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8"))
+        missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+        assert missing == [], document.name

@@ -31,8 +31,8 @@ from cli.running import run as typed
 from conftest import needs
 from pages import Shell, terminal
 from taskveil.client import upload
-from taskveil.cluster.joining import connected
-from taskveil.wire import Report
+from taskveil.client.wire import Report
+from taskveil.jobs.ray_joining import connected
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -200,7 +200,7 @@ def check_the_collector(shell: Shell, namespace: dict[str, Any]) -> None:
 
 @needs(BUNDLE.exists() and INDEXED_DB.exists() and shutil.which("node") is not None, "Node and the built js/dist")
 def test_the_javascript_block_runs(tmp_path: Path) -> None:
-    from taskveil.release.folder import sign
+    from taskveil.veil.release import sign
 
     table = customers(np.random.default_rng(4), 300).drop(columns="renewed")
     veil = tv.design(table, tv.LinearTask(np.diag([0, 0, 1e-4, 1.0, 1.0])), epsilon=2.0)

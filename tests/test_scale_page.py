@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from taskveil import wire
-from taskveil.engines.plans import PART_ROWS
-from taskveil.server.collector.store import postgres_settling
+from taskveil.client import wire
+from taskveil.collector.store import postgres_settling
+from taskveil.jobs.plans import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/scale.md").read_text(encoding="utf-8")

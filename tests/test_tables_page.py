@@ -9,7 +9,7 @@ import pytest
 
 import taskveil as tv
 from pages import run_code
-from taskveil.inference import FEWEST_ALIKE, MOST_CATEGORIES
+from taskveil.records.inference import FEWEST_ALIKE, MOST_CATEGORIES
 
 PAGE = Path(__file__).parents[1] / "docs/tables.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -27,8 +27,8 @@ from taskveil.client.levels import LEVELS
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.record import Fields
 from taskveil.client.trees import TreeEncoder
-from taskveil.release.manifest import write_files
-from taskveil.release.parts import pack_device
+from taskveil.veil.manifest import write_files
+from taskveil.veil.parts import pack_device
 
 COUNT = 10_000
 REPORTS = 1_000_000

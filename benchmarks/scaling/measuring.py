@@ -22,11 +22,11 @@ from benchmarks.scaling import paper, people, shapes, storage
 from benchmarks.scaling.machine import Watch, WorkerMemory, stamp
 
 import taskveil as tv
-from taskveil.cluster.joining import connected
-from taskveil.engines.folders import decode_folder, privatize_folder
-from taskveil.engines.plans import MANIFEST
-from taskveil.engines.running import Engine
-from taskveil.engines.tallies import tally_folders
+from taskveil.jobs.folders import decode_folder, privatize_folder
+from taskveil.jobs.plans import MANIFEST
+from taskveil.jobs.ray_joining import connected
+from taskveil.jobs.running import Engine
+from taskveil.jobs.tallies import tally_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALING_BAR, CORE_BAR, MEMORY_BAR, SWEEP_BAR, DESIGNS = 1.6, 0.8, 500, 1.6, 24

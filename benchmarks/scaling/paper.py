@@ -14,11 +14,11 @@ from typing import Any
 MEASURED = Path(__file__).parent / "measured.json"
 DEVICES, WEEK, PEAK, BUSY = 1e9, 7 * 86400, 3, 0.5
 SINGLE, BATCHED, AROUND, GATHERED = 53, 17, 4500, 500
-"""Bytes of a report of one byte alone, of one in a batch (`taskveil.wire`), and around a request; and reports in a
-batch."""
+"""Bytes of a report of one byte alone, of one in a batch (`taskveil.client.wire`), and around a request; and reports in
+a batch."""
 COPIES = 3
 """How often a report is copied while its round is open: the table grows by half between two settlings, and
-1 + 2/3 + 4/9 + … = 3 (`SHARE` in server/collector/store/postgres_settling.py)."""
+1 + 2/3 + 4/9 + … = 3 (`SHARE` in collector/store/postgres_settling.py)."""
 CORE_HOUR, GIGABYTE_MONTH = 0.05, 0.10
 
 Measured = Mapping[str, Any]

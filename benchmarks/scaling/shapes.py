@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from benchmarks.scaling import people
 
 import taskveil as tv
-from taskveil.engines.folders import decode_folder, privatize_folder
-from taskveil.engines.running import Engine
+from taskveil.jobs.folders import decode_folder, privatize_folder
+from taskveil.jobs.running import Engine
 
 ROWS, WIDE = 1 << 20, 1000
 Job = Callable[[Engine], object]

@@ -12,7 +12,7 @@ from benchmarks import collector
 
 import databases
 from faults.stored import PostgresDatabase
-from taskveil.server.collector.store.opening import open_store
+from taskveil.collector.store.opening import open_store
 
 BATCH = 20_000
 SENDERS = {"batches": {"reports": 500, "connections": 8}, "singles": {"reports": 1, "connections": 64}}

@@ -8,7 +8,7 @@ const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/cs
 /** As strict as a page can have it: nothing the client does needs more. */
 const POLICY = "default-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 const release = new URL("../demo/", import.meta.url);
-const pages = new URL("../../src/taskveil/server/collector/pages/demo/", import.meta.url);
+const pages = new URL("../../src/taskveil/collector/pages/demo/", import.meta.url);
 
 /** Resolves to { url, received, script, close }: `received` are the bodies, `script` the next answers' status codes. */
 export async function serve(port = 0) {

@@ -17,8 +17,8 @@ import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.experiments.demo_people import SCHEMA, people, shown, table, weights
+from taskveil.veil.decoders import CodewordDecoder
 
 HOME = Path(__file__).parent
 STEP = 2.0**-8

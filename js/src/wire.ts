@@ -1,4 +1,4 @@
-/** What travels from a device to the collector; the same bytes as `wire.py`. */
+/** What travels from a device to the collector; the same bytes as `client/wire.py`. */
 import { fail } from "./errors.js";
 import { bitLength, sum } from "./exact.js";
 import { digits, type Mechanism } from "./mechanisms.js";

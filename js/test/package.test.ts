@@ -93,7 +93,7 @@ test("holds the code, its types, a README and the license, and nothing else", ()
 });
 
 test("is what the collector's demo page ships", () => {
-  const page = join(ROOT, "../src/taskveil/server/collector/pages/demo/taskveil.js");
+  const page = join(ROOT, "../src/taskveil/collector/pages/demo/taskveil.js");
   const same = readFileSync(installed("dist/taskveil.js")).equals(readFileSync(page));
   expect(same, "run `npm run page` and commit what it writes").toBe(true);
 });

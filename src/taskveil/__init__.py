@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
-    from taskveil.designs.private_reports import PrivateReports as PrivateReports
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
-    from taskveil.schema import Schema as Schema
+    from taskveil.records.schema import Schema as Schema
+    from taskveil.sklearn import PrivateReports as PrivateReports
     from taskveil.sweeps.frontier import Frontier as Frontier
     from taskveil.sweeps.gains import SegmentedFrontier as SegmentedFrontier
     from taskveil.sweeps.sweep import sweep as sweep
@@ -53,8 +53,8 @@ _HOME = {
     "MultiTask": "taskveil.tasks",
     "Number": "taskveil.client.fields",
     "Points": "taskveil.designs.domain",
-    "PrivateReports": "taskveil.designs.private_reports",
-    "Schema": "taskveil.schema",
+    "PrivateReports": "taskveil.sklearn",
+    "Schema": "taskveil.records.schema",
     "SegmentedFrontier": "taskveil.sweeps.gains",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",

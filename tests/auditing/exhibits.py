@@ -16,9 +16,9 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Respo
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.noise import discrete_laplace
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.errors import EntropyError
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 
 STEP = 2.0**-20
 WIDE = 2.0 / STEP  # the diameter of [−1, 1] in steps

@@ -13,7 +13,7 @@ import taskveil as tv
 from auditing.exhibits import STEP, WIDE, laplace, laplace_veil, noise, on_grid
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.noise import discrete_laplace
-from taskveil.wire import Layout
+from taskveil.client.wire import Layout
 
 
 def clear(X: np.ndarray) -> np.ndarray:

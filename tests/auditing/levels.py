@@ -12,7 +12,7 @@ from taskveil.client import entropy
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.client.rounding import floor_exp_times
-from taskveil.decoders import CodewordDecoder
+from taskveil.veil.decoders import CodewordDecoder
 
 LOW, HIGH = -128, 128
 

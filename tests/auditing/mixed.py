@@ -12,7 +12,7 @@ from auditing.exhibits import STEP, noise, stage
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
+from taskveil.veil.decoders import CodewordDecoder
 
 Records = list[dict[str, Any]]
 

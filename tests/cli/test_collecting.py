@@ -11,8 +11,8 @@ import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.server.collector.store import Submission
-from taskveil.server.collector.store.opening import open_store
+from taskveil.collector.store import Submission
+from taskveil.collector.store.opening import open_store
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 import taskveil as tv
 from taskveil.cli.databases import address_of, find_release, folder_id
+from taskveil.collector.settings import Settings
+from taskveil.collector.store import Store
+from taskveil.collector.store.opening import open_store
 from taskveil.errors import DataError
-from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store import Store
-from taskveil.server.collector.store.opening import open_store
 
 FIRST, SECOND, THIRD = "ab" + "0" * 62, "ab" + "1" * 62, "cd" + "2" * 62
 

@@ -14,7 +14,7 @@ import taskveil as tv
 from cli.running import one_line, run
 from taskveil.cli import designing
 from taskveil.cli.app import app
-from taskveil.losses import Considered
+from taskveil.veil.losses import Considered
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 import taskveil as tv
 from cli.running import run
-from taskveil.cluster.joining import connected
+from taskveil.jobs.ray_joining import connected
 
 TEXT = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
 

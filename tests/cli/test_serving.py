@@ -20,9 +20,9 @@ import releases
 import taskveil as tv
 from cli.running import one_line, run
 from taskveil.client import Client, upload
-from taskveil.server.collector import serving
-from taskveil.server.collector.settings import Settings
-from taskveil.server.collector.store.opening import open_store
+from taskveil.collector import serving
+from taskveil.collector.settings import Settings
+from taskveil.collector.store.opening import open_store
 
 TOKEN = re.compile(r"tv_[0-9a-f]{16}_[0-9a-f]{64}")
 
@@ -192,7 +192,7 @@ def test_a_port_that_is_taken_is_one_line(home: Path, tmp_path: Path, monkeypatc
 
 
 def test_an_install_without_the_server_is_told_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "taskveil.server.collector.serving")
+    monkeypatch.delitem(sys.modules, "taskveil.collector.serving")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     for command in (("serve",), ("demo", "--serve")):
         assert one_line(*command) == "error: this command needs uvicorn: pip install 'taskveil[server]'\n"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import terminals
 from taskveil.cli.app import app
-from taskveil.designs.learned.gradient import Settings
+from taskveil.designs.laplace.gradient import Settings
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))

@@ -11,9 +11,9 @@ import taskveil as tv
 from cli.running import one_line, run
 from taskveil.cli.app import app
 from taskveil.cli.tokens import DAYS
-from taskveil.server.collector.problems import ProblemError
-from taskveil.server.collector.store.opening import open_store
-from taskveil.server.collector.tokens import Tokens, belongs
+from taskveil.collector.problems import ProblemError
+from taskveil.collector.store.opening import open_store
+from taskveil.collector.tokens import Tokens, belongs
 
 
 @pytest.fixture

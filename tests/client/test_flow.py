@@ -12,7 +12,7 @@ import pytest
 import releases
 import taskveil as tv
 from taskveil.client import Client
-from taskveil.wire import Report, pack_batch, receive
+from taskveil.client.wire import Report, pack_batch, receive
 
 
 def test_the_three_steps(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:

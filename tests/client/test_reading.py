@@ -33,8 +33,8 @@ from taskveil.client.reading import (
     read_files,
 )
 from taskveil.errors import ReleaseError, SignatureError, VersionError
-from taskveil.release.manifest import write_files
-from taskveil.release.parts import pack_device
+from taskveil.veil.manifest import write_files
+from taskveil.veil.parts import pack_device
 
 DEVICES = releases.devices()
 Change = Callable[[dict[str, Any]], object]

@@ -21,9 +21,9 @@ from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, 
 from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import ReleaseError, VersionError
-from taskveil.guarantee import Guarantee
-from taskveil.release.manifest import write_files
-from taskveil.release.parts import pack_device
+from taskveil.veil.guarantee import Guarantee
+from taskveil.veil.manifest import write_files
+from taskveil.veil.parts import pack_device
 
 Change = Callable[[dict[str, Any]], object]
 

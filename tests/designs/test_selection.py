@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, ttest_rel
 
 from taskveil.designs.selection import LEVEL, SLACK, Candidate, beats, choose, lead
-from taskveil.losses import Considered
+from taskveil.veil.losses import Considered
 
 
 def candidate(encoder: str, losses: Any, size: int = 100, operations: int = 10, method: str = "codebook") -> Candidate:

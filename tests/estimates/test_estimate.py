@@ -10,9 +10,9 @@ import pytest
 
 import collections_drawn as drawn
 import taskveil as tv
+from taskveil.client.wire import Received
 from taskveil.errors import DataError
 from taskveil.estimates import FEWEST, tally
-from taskveil.wire import Received
 
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
 VEIL = drawn.with_volunteers(drawn.codebook_veil(4.0), EVERYBODY[:1000])

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import collections_drawn as drawn
 import taskveil as tv
-from taskveil.losses import _simulated
+from taskveil.veil.losses import _simulated
 
 HONEST = {"share_model": True, "volunteers_unseen": True, "method": "codebook", "encoder": "linear"}
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))

@@ -13,7 +13,7 @@ from mixtures_drawn import Population, plain_em
 from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.estimates.mixture import CLOSE, DEFICIT, ROUNDING, Mixture, maximum_likelihood, profile_ends
-from taskveil.volunteers import Groups
+from taskveil.veil.volunteers import Groups
 
 DRAWS = 300
 

@@ -11,7 +11,7 @@ from taskveil import style
 from taskveil.errors import DataError
 from taskveil.estimates import picture
 from taskveil.estimates.rows import Row
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 
 
 def row(name: str, limits: list[float], assumes: str | None = None, own: float = 3.0) -> Row:

@@ -8,7 +8,7 @@ import pytest
 
 import collections_drawn as drawn
 import taskveil as tv
-from taskveil.losses import _simulated
+from taskveil.veil.losses import _simulated
 
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
 BOX = tv.Box([-3.0, -8.0], [7.0, 8.0])

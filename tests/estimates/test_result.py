@@ -15,7 +15,7 @@ from taskveil.estimates import Estimate
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.result import FORMAT, KINDS
 from taskveil.estimates.rows import Row
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 
 
 @pytest.fixture(scope="module")

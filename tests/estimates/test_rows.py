@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import taskveil as tv
 from taskveil.estimates.assumed import among_present
 from taskveil.estimates.rows import labels_of
-from taskveil.labels import Label
-from taskveil.volunteers import Groups, missing_in
+from taskveil.records.labels import Label
+from taskveil.veil.volunteers import Groups, missing_in
 
 SCHEMA = tv.Schema({
     "country": tv.Category(["France", "Ghana"], missing=True),

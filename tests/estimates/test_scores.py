@@ -13,8 +13,8 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Level
 from taskveil.errors import DataError
 from taskveil.estimates import tally
 from taskveil.estimates.scores import scores_of
-from taskveil.losses import _simulated
-from taskveil.volunteers import FEWEST, Volunteers, truths
+from taskveil.veil.losses import _simulated
+from taskveil.veil.volunteers import FEWEST, Volunteers, truths
 
 
 def all_reports(veil: tv.Veil) -> np.ndarray:

@@ -15,8 +15,8 @@ import pytest
 import releases
 from http_servers import answering
 from taskveil.client import Ledger
+from taskveil.client.wire import arrived
 from taskveil.experiments.demo_devices import Crowd, Outcome
-from taskveil.wire import arrived
 
 
 class Collector(ThreadingHTTPServer):

@@ -13,7 +13,7 @@ from taskveil.errors import DataError
 from taskveil.experiments import data, household
 from taskveil.experiments.report import published_points
 from taskveil.experiments.runs import parts
-from taskveil.losses import Loss
+from taskveil.veil.losses import Loss
 
 pytestmark = needs(data.local_file("household/hourly.csv") is not None, "the household data in TASKVEIL_DATA")
 

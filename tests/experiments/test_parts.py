@@ -14,7 +14,7 @@ from taskveil.experiments.parts import Finished, finished_parts
 from taskveil.experiments.report import Row, averaged
 from taskveil.experiments.runs import Run, parts
 from taskveil.experiments.summary import write_summary
-from taskveil.losses import Loss
+from taskveil.veil.losses import Loss
 
 POINT = Row(experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1.0, low=0.0, high=2.0)
 

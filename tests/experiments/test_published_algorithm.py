@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.learned.objective import Objective
-from taskveil.designs.learned.replicas import Replicas
+from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.replicas import Replicas
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.errors import TaskError
 from taskveil.experiments.published_algorithm import PublishedDesign, Recipe, train

@@ -8,9 +8,9 @@ from pathlib import Path
 from faults.harness import Collector, Release, Row, add_token
 from faults.sending import Answer, Maker, body_of
 from faults.stored import Database
-from taskveil import wire
-from taskveil.problem_document import PROBLEM
-from taskveil.server.collector.store.opening import open_store
+from taskveil.client import wire
+from taskveil.client.problem_document import PROBLEM
+from taskveil.collector.store.opening import open_store
 
 
 def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:

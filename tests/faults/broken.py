@@ -14,9 +14,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskveil import wire
-from taskveil.problem_document import PROBLEM
-from taskveil.wire import Report, from_json, unpack_batch
+from taskveil.client import wire
+from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import Report, from_json, unpack_batch
 
 FAULTS = {
     "nothing": "a control",

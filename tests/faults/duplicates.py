@@ -9,7 +9,7 @@ from pathlib import Path
 from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer
 from faults.stored import Database, compare
-from taskveil.wire import Report
+from taskveil.client.wire import Report
 
 
 def duplicates(

@@ -17,10 +17,10 @@ import taskveil as tv
 from faults.harness import ROOT, Collector, Row, add_token, collector_for
 from faults.sending import Answer, BrokenOffError, Connection, Maker, ask_once, body_of, request
 from faults.stored import Database
-from taskveil import wire
+from taskveil.client import wire
+from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import Report
 from taskveil.errors import TaskveilError
-from taskveil.problem_document import PROBLEM
-from taskveil.wire import Report
 
 ODD = [
     *(0, -1, 1, 2**31, 2**63, 2**64, 10**400, -0.0, 1.5, 1e308, 5e-324, True, False, None, "", "\x00", "\ud800", "💥"),

@@ -22,9 +22,9 @@ import taskveil as tv
 from faults.sending import Address, Answer, ask_once, request
 from faults.stored import Database
 from processes import below, end_with_us, resident
-from taskveil.server.collector.releases import register
-from taskveil.server.collector.store.opening import open_store
-from taskveil.server.collector.tokens import Scope, new_token
+from taskveil.collector.releases import register
+from taskveil.collector.store.opening import open_store
+from taskveil.collector.tokens import Scope, new_token
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0

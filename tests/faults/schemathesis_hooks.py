@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import schemathesis
 
-from taskveil.wire import BINARY
+from taskveil.client.wire import BINARY
 
 
 @schemathesis.serializer(BINARY)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from taskveil import wire
-from taskveil.problem_document import PROBLEM
-from taskveil.wire import Report
+from taskveil.client import wire
+from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import Report
 
 Address = tuple[str, int]
 

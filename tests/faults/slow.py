@@ -17,7 +17,7 @@ import numpy as np
 from faults.harness import Collector, Row, add_token, collector_for
 from faults.sending import Diary, Maker, Writer, body_of, request
 from faults.stored import Database, compare
-from taskveil import wire
+from taskveil.client import wire
 
 Pipe = multiprocessing.connection.Connection
 

@@ -38,8 +38,8 @@ from forged.tools import (
 from forged.trees import TREES
 from taskveil.client.mechanisms import Response
 from taskveil.client.reading import DEVICE_KINDS, canonical
-from taskveil.release.manifest import manifest_of
-from taskveil.release.parts import pack
+from taskveil.veil.manifest import manifest_of
+from taskveil.veil.parts import pack
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ import numpy as np
 import releases
 from taskveil.client.device import Device
 from taskveil.client.reading import canonical, digest
-from taskveil.release.manifest import manifest_of
-from taskveil.release.parts import pack_device
+from taskveil.veil.manifest import manifest_of
+from taskveil.veil.parts import pack_device
 
 DEVICES = releases.devices()
 Arrays = dict[str, np.ndarray]

@@ -3,7 +3,7 @@
     python tests/lost_machines/run.py
 
 Every case is a command in a process of its own against a cluster of real Ray machines. Exit code 1 if anything was
-wrong. Small versions are tests (tests/engines/test_on_cluster.py, tests/cluster/).
+wrong. Small versions are tests (tests/jobs/test_on_cluster.py, tests/jobs/).
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def locked(home: Path) -> str:
 
 def more_than_the_store(home: Path) -> str:
     """What sweeps share may be larger than a machine's object store: Ray puts it on the disk."""
-    from taskveil.cluster.joining import connected
-    from taskveil.cluster.working import in_any_order
+    from taskveil.jobs.ray_joining import connected
+    from taskveil.jobs.ray_working import in_any_order
 
     def added(shared: Any, task: int) -> float:
         return float(shared[task])
@@ -220,9 +220,9 @@ def models(home: Path) -> str:
     from sklearn.linear_model import LinearRegression
 
     import taskveil as tv
-    from taskveil.cluster.joining import connected
-    from taskveil.engines.folders import decode_folder, privatize_folder
-    from taskveil.engines.running import Engine
+    from taskveil.jobs.folders import decode_folder, privatize_folder
+    from taskveil.jobs.ray_joining import connected
+    from taskveil.jobs.running import Engine
 
     X = np.random.default_rng(0).normal(size=(300, 5))
     network = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))

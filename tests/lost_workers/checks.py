@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from lost_workers.people import noise_of, rows_of
-from taskveil.engines.plans import MANIFEST, PLAN
+from taskveil.jobs.plans import MANIFEST, PLAN
 
 
 def wrong_with(target: Path, rows: int, release: str) -> list[str]:

@@ -16,8 +16,8 @@ from lost_workers import people
 from lost_workers.checks import left_in, wrong_with
 from lost_workers.run import killed_job
 from lost_workers.watching import Watch
-from taskveil.engines.folders import privatize_folder
-from taskveil.engines.plans import MANIFEST, PLAN
+from taskveil.jobs.folders import privatize_folder
+from taskveil.jobs.plans import MANIFEST, PLAN
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from taskveil.intervals import bounds, interval
 from taskveil.sweeps.budgets import smallest_budget
+from taskveil.veil.intervals import bounds, interval
 
 SAMPLES = 4000
 RNG = np.random.default_rng(0)

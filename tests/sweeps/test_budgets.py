@@ -10,9 +10,9 @@ import re
 import numpy as np
 import pytest
 
-from taskveil.intervals import bounds
 from taskveil.sweeps.budgets import Budget, share_interval, smallest_budget, surely_kept, surplus
 from taskveil.sweeps.frontier import Frontier, Point
+from taskveil.veil.intervals import bounds
 
 RNG = np.random.default_rng(0)
 COUNT = 171

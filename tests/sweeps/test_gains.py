@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from taskveil.errors import DataError
-from taskveil.intervals import bounds, interval
 from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.gains import SegmentedFrontier
+from taskveil.veil.intervals import bounds, interval
 
 RNG = np.random.default_rng(3)
 LOSSES = RNG.gamma(2.0, size=(2, 300))

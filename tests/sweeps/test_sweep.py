@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.learned.gradient import Settings
+from taskveil.designs.laplace.gradient import Settings
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 from taskveil.sweeps import sweep as sweeping
 from taskveil.sweeps import work

@@ -15,10 +15,10 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
+from taskveil.collector.estimating import table_rows
 from taskveil.estimates.assumed import assumptions
 from taskveil.estimates.result import finite
 from taskveil.experiments.demo_people import SCHEMA, people, table, weights
-from taskveil.server.collector.estimating import table_rows
 
 HOME = Path(__file__).parent
 BUDGETS = [0.5, 1.0, 2.0, 4.0, 8.0]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import taskveil as tv
-from taskveil.wire import Report, pack_batch
+from taskveil.client.wire import Report, pack_batch
 
 
 def main(folder: Path) -> None:

@@ -6,7 +6,7 @@ import { extname } from "node:path";
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css" };
 const POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
 export const TOKEN = "tv_reader_0123456789abcdef";
-const pages = new URL("../../../src/taskveil/server/collector/pages/", import.meta.url);
+const pages = new URL("../../../src/taskveil/collector/pages/", import.meta.url);
 export const recorded = JSON.parse(await readFile(new URL("answers.json", import.meta.url), "utf-8"));
 
 /**

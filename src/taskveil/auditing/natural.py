@@ -19,10 +19,10 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.client.fields import Category, Coded, Date, Field, Flag
 from taskveil.errors import AuditError
-from taskveil.inference import needs_schema
-from taskveil.records import column_names
-from taskveil.schema import Schema
-from taskveil.tables import ColumnValues, read_column, select
+from taskveil.records.conversion import column_names
+from taskveil.records.inference import needs_schema
+from taskveil.records.schema import Schema
+from taskveil.records.tables import ColumnValues, read_column, select
 
 _SAID = (
     ("None", None),

@@ -11,9 +11,9 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.auditing.natural import Natural
 from taskveil.errors import AuditError
-from taskveil.guarantee import as_epsilon
-from taskveil.records import as_records
+from taskveil.records.conversion import as_records
 from taskveil.veil import Veil
+from taskveil.veil.guarantee import as_epsilon
 
 _CHUNK = 1 << 16
 

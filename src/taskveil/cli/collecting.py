@@ -17,7 +17,7 @@ from taskveil.cli.databases import SHOWN, Config, Database, check_round, find_re
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.store import StoredRelease, StoredRound
+    from taskveil.collector.store import StoredRelease, StoredRound
 
 collection = typer.Typer(
     no_args_is_help=True, help="Releases and rounds of a collector: what it takes, and what it forgets for good."
@@ -60,7 +60,7 @@ def open_release(
     """Take reports of a release, again or for the first time: of a folder that the collector does not know, its files
     are put into the database. A collector that runs needs no restart."""
     settings = settings_of(db, config)
-    from taskveil.server.collector.releases import register, round_name
+    from taskveil.collector.releases import register, round_name
 
     folder = folder_id(named, verify_key)
     with opened(settings, make=folder is not None) as store:
@@ -92,7 +92,7 @@ def close(named: Named, db: Database = None, config: Config = None) -> None:
 def open_round(named: Named, name: RoundName, db: Database = None, config: Config = None) -> None:
     """Open a round and make it the current one, to which reports belong that name none. Others stay as they are."""
     settings = settings_of(db, config)
-    from taskveil.server.collector.releases import round_name
+    from taskveil.collector.releases import round_name
 
     with opened(settings) as store:
         release = find_release(store, named)

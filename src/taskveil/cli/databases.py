@@ -16,8 +16,8 @@ from taskveil.client.verifying import read_key
 from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.store import Store, StoredRelease
+    from taskveil.collector.settings import Settings
+    from taskveil.collector.store import Store, StoredRelease
 
 Database = Annotated[
     str | None,
@@ -32,7 +32,7 @@ SHOWN = 12
 def settings_of(db: str | None, config: Path | None) -> Settings:
     """The collector's configuration as `taskveil serve` with these options would have it."""
     with needs("this command", extra="server"):
-        from taskveil.server.collector.settings import Settings
+        from taskveil.collector.settings import Settings
 
     return Settings.read(config, db=db)
 
@@ -47,7 +47,7 @@ def opened(settings: Settings, *, make: bool = False) -> Iterator[Store]:
             answer every question with 'nothing', where the name was mistyped.
     """
     with needs("this command", extra="server"):
-        from taskveil.server.collector.store.opening import open_store
+        from taskveil.collector.store.opening import open_store
 
     file = _file_of(settings.db)
     if file is not None and not make and not file.exists():

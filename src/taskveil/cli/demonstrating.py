@@ -36,12 +36,12 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
     machine and let so many devices report with both, in two rounds; until Ctrl-C. Everything lies in a temporary folder
     that is gone afterwards."""
     with needs("this command", extra="server"):
+        from taskveil.collector.releases import register
+        from taskveil.collector.serving import serve
+        from taskveil.collector.settings import Settings
+        from taskveil.collector.store.opening import open_store
         from taskveil.experiments.demo_devices import Crowd
         from taskveil.experiments.demo_people import shown, write_means, write_release
-        from taskveil.server.collector.releases import register
-        from taskveil.server.collector.serving import serve
-        from taskveil.server.collector.settings import Settings
-        from taskveil.server.collector.store.opening import open_store
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -101,7 +101,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
 def _write_pages(folder: Path, shown: dict[str, Any]) -> None:
     """The browser's page as the package has it, with what it shows of this release."""
     (folder / "release").mkdir(parents=True)
-    for file in files("taskveil.server.collector").joinpath("pages", "demo").iterdir():
+    for file in files("taskveil.collector").joinpath("pages", "demo").iterdir():
         copyfile(str(file), folder / file.name)
     (folder / "release" / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
 

@@ -19,10 +19,10 @@ from taskveil.cli.console import busy, console, refuse_existing
 from taskveil.cli.jobs import Asked, Job
 from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
 from taskveil.client.verifying import read_key
-from taskveil.losses import Considered
-from taskveil.release.folder import sign as sign_release
-from taskveil.size import in_words
-from taskveil.volunteers import FEWEST as SMALLEST
+from taskveil.veil.losses import Considered
+from taskveil.veil.release import sign as sign_release
+from taskveil.veil.veil import in_words
+from taskveil.veil.volunteers import FEWEST as SMALLEST
 
 LISTED = 12
 """Columns that are named one by one."""

@@ -56,9 +56,9 @@ def estimate(
     workers: options.Workers = None,
 ) -> None:
     """Estimate what all reports together measure, with intervals, in constant memory."""
-    from taskveil.engines.running import Engine
-    from taskveil.engines.tallies import tally_folders
     from taskveil.estimates.rows import finite
+    from taskveil.jobs.running import Engine
+    from taskveil.jobs.tallies import tally_folders
 
     if gone:
         raise tv.TaskveilError(

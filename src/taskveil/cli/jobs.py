@@ -17,9 +17,9 @@ from taskveil.cli.models import as_task, is_estimator, load_model, settled
 from taskveil.cli.volunteers import left_out, named_columns, read_volunteers, with_labels
 from taskveil.client.fields import Count, Date, Field, Number
 from taskveil.errors import DataError
-from taskveil.inference import needs_schema
-from taskveil.records import as_records
-from taskveil.tails import harmless_range
+from taskveil.records.conversion import as_records
+from taskveil.records.inference import needs_schema
+from taskveil.records.tails import harmless_range
 from taskveil.tasks.linear import spreads
 
 _WEIGHED = "each weighed by 1/spread and by its --weight."

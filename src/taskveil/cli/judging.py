@@ -12,9 +12,9 @@ import taskveil as tv
 from taskveil.arrays import Floats, Integers
 from taskveil.cli.jobs import Job
 from taskveil.errors import NothingToReportWarning
-from taskveil.losses import Loss
-from taskveil.tables import take_rows
+from taskveil.records.tables import take_rows
 from taskveil.tasks import LinearTask, take_labels
+from taskveil.veil.losses import Loss
 
 PARTS = 4
 """One of so many parts of the volunteers is held out."""

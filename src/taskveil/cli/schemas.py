@@ -17,8 +17,8 @@ from taskveil.cli.jobs import chosen_columns
 from taskveil.cli.volunteers import left_out, read_volunteers
 from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
-from taskveil.schema_text import shown
-from taskveil.tables import read_column, select
+from taskveil.records.schema_text import shown
+from taskveil.records.tables import read_column, select
 
 
 def schema(

@@ -14,9 +14,9 @@ from taskveil.cli.console import busy, note
 from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.releases import OpenRelease
-    from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.store import Store
+    from taskveil.collector.releases import OpenRelease
+    from taskveil.collector.settings import Settings
+    from taskveil.collector.store import Store
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 FIRST_ROUND = "0"
@@ -54,9 +54,9 @@ def serve(
     A release that the database knows stays as it is, closed or open, unless a round is named.
     """
     with needs("this command", extra="server"):
-        from taskveil.server.collector.serving import serve as run
-        from taskveil.server.collector.settings import Settings
-        from taskveil.server.collector.store.opening import open_store
+        from taskveil.collector.serving import serve as run
+        from taskveil.collector.settings import Settings
+        from taskveil.collector.store.opening import open_store
 
     if round is not None and not releases:
         raise DataError(
@@ -81,7 +81,7 @@ def serve(
 
 def _known(store: Store, folders: list[Path], round: str | None, verify_key: Path | None) -> list[str]:
     """Make the releases known to the store; returns what to say of all that are."""
-    from taskveil.server.collector.releases import Releases, register
+    from taskveil.collector.releases import Releases, register
     from taskveil.veil import Veil
 
     known = {stored.id for stored in store.releases()}
@@ -132,7 +132,7 @@ def _say(store: Store, settings: Settings, lines: list[str], shown: bool, addres
 def first_tokens(store: Store, *, uploads: str = "token", admin: bool = False) -> dict[str, str]:
     """Make a token to read with, unless anyone may upload one to upload with, and an `admin` one if asked for; returns
     their texts by scope."""
-    from taskveil.server.collector.tokens import Scope, new_token
+    from taskveil.collector.tokens import Scope, new_token
 
     scopes: dict[Scope, bool] = {"read": True, "upload": uploads != "anyone", "admin": admin}
     made: dict[str, str] = {}

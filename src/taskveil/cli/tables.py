@@ -19,8 +19,8 @@ from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 
 if TYPE_CHECKING:
-    from taskveil.engines.folders import Done
-    from taskveil.engines.running import Engine
+    from taskveil.jobs.folders import Done
+    from taskveil.jobs.running import Engine
 
 
 def privatize(
@@ -43,10 +43,10 @@ def privatize(
 
     Of a folder, every part is made once, however often workers are lost: run it again after an interruption to go on.
     """
-    from taskveil.engines.files import TableFile
-    from taskveil.engines.folders import privatize_folder
-    from taskveil.engines.parquet import privatize_table, refuse_second_reports
-    from taskveil.engines.running import Engine
+    from taskveil.jobs.files import TableFile
+    from taskveil.jobs.folders import privatize_folder
+    from taskveil.jobs.parquet import privatize_table, refuse_second_reports
+    from taskveil.jobs.running import Engine
 
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
     home = release / CLIENT if (release / CLIENT).is_dir() else release
@@ -96,11 +96,11 @@ def decode(
 
     Each is the best for its person and leans towards the volunteers. For means and shares over all: taskveil estimate.
     """
-    from taskveil.engines.answers import holds_log_probabilities
-    from taskveil.engines.files import TableFile
-    from taskveil.engines.folders import decode_folder
-    from taskveil.engines.parquet import decode_table
-    from taskveil.engines.running import Engine
+    from taskveil.jobs.answers import holds_log_probabilities
+    from taskveil.jobs.files import TableFile
+    from taskveil.jobs.folders import decode_folder
+    from taskveil.jobs.parquet import decode_table
+    from taskveil.jobs.running import Engine
 
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
     task = None

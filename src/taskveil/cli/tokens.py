@@ -18,8 +18,8 @@ from taskveil.cli.databases import SHOWN, Config, Database, address_of, find_rel
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
-    from taskveil.server.collector.settings import Settings
-    from taskveil.server.collector.store import StoredRelease, StoredToken
+    from taskveil.collector.settings import Settings
+    from taskveil.collector.store import StoredRelease, StoredToken
 
 token = typer.Typer(no_args_is_help=True, help="Who may send reports to a collector, read from it, or administer it.")
 
@@ -59,7 +59,7 @@ def create(
     The token alone goes to standard output, so that TOKEN=$(taskveil token create …) has it.
     """
     settings = settings_of(db, config)
-    from taskveil.server.collector.tokens import new_token
+    from taskveil.collector.tokens import new_token
 
     lasting = DAYS[scope] if days is None else days
     with opened(settings, make=True) as store:

@@ -17,7 +17,7 @@ import numpy as np
 from taskveil.cli.console import note
 from taskveil.client.fields import Category, Date, Field
 from taskveil.errors import DataError
-from taskveil.records import number_in
+from taskveil.records.conversion import number_in
 
 if TYPE_CHECKING:
     import pyarrow as pa

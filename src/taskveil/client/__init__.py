@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskveil.client.client import Client
 from taskveil.client.ledger import Ledger
-from taskveil.wire import Report
+from taskveil.client.wire import Report
 
 if TYPE_CHECKING:
     from taskveil.client.uploading import upload

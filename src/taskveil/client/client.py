@@ -18,8 +18,8 @@ from taskveil.client.promise import statement
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
+from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
-from taskveil.wire import Report
 
 LONGEST_ROUND = 1000
 """Bytes of a round's name."""

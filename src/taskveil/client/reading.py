@@ -10,7 +10,7 @@ manifest can hold nothing but numbers that a mechanism has agreed to. Files are 
 used once, so that reading never takes more memory than a few times the files. Everything wrong is a ReleaseError,
 raised before any report.
 
-This module ships to devices: numpy and the standard library only. `taskveil.release` writes what is read here.
+This module ships to devices: numpy and the standard library only. `taskveil.veil.release` writes what is read here.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def digest(body: dict[str, Any]) -> str:
 
 
 def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: type[Any]) -> Any:
-    """The part that `taskveil.release.parts.pack` wrote; a ReleaseError if it is none of the expected ones."""
+    """The part that `taskveil.veil.parts.pack` wrote; a ReleaseError if it is none of the expected ones."""
     part = _unpack(packed, arrays, kinds, 0)
     if not isinstance(part, expected):
         raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")

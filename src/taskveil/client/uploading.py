@@ -24,9 +24,9 @@ from itertools import groupby
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from taskveil.client.problem_document import PROBLEM, ProblemDocument
+from taskveil.client.wire import BINARY, MOST_POSTED, Report, pack_batch
 from taskveil.errors import UploadError
-from taskveil.problem_document import PROBLEM, ProblemDocument
-from taskveil.wire import BINARY, MOST_POSTED, Report, pack_batch
 
 Result = TypeVar("Result")
 

@@ -17,10 +17,10 @@ from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.selection import Candidate, choose
 from taskveil.designs.threads import one_thread
 from taskveil.errors import NothingToReportWarning, callers_line
-from taskveil.losses import expected_losses
 from taskveil.progress import SILENT
 from taskveil.tasks import Task, take_labels
 from taskveil.veil import Veil
+from taskveil.veil.losses import expected_losses
 
 MOST = 20_000
 """Volunteers that a design for a model is made from, at most, drawn by the seed: more would change little."""

@@ -3,8 +3,8 @@
 One cell in the wrong unit among hundreds of records can carry all of an attribute's variance; means, principal
 directions and noise would all follow it. Nothing in the sample can prove that it is wrong, so two things are asked.
 
-**Is it out of line with the others?** `taskveil.tails` says which cells are, and how far the others might plausibly
-reach. Such cells are brought there where the variance that the task sees would else be a fifth larger.
+**Is it out of line with the others?** `taskveil.records.tails` says which cells are, and how far the others might
+plausibly reach. Such cells are brought there where the variance that the task sees would else be a fifth larger.
 
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
 ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
@@ -29,7 +29,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.selection import beats
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
-from taskveil.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
+from taskveil.records.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances

@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.tasks.costs import Learnable
-from taskveil.volunteers import FOLDS as FOLDS
+from taskveil.veil.volunteers import FOLDS as FOLDS
 
 _STEEPEST = 8.0  # outputs are multiplied by at most this factor
 _LEAST_SLOPE = 1e-3  # below, a search has ended beside zero
@@ -163,7 +163,7 @@ def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> Cr
                 parts[k] = np.mean([said[min(j, k), max(j, k)][int(k > j)] for j in range(folds) if j != k], axis=0)
             views.append(view(parts, fold == k))
     on_device = [fits[(part,)] for part in range(folds)] if family.averaged else [fits[()]]
-    without = [(fits[(part,)],) for part in range(folds)]
+    without: list[tuple[Fit, ...]] = [(fits[(part,)],) for part in range(folds)]
     if family.averaged and judging:
         without = [tuple(fits[min(j, k), max(j, k)] for j in range(folds) if j != k) for k in range(folds)]
     return CrossFitted(

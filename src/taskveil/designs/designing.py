@@ -11,13 +11,13 @@ from taskveil.designs.methods import Method, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
 from taskveil.errors import BudgetError, TaskError
-from taskveil.guarantee import as_epsilon
 from taskveil.progress import Progress
-from taskveil.records import column_names, name_of
-from taskveil.schema import Schema
+from taskveil.records.conversion import column_names, name_of
+from taskveil.records.schema import Schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.volunteers import Volunteers, truths
+from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.volunteers import Volunteers, truths
 
 
 def design(

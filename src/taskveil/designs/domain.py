@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from taskveil.arrays import Floats, owned
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError
-from taskveil.records import as_records, as_volunteers
-from taskveil.schema import Schema
+from taskveil.records.conversion import as_records, as_volunteers
+from taskveil.records.schema import Schema
 
 
 @dataclass(frozen=True, init=False)

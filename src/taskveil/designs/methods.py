@@ -14,13 +14,13 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.auto import Best, best_of, refitted
 from taskveil.designs.codebooks.linear import linear_candidates, telling_means
 from taskveil.designs.codebooks.model import model_candidates
+from taskveil.designs.constant import NothingDesigner
 from taskveil.designs.laplace import closed_form
 from taskveil.designs.means.design import MeanDesigner
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.nothing import NothingDesigner
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.selection import Candidate
-from taskveil.errors import TaskError, installed
+from taskveil.errors import TaskError, installed, needs
 from taskveil.peers import baselines
 from taskveil.peers.laplace import AttributeLaplace, PredictionLaplace
 from taskveil.peers.literature import LITERATURE
@@ -81,7 +81,8 @@ class LaplaceDesigner:
                 veil = self.linear(linear, epsilon)
                 yield from ((epsilon, seed, veil) for seed in seeds)
             return
-        from taskveil.designs.learned.veils import design_models
+        with needs("a design that learns through a model's gradients", extra="torch"):
+            from taskveil.designs.laplace.learned import design_models
 
         veils = design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name)
         yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())

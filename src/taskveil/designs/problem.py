@@ -22,11 +22,11 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
-from taskveil.records import as_volunteers, column_names
-from taskveil.schema import Schema
+from taskveil.records.conversion import as_volunteers, column_names
+from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
-from taskveil.volunteers import common_values
+from taskveil.veil.volunteers import common_values
 
 FEWEST = 5
 """Volunteers a design needs at least: "auto" holds some out, what it judges holds some of the others out, and two must

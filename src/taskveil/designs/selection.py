@@ -17,8 +17,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from taskveil.arrays import Floats, Integers
-from taskveil.losses import Considered
 from taskveil.veil import Veil
+from taskveil.veil.losses import Considered
 
 LEVEL = 0.05
 """How often noise may look like a design that is worth sending."""

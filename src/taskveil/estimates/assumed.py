@@ -25,9 +25,9 @@ from taskveil.estimates.drift import LEVEL
 from taskveil.estimates.mixture import Mixture
 from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 from taskveil.veil import Veil
-from taskveil.volunteers import Groups, Missing, Volunteers, missing_in
+from taskveil.veil.volunteers import Groups, Missing, Volunteers, missing_in
 
 ROUNDING = 1e-9
 """The relative error of variances of shares."""

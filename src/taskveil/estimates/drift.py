@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.volunteers import FOLDS, Volunteers
+from taskveil.veil.volunteers import FOLDS, Volunteers
 
 LEVEL = 0.05
 """How often the test raises an alarm where people are like the volunteers."""

@@ -20,16 +20,16 @@ from scipy.special import softmax, stdtrit
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
-from taskveil.decoders import CodewordDecoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
 from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally, scores_of
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
-from taskveil.volunteers import missing_in
+from taskveil.veil.decoders import CodewordDecoder
+from taskveil.veil.volunteers import missing_in
 
 UNTOLD = 1e-4
 """The share of a mean that latents may leave open: devices round weights to whole numbers."""

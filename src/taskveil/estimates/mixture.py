@@ -43,7 +43,7 @@ from scipy.special import chdtrc, ndtri
 
 from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
-from taskveil.volunteers import Groups
+from taskveil.veil.volunteers import Groups
 
 DEFICIT = 1e-6
 """The log-likelihood may stay so far below its maximum; shares are then within √(2 · 1e-6) = 0.0014 of their errors."""

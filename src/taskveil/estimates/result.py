@@ -16,7 +16,7 @@ from taskveil.errors import DataError
 from taskveil.estimates.drift import LEVEL, Drift
 from taskveil.estimates.picture import draw
 from taskveil.estimates.rows import FORGED, Interval, Row, finite
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""

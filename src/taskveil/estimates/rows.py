@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Bools, Floats
-from taskveil.labels import Label
+from taskveil.records.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
-from taskveil.volunteers import Outputs
+from taskveil.veil.volunteers import Outputs
 
 SCARCE = 0.01
 """The least share of people with a value, for a mean over them."""

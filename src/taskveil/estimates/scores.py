@@ -22,9 +22,9 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers, own_arrays
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
-from taskveil.decoders import CodewordDecoder, LatticeDecoder
 from taskveil.errors import DataError
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder, LatticeDecoder
 
 _ROWS = 2**18  # reports at a time, for the memory
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from taskveil.client import Client, upload
 from taskveil.client.ledger import Ledger
+from taskveil.client.wire import BINARY, Report
 from taskveil.errors import UploadError
-from taskveil.wire import BINARY, Report
 
 AWAY = 0.3
 """Of the time of a round: how long at most a device is away before it sends."""

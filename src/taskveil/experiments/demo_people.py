@@ -18,7 +18,7 @@ from taskveil.client.fields import Category, Count, Date, Flag, Number
 from taskveil.designs.designing import design
 from taskveil.designs.methods import Method
 from taskveil.progress import Progress
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.sweeps.sweep import sweep
 from taskveil.tasks import LinearTask, MeanTask
 from taskveil.veil import Veil

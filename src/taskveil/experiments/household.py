@@ -15,7 +15,6 @@ import numpy as np
 
 from taskveil import style
 from taskveil.arrays import Floats
-from taskveil.decoders import least_squares_decoder
 from taskveil.designs.designing import design
 from taskveil.designs.laplace.closed_form import water_filling
 from taskveil.designs.methods import MethodName
@@ -27,10 +26,11 @@ from taskveil.experiments.data import household, order
 from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.experiments.runs import Way
-from taskveil.losses import Loss
 from taskveil.peers.limits import any_data_limit, gaussian_limit
 from taskveil.progress import Progress
 from taskveil.tasks import LinearTask
+from taskveil.veil.decoders import least_squares_decoder
+from taskveil.veil.losses import Loss
 
 EPSILONS = (1.0, 1.5, 3.0, 5.0, 10.0, 50.0)
 METHODS: tuple[MethodName, ...] = (

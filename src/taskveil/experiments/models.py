@@ -16,8 +16,8 @@ from torch import nn
 from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs.designing import design_many
-from taskveil.designs.learned.objective import Objective
-from taskveil.designs.learned.replicas import Replicas
+from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.replicas import Replicas
 from taskveil.designs.methods import MethodName, designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
@@ -26,9 +26,9 @@ from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
 from taskveil.experiments.report import Row, published, published_points
 from taskveil.experiments.runs import Way
-from taskveil.losses import Loss
 from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
+from taskveil.veil.losses import Loss
 
 HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
 VARIANTS: dict[str, dict[str, Any]] = {

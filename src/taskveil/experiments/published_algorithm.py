@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from taskveil.designs.learned.objective import Objective
-from taskveil.designs.learned.replicas import Networks, Replicas, apply_task, l1_diameters, standard_laplace
+from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.replicas import Networks, Replicas, apply_task, l1_diameters, standard_laplace
 from taskveil.designs.methods import MethodName
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError

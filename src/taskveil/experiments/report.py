@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from taskveil.losses import Loss
 from taskveil.peers.limits import captured
+from taskveil.veil.losses import Loss
 
 NOT_DESIGNED = ("limit", "limit_any_data", "constant")
 """Rows to compare with: what no report can beat, were the data Gaussian; the same for any data; no report at all."""

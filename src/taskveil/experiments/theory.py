@@ -18,10 +18,10 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.errors import TaskError
 from taskveil.experiments.report import Row
 from taskveil.experiments.runs import Way
-from taskveil.losses import Loss
 from taskveil.peers import baselines
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
+from taskveil.veil.losses import Loss
 
 SETTINGS = (0.0, 1.0, 2.0)
 RADIUS = 2.0

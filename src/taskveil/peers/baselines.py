@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from taskveil.decoders import AffineDecoder
 from taskveil.designs.laplace.build import build_linear
 from taskveil.designs.laplace.closed_form import loss_bounds
 from taskveil.designs.moments import USUAL_DIM, LinearProblem
 from taskveil.veil import Veil
+from taskveil.veil.decoders import AffineDecoder
 
 
 def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:

@@ -11,13 +11,13 @@ from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.named import NamedEncoder
-from taskveil.decoders import Layer, NetworkDecoder, least_squares_decoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem, Unseeded
 from taskveil.peers.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task, needs_unbiased
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil import Veil
+from taskveil.veil.decoders import Layer, NetworkDecoder, least_squares_decoder
 
 TAILS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 """Shares of the volunteers' predictions that may be cut off at either end."""

@@ -15,13 +15,13 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem, Unseeded
 from taskveil.peers.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 
 BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 PER_BIN = 5

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from taskveil.arrays import Bools, Floats
-from taskveil.intervals import bounds, circular_means, few_leaders, interval
+from taskveil.veil.intervals import bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
 _WIDEST = 2.0**20  # shares beyond it are not bounded at all

@@ -13,10 +13,10 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import BudgetError, DataError, TaskError
-from taskveil.intervals import check_block, loss_interval
-from taskveil.size import Size, in_words
 from taskveil.sweeps.budgets import Budget, share_interval, share_text, smallest_budget
 from taskveil.sweeps.frontier_page import off_chart, page, picture
+from taskveil.veil.intervals import check_block, loss_interval
+from taskveil.veil.veil import Size, in_words
 
 
 @dataclass(frozen=True, kw_only=True)

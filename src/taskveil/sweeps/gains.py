@@ -2,8 +2,8 @@
 
 Both are judged on the same held-out people of the segment, so their losses are paired: the gain is the mean of one
 number per person, what the common design costs them less what their own does. Its interval is that of any mean
-(`taskveil.intervals`), for other people of the segment like those tested; it counts neighbours in time as the sweep
-does. Nothing is chosen here: every design that was asked for is listed.
+(`taskveil.veil.intervals`), for other people of the segment like those tested; it counts neighbours in time as the
+sweep does. Nothing is chosen here: every design that was asked for is listed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 
 from taskveil.arrays import Integers
 from taskveil.errors import DataError
-from taskveil.intervals import bounds, interval
 from taskveil.sweeps.frontier import Frontier, written
+from taskveil.veil.intervals import bounds, interval
 
 CONFIDENCE = 0.95
 

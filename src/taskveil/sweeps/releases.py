@@ -9,11 +9,11 @@ from typing import Any
 
 from taskveil.client.reading import CLIENT, MANIFEST
 from taskveil.errors import ReleaseError
-from taskveil.release.carrying import unpacked
 from taskveil.sweeps.frontier import written
 from taskveil.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.sweeps.work import Made, Place
 from taskveil.veil import Veil
+from taskveil.veil.carrying import unpacked
 
 
 class ReleaseFolders:

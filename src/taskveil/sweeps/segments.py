@@ -22,9 +22,9 @@ from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.folds import people
 from taskveil.designs.problem import FEWEST
 from taskveil.errors import DataError
-from taskveil.records import column_names
+from taskveil.records.conversion import column_names
+from taskveil.records.tables import read_column, select
 from taskveil.sweeps.trials import Trial
-from taskveil.tables import read_column, select
 
 FEWEST_VOLUNTEERS = FOLDS * FEWEST
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no

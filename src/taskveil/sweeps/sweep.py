@@ -10,16 +10,14 @@ from typing import Any, overload
 
 import numpy as np
 
-from taskveil.cluster.working import EngineName, check_engine
 from taskveil.designs.domain import Domain
 from taskveil.designs.methods import DESIGNERS, Method, designer_of
 from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
 from taskveil.designs.problem import Designer, Formula
 from taskveil.errors import DataError, TaskError, callers_line
-from taskveil.guarantee import as_epsilon
-from taskveil.intervals import check_block
+from taskveil.jobs.ray_working import EngineName, check_engine
 from taskveil.progress import Progress
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.gains import SegmentedFrontier
 from taskveil.sweeps.releases import ReleaseFolders
@@ -28,6 +26,8 @@ from taskveil.sweeps.segments import Group, groups_of, labels_of
 from taskveil.sweeps.trials import Trial
 from taskveil.sweeps.work import Made, Place, Segment, Shared, Work, make_here, make_on_ray
 from taskveil.tasks import LinearTask, MeanTask, Task
+from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.intervals import check_block
 
 USUAL: tuple[Method, ...] = ("auto",)
 USUAL_OF_MATRICES: tuple[Method, ...] = ("codebook", "task_aware", "task_agnostic")

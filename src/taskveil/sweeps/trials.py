@@ -20,9 +20,9 @@ from taskveil.designs.folds import people
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.designs.problem import Problem, as_numbers
 from taskveil.errors import DataError, callers_line
-from taskveil.records import as_records, as_volunteers, column_names
-from taskveil.schema import Schema
-from taskveil.tables import take_rows
+from taskveil.records.conversion import as_records, as_volunteers, column_names
+from taskveil.records.schema import Schema
+from taskveil.records.tables import take_rows
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
 
 TEST_SHARE = 0.3

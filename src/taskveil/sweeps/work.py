@@ -12,19 +12,19 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from taskveil.cluster.joining import connected
-from taskveil.cluster.working import in_any_order
 from taskveil.designs.designing import design_many, finished
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.problem import AtOnce, Designer, Formula
 from taskveil.designs.threads import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
+from taskveil.jobs.ray_joining import connected
+from taskveil.jobs.ray_working import in_any_order
 from taskveil.progress import SILENT, Progress
-from taskveil.release.carrying import carried, passing_folder
 from taskveil.sweeps.frontier import Point
 from taskveil.sweeps.parcels import Parcel, packed, unpacked
 from taskveil.sweeps.trials import Trial
 from taskveil.tasks import LinearTask, MeanTask, Task
+from taskveil.veil.carrying import carried, passing_folder
 
 Segment = str | None
 """A group of people by its name; None is everybody."""
@@ -175,7 +175,7 @@ def make_on_ray(
     Args:
         shared: sent to every machine once.
         works: what is to do; parted as far as nothing is done twice.
-        address: of the cluster, as in `cluster.connected`.
+        address: of the cluster, as in `jobs.ray_joining.connected`.
         workers: that work at a time.
         num_gpus: that every task takes for itself.
         kept: what a failure leaves, as the last words of its message.

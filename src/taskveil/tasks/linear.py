@@ -10,7 +10,7 @@ import numpy as np
 from taskveil.arrays import Floats, own_arrays
 from taskveil.client.fields import Category
 from taskveil.errors import TaskError, needs
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
 

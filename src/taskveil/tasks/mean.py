@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from taskveil.client.fields import Category
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.linear import MatrixTask
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError, needs
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost, CrossEntropy, LinearInTruth, LossName, ZeroOne, as_cost
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError, needs
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.costs import LinearInTruth, Weighted
 from taskveil.tasks.linear import LinearTask
 from taskveil.tasks.mean import MeanTask

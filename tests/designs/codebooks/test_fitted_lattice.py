@@ -9,9 +9,9 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
-from taskveil.decoders import LatticeDecoder
 from taskveil.designs.codebooks.fitted_lattice import LEVELS_PER_DIRECTION, fit_lattice
 from taskveil.designs.moments import Moments
+from taskveil.veil.decoders import LatticeDecoder
 
 
 def test_exact_lattice_losses_are_the_mean_of_what_really_happens(volunteers: np.ndarray) -> None:

@@ -8,7 +8,6 @@ import pytest
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
-from taskveil.decoders import AffineDecoder
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import (
     GRID_BITS,
@@ -20,6 +19,7 @@ from taskveil.designs.laplace.build import (
     image_region,
 )  # fmt: skip
 from taskveil.designs.moments import LinearProblem
+from taskveil.veil.decoders import AffineDecoder
 
 RNG = np.random.default_rng(4)
 

@@ -7,8 +7,8 @@ import pytest
 
 import taskveil as tv
 from taskveil.errors import BudgetError
-from taskveil.losses import expected_losses
 from taskveil.peers.limits import captured, gaussian_bounds, gaussian_limit, information_limit
+from taskveil.veil.losses import expected_losses
 
 
 def loss_on_gaussian(veil: tv.Veil) -> float:

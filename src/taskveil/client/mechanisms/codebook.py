@@ -28,8 +28,8 @@ from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays
 from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.response import CODED, Response, top
 from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-from taskveil.wire import Layout
 
 MOST_STAGES = 64
 """Of a codebook: more than any design makes, and few enough to certify while a release is read."""

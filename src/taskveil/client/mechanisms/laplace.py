@@ -30,8 +30,8 @@ from taskveil.client.mechanisms.response import Response
 from taskveil.client.noise import LARGEST_SCALE, discrete_laplace, discrete_laplace_variance
 from taskveil.client.regions import Region
 from taskveil.client.rounding import round_up
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-from taskveil.wire import Layout
 
 SCALES_KEPT = 45
 """Noise beyond this many scales from the region is cut off: e^-45 < 2^-64."""

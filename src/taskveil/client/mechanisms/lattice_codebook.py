@@ -21,8 +21,8 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.mechanisms.response import CODED, Response
 from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-from taskveil.wire import Layout
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

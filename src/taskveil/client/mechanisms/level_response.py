@@ -34,8 +34,8 @@ from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.response import CODED, Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.rounding import exact_log_ratio, log_ratio
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-from taskveil.wire import Layout
 
 MOST_GROUPS = 2048
 """As many as a manifest has room for."""

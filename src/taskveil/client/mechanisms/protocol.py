@@ -11,7 +11,7 @@ from typing import Protocol
 from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import Region
-from taskveil.wire import Layout
+from taskveil.client.wire import Layout
 
 
 class Mechanism(Protocol):

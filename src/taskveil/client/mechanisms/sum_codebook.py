@@ -28,8 +28,8 @@ from taskveil.arrays import Array, Bools, Floats, Integers, Integers16, own_arra
 from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.response import CODED, Response
 from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-from taskveil.wire import Layout
 
 MOST_STAGES = 64
 MOST_BRANCHES = 16

@@ -12,7 +12,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import LatticeCodebook, Response
 from taskveil.client.mechanisms.lattice import Lattice, spread
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import LatticeDecoder
+from taskveil.veil.decoders import LatticeDecoder
 
 LEVELS_PER_DIRECTION = 255
 LENGTHS_PER_BIT = 3  # resolution of code lengths, which are whole numbers

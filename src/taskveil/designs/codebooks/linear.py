@@ -17,7 +17,6 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
@@ -29,6 +28,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 
 LISTED = 1024
 """The most codewords a device is asked to store."""

@@ -20,7 +20,6 @@ from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder, MeanEncoder, Plain
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.client.named import NamedEncoder
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
 from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.choosing import STARTS, Halved, Shape, choose_shape, final_code
@@ -36,7 +35,8 @@ from taskveil.errors import NamedModelWarning, TaskError, callers_line
 from taskveil.tasks import take_labels
 from taskveil.tasks.costs import Learnable, LinearInTruth
 from taskveil.veil import Veil
-from taskveil.volunteers import Volunteers, truths
+from taskveil.veil.decoders import CodewordDecoder
+from taskveil.veil.volunteers import Volunteers, truths
 
 _ONLY_NAMED = (
     "the chosen encoder is the task's own model, in a form that a release cannot hold, so this release only names it. "

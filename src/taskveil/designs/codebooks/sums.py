@@ -22,8 +22,8 @@ from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.mechanisms import Response, SumCodebook
 from taskveil.client.mechanisms.sum_codebook import nearest_sums
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.codebooks.listed import smoothed
+from taskveil.veil.decoders import CodewordDecoder
 
 BRANCHES = 8
 """Sums that a device follows from stage to stage."""

@@ -1,1 +1,5 @@
-"""Laplace noise on a few linear combinations: the paper's closed form, its clipped refinement, and the baselines."""
+"""Designs with Laplace noise: the closed form and its clipped refinement for linear tasks, learned ones for models.
+
+`learned` trains encoder and decoder by gradients. It and the modules that it uses (`gradient`, `objective`, `replicas`,
+`batches`, `inverse`) need torch.
+"""

@@ -10,13 +10,13 @@ from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
-from taskveil.decoders import AffineDecoder, least_squares_decoder
 from taskveil.designs.domain import Domain, Points
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.sensitivity import sign_vectors
 from taskveil.errors import SensitivityError
-from taskveil.losses import LossBounds
 from taskveil.veil import Veil
+from taskveil.veil.decoders import AffineDecoder, least_squares_decoder
+from taskveil.veil.losses import LossBounds
 
 GRID_BITS = 20
 """A region is about 2^20 steps wide, so rounding a latent costs about a millionth of its sensitivity."""

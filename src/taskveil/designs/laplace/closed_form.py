@@ -13,8 +13,8 @@ from taskveil.arrays import Floats
 from taskveil.designs.laplace.build import build_linear
 from taskveil.designs.laplace.clipping import refined_maps
 from taskveil.designs.moments import LinearProblem
-from taskveil.losses import LossBounds
 from taskveil.veil import Veil
+from taskveil.veil.losses import LossBounds
 
 
 def water_filling(eigenvalues: Floats, v: float) -> Floats:

@@ -11,7 +11,6 @@ from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
-from taskveil.decoders import CodewordDecoder
 from taskveil.designs.means.directions import Directions, candidates
 from taskveil.designs.means.groups import ALONE, Group, Latents, most_rows, total_cost
 from taskveil.designs.means.tables import LARGEST, exact_values, whole_numbers
@@ -20,6 +19,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.tasks import MeanTask, Task
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 
 GRID_BITS = 24
 """A latent is this finely rounded before it is rounded by lot: finer than attributes are."""

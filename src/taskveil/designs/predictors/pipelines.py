@@ -20,8 +20,8 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Category, Count, Flag
 from taskveil.designs.predictors.tree_models import as_place, as_trees, between, from_place
 from taskveil.designs.predictors.trees import Trees
-from taskveil.schema import Schema
-from taskveil.tables import ColumnType
+from taskveil.records.schema import Schema
+from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
 
 _ASKED = 64  # records of every kind that tell what a feature depends on

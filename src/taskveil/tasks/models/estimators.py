@@ -15,7 +15,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError, needs
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.frozen import DOUBLE, FrozenModel
 from taskveil.tasks.models.layered import Layered, agrees, layered

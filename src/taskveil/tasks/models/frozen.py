@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.models.straight import Lines, probed_lines, probed_logits
 
 if TYPE_CHECKING:

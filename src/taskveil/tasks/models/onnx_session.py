@@ -16,7 +16,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError, needs
-from taskveil.schema import Schema
+from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import TINY_PROBABILITY
 from taskveil.tasks.models.frozen import FrozenModel

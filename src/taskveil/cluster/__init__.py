@@ -1,1 +1,0 @@
-"""Work on more than one machine: joining a Ray cluster, and handing it tasks."""

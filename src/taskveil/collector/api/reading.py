@@ -1,0 +1,145 @@
+"""For those who look at what the reports say: releases, estimates, and all reports as a file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from taskveil.client.wire import JSON
+from taskveil.collector.api.access import Reader
+from taskveil.collector.api.openapi import TOKEN, problems
+from taskveil.collector.api.shapes import (
+    EstimateShape,
+    FrontierShape,
+    ReleaseId,
+    ReleasesShape,
+    RoundName,
+    release_shape,
+)
+from taskveil.collector.estimating import Asked
+from taskveil.collector.exporting import TYPE, exported
+from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.releases import FRONTIER
+from taskveil.collector.running import collector_of
+from taskveil.collector.store import SHORT
+from taskveil.collector.tokens import belongs
+from taskveil.estimates.assumed import Assumption
+
+router = APIRouter(tags=["reading"])
+
+OfRelease = Annotated[ReleaseId, Query(description="The release.")]
+OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
+
+_ASKED = (*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
+
+
+@router.get(
+    "/v1/releases", summary="Releases and their rounds", response_model=ReleasesShape, responses=problems(*TOKEN)
+)
+async def releases(request: Request, token: Reader) -> ReleasesShape:
+    """All releases that the token is for, with the number of stored reports of every round."""
+    collector = collector_of(request)
+    stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
+    return ReleasesShape(
+        releases=[
+            release_shape(one, stored[one.stored.id])
+            for one in collector.releases.all()
+            if token.release in (None, one.stored.id) and one.stored.id in stored
+        ]
+    )
+
+
+@router.get(
+    "/v1/releases/{id}/frontier",
+    summary="What other budgets would cost",
+    response_model=FrontierShape,
+    responses=problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
+)
+async def frontier(
+    request: Request, token: Reader, id: Annotated[ReleaseId, Path(description="The release.")]
+) -> Response:
+    """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
+    belongs(token, id)
+    release = await collector_of(request).known(id)
+    with contextlib.suppress(KeyError, ValueError, TypeError, RecursionError):
+        content = json.loads(release.files[FRONTIER])
+        # Not the losses of single records, which a careless file may hold.
+        shown = {name: content[name] for name in ("clear", "constant", "rows")}
+        return Response(json.dumps(shown, allow_nan=False), media_type=JSON)
+    raise ProblemError(Problem.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
+
+
+@router.get(
+    "/v1/estimates",
+    summary="Population estimates",
+    response_model=EstimateShape,
+    responses=problems(*_ASKED, Problem.TOO_FEW, Problem.BUSY),
+)
+async def estimates(
+    request: Request,
+    token: Reader,
+    release: OfRelease,
+    round: OfRound = None,
+    since: Annotated[RoundName | None, Query(description="An earlier round: what changed since then.")] = None,
+    anytime: Annotated[bool, Query(description="Limits hold at all times at once; false: for a single look.")] = True,
+    assume: Annotated[Assumption | None, Query(description="Also assumed rows; needs anytime=false.")] = None,
+) -> Response:
+    """What reports measure, with intervals, beside the volunteers' values: as `tv.estimate` gives it. Without `round`,
+    people who reported in several rounds are counted several times. Estimates may be as old as ten times the time that
+    they took to compute."""
+    belongs(token, release)
+    if since is not None and round in (None, since):
+        raise ProblemError(Problem.INVALID, "since: two different rounds are compared, name both (round and since).")
+    if assume is not None and anytime:
+        raise ProblemError(Problem.INVALID, "assume: assumed rows have no limits at all times. Add anytime=false.")
+    collector = collector_of(request)
+    found = await collector.known(release, round, since)
+    asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
+    return Response(await collector.estimates.answer(found.stored, found.veil, asked), media_type=JSON)
+
+
+@router.get(
+    "/v1/export",
+    summary="All reports as a Parquet file",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "As `taskveil privatize` writes it, with a column `round`, in the order of random ids.",
+            "content": {TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(*_ASKED, Problem.BUSY),
+    },
+)
+async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
+    """All reports of a release, or of one round: what `taskveil estimate` and `taskveil decode` read."""
+    belongs(token, release)
+    collector = collector_of(request)
+    found = await collector.known(release, round)
+    pieces = exported(found.veil, collector.store, round)
+    try:
+        first = await asyncio.to_thread(next, pieces)  # so that a store that fails at once is a problem document
+    except KeyError:
+        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
+    name = f"reports-{release[:SHORT]}.parquet"
+    return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+class _Pieces(StreamingResponse):
+    """Sends what an iterator gives, and ends it also where the client goes away before."""
+
+    def __init__(self, first: bytes, rest: Iterator[bytes], headers: dict[str, str]) -> None:
+        super().__init__(chain([first], rest), media_type=TYPE, headers=headers)
+        self._rest = rest
+
+    async def __call__(self, *connection: Any) -> None:
+        try:
+            await super().__call__(*connection)
+        finally:
+            await asyncio.to_thread(self._rest.close)  # type: ignore[attr-defined]

@@ -1,0 +1,159 @@
+"""The releases that reports may be of: as the store has them, opened, and followed while others change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from taskveil.arrays import Bools, Floats, Integers
+from taskveil.collector.journal import failed
+from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.store import SHORT, Store, StoredRelease, StoredRound
+from taskveil.errors import DataError, ReleaseError, TaskveilError
+from taskveil.estimates.scores import Scores, scores_of
+from taskveil.veil import Veil
+from taskveil.veil.carrying import carried, unpacked
+
+FRONTIER = "frontier.json"
+
+MOST_COUNTED = 3
+"""Bytes of a payload of which every value is counted by itself."""
+
+LONGEST_ROUND = 200
+"""Bytes of a round's name."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenRelease:
+    """A stored release with the veil that its files make."""
+
+    stored: StoredRelease
+    veil: Veil
+    files: Mapping[str, bytes]
+    """As `Store.files` has them: "client/manifest.json" …"""
+    scores: Scores | None
+    """How its reports are counted; None where many of them say nothing together."""
+
+    def round(self, name: str) -> StoredRound:
+        """The round of that name, or a ProblemError."""
+        for one in self.stored.rounds:
+            if one.name == name:
+                return one
+        raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+
+    def taking(self, round: str | None = None) -> StoredRound:
+        """The round of that name, or the current one, if it takes reports now; else a ProblemError."""
+        found = self.round(self.stored.current if round is None else round)
+        if not self.stored.open:
+            raise ProblemError(Problem.RELEASE_CLOSED, "The operator of this collector closed it.")
+        if not found.open:
+            raise ProblemError(Problem.ROUND_CLOSED, "It has ended; its reports are counted.")
+        return found
+
+    def moments(self, numbers: Integers, fresh: Bools) -> Floats:
+        """What the reports (N, width) that are `fresh` (N,) add to the store's sums: their scores, the products of
+        these, and at the end how often each code came."""
+        if self.scores is None or not fresh.any():
+            return np.zeros(0)
+        tally = self.scores.tally(numbers[fresh])
+        codes = [] if tally.codes is None else [tally.codes.astype(np.float64)]
+        return np.concatenate([tally.total, tally.square.ravel(), *codes])
+
+
+class Releases:
+    """The releases of a store, as they are now: `refresh` once a second, in a thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._version: int | None = None
+        self._open: dict[str, OpenRelease] = {}
+        self.refresh()
+
+    def refresh(self, version: int | None = None) -> None:
+        """Read the releases again if the store has changed. Blocks: call it in a thread.
+
+        A release that cannot be opened is noted in the journal and is unknown; it stops none of the others.
+
+        Args:
+            version: what `Store.version` said just now, if the caller has asked already.
+        """
+        version = self._store.version() if version is None else version
+        if version == self._version:
+            return
+        found: dict[str, OpenRelease] = {}
+        for stored in self._store.releases():
+            files = self._store.files(stored.id)
+            known = self._open.get(stored.id)
+            try:
+                if known is None or known.files != files:
+                    known = opened(stored, files)
+            except TaskveilError as error:
+                failed(f"Release {stored.id[:SHORT]}… cannot be opened and takes no reports.", error)
+                continue
+            found[stored.id] = replace(known, stored=stored)
+        self._open, self._version = found, version  # last: if the store fails, the next call tries again
+
+    def get(self, id: str) -> OpenRelease:
+        """The release with this id, or a ProblemError."""
+        if id not in self._open:
+            raise ProblemError(Problem.RELEASE_UNKNOWN, "The operator opens it with taskveil collection open.")
+        return self._open[id]
+
+    def all(self) -> tuple[OpenRelease, ...]:
+        """All that could be opened, in the order in which they came."""
+        return tuple(self._open.values())
+
+
+def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
+    """The release that these files make, checked against their digests and its id, or a ReleaseError."""
+    with unpacked(files) as folder:
+        veil = Veil.load(folder)
+    if veil.release_id != stored.id:
+        raise ReleaseError("the stored files are of another release.")
+    return OpenRelease(stored=stored, veil=veil, files=dict(files), scores=_scores(veil))
+
+
+def register(
+    store: Store, folder: Path | str, *, round: str = "0", verify_key: Path | str | None = None, name: str | None = None
+) -> str:
+    """Make a release known to a store, open for reports. What was registered before stays, with its reports.
+
+    Args:
+        store: where reports go.
+        folder: what `Veil.save` wrote; anything altered is refused. A frontier.json in it is kept too.
+        round: is opened and becomes the current one.
+        verify_key: a PEM file; with it, the release must be signed by that key.
+        name: for people; the folder's by default.
+
+    Returns:
+        The release's id.
+    """
+    place = Path(folder)
+    veil = Veil.load(place, verify_key=verify_key)
+    files = carried(place)
+    if (place / FRONTIER).is_file():
+        files[FRONTIER] = (place / FRONTIER).read_bytes()
+    scores = _scores(veil)
+    counted = scores is not None and scores.listed and veil.mechanism.layout.length <= MOST_COUNTED
+    shown = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or place.resolve().name
+    )
+    store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
+    return veil.release_id
+
+
+def round_name(name: str) -> str:
+    """The name if a round may bear it, or a DataError."""
+    if not 0 < len(name.encode(errors="replace")) <= LONGEST_ROUND or not name.isprintable() or "/" in name:
+        raise DataError(f"a round's name is 1 to {LONGEST_ROUND} bytes of text that can be printed, without a slash.")
+    return name
+
+
+def _scores(veil: Veil) -> Scores | None:
+    try:
+        return scores_of(veil)
+    except DataError:  # a design of an older taskveil: its reports are decoded one by one
+        return None

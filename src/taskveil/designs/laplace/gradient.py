@@ -1,0 +1,240 @@
+"""Learned designs for tasks that are models: ε-LDP for every input, all budgets and seeds in one batched program.
+
+Device   φ = s · clip(g(x), −1, 1) with a light g (linear plus one hidden layer) and shares s on the simplex: Δ₁ = 2
+         whatever arrives; the report is φ + Laplace(2/ε).
+Stage 1  Encoder, shares and a small head (report → answer) minimise E[loss(head(report), y)] with fresh noise in every
+         step; Δ₁ is fixed by construction, so scaling φ cannot cheat. The model is not evaluated: this costs the same
+         for any task. Cross-validation folds ride along as replicas; they choose the latent dimension and when to stop.
+Stage 2  `inverse`: the decoder is x̂ = A(head(report)) with f(A(t)) = t, learned through the frozen model.
+
+The baselines use the same head and inverse on frozen latents: the record itself (task-agnostic), or an encoder trained
+without noise (privacy-agnostic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from taskveil.designs.laplace.batches import Records
+from taskveil.designs.laplace.inverse import Inverse, fit_inverse
+from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.replicas import Grid, Networks, Replicas, keep, snapshot, standard_laplace
+from taskveil.progress import SILENT, Progress
+
+_NUMBERS_AT_ONCE = 2**25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How stage 1 learns. None of it touches the guarantee."""
+
+    encoder_hidden: int = 16
+    head_hidden: int = 16
+    steps: int = 400
+    batch: int = 128
+    rate: float = 0.01
+    weight_decay: float = 1.0
+    checkpoints: int = 10
+    folds: int = 5
+    held_out_draws: int = 16
+    latent_dims: tuple[int, ...] = (1, 2, 3)
+
+    @classmethod
+    def for_size(cls, records: int) -> Settings:
+        """More records carry a larger encoder and more steps, and need one held-out fifth instead of five folds."""
+        if records < 2000:
+            return cls(folds=max(2, min(5, records // 2)))
+        return cls(encoder_hidden=64, head_hidden=32, steps=1000, batch=256, folds=1, latent_dims=(2, 3, 5, 8))
+
+
+class LightEncoder(nn.Module):
+    """R maps u → linear(u) + one hidden ReLU layer(u), (B, n) → (R, B, Z), with their shares of the budget."""
+
+    def __init__(self, width: int, replicas: Replicas, hidden: int) -> None:
+        super().__init__()
+        self.linear = Networks([width, replicas.width], replicas.seed, salt=1)
+        self.hidden = Networks([width, hidden, replicas.width], replicas.seed, activation=torch.relu, salt=2)
+        self.share = nn.Parameter(torch.zeros(len(replicas), 1, replicas.width, device=replicas.epsilon.device))
+
+    def forward(self, u: Tensor) -> Tensor:
+        """(B, n) → (R, B, Z), before clipping."""
+        raw: Tensor = self.linear(u) + self.hidden(u)
+        return raw
+
+    def shares(self, mask: Tensor) -> Tensor:
+        """(R, 1, Z): what part of the budget every latent has; none for padding."""
+        return (self.share + mask.log()).softmax(-1)
+
+
+class Head(nn.Module):
+    """R small networks report → answer, starting from the best constant: (R, B, Z) → (R, B, outputs)."""
+
+    def __init__(self, replicas: Replicas, latents: int, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.net = Networks([latents, hidden, outputs], replicas.seed, activation=torch.tanh, salt=3)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reports:
+    """Where reports come from while learning: an encoder in training, or latents that are already fixed.
+
+    `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head, `fixed`
+    holds latents (N, Z) for all replicas alike or (N, R, Z).
+    """
+
+    u: Records
+    replicas: Replicas
+    noise: Tensor
+    gain: Tensor
+    encoder: LightEncoder | None = None
+    clipped: bool = True
+    fixed: Records | None = None
+
+    def latents(self, rows: Tensor) -> Tensor:
+        """(B,) record numbers → latents (R, B, Z) without noise."""
+        if self.encoder is None:
+            if self.fixed is None:
+                raise ValueError("reports need an encoder or fixed latents.")
+            latents = self.fixed[rows]
+            return latents.expand(len(self.replicas), -1, -1) if latents.dim() == 2 else latents.transpose(0, 1)
+        raw: Tensor = self.encoder(self.u[rows])
+        mask = self.replicas.mask
+        if not self.clipped:
+            return raw * mask
+        return self.encoder.shares(mask) * nn.functional.hardtanh(raw)
+
+    def draw(self, rows: Tensor, generator: torch.Generator, draws: int = 1) -> Tensor:
+        """(B,) record numbers → reports (R, draws · B, Z), draw by draw."""
+        phi = self.latents(rows).repeat(1, draws, 1)
+        return phi + self.noise * standard_laplace(phi.shape, generator)
+
+    def take(self, chosen: Tensor) -> Reports:
+        """Of some replicas. An encoder is cut down by whoever trained it (`replicas.keep`)."""
+        fixed = self.fixed
+        if fixed is not None and fixed.values.dim() == 3:
+            fixed = Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
+        return replace(
+            self, replicas=self.replicas.take(chosen), noise=self.noise[chosen], gain=self.gain[chosen], fixed=fixed
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Report → answer for every replica: the heads in training, and stage 1's result, one replica a cell."""
+
+    reports: Reports
+    head: Head
+    objective: Objective
+
+    def of(self, reports: Tensor) -> Tensor:
+        """Reports (R, B, Z) → the heads' answers (R, B, outputs), centred on the best constant."""
+        answers: Tensor = self.objective.centre + self.objective.spread * self.head.net(reports * self.reports.gain)
+        return answers
+
+
+def learn(
+    reports: Reports,
+    objective: Objective,
+    grid: Grid,
+    settings: Settings,
+    *,
+    seed: int,
+    progress: Progress,
+    title: str,
+) -> Answers:
+    """Train encoder (where there is one) and head of all replicas; keep, for each cell, the best latent dimension at
+    its best step, judged on held-out records, as learned from everything.
+
+    Args:
+        reports: of all replicas of the grid.
+        objective: what answers cost.
+        grid: which replica is which.
+        settings: how to learn.
+        seed: of mini-batches and noise.
+        progress: advanced by one with every step, under `title`.
+    """
+    head = Head(reports.replicas, reports.gain.shape[-1], settings.head_hidden, len(objective.centre))
+    training = Answers(reports=reports, head=head, objective=objective)
+    modules = nn.ModuleList([head] if reports.encoder is None else [reports.encoder, head])
+    held = grid.held_out(len(reports.u), reports.u.device)
+    final = grid.final(held.device)
+    curve: list[Tensor] = []
+    checkpoints: list[list[Tensor]] = []
+    every = max(1, settings.steps // settings.checkpoints)
+    for step in _steps(training, modules, held, settings, seed):
+        progress.advance(title)
+        if step % every == 0:
+            curve.append(_held_out(training, held, settings.held_out_draws))
+            checkpoints.append(snapshot(modules, final.flatten()))
+    losses = grid.sum_over_folds(torch.stack(curve)) / grid.sum_over_folds(held.float().sum(1))
+    least, best_step = losses.min(0)  # (cells, latent dimensions), over the checkpoints
+    dim = least.argmin(1)
+    cell = torch.arange(len(dim), device=dim.device)
+    keep(modules, checkpoints, best_step[cell, dim], cell * final.shape[1] + dim)
+    return replace(training, reports=reports.take(final[cell, dim]))
+
+
+def _steps(training: Answers, modules: nn.Module, held: Tensor, settings: Settings, seed: int) -> Iterator[int]:
+    """Takes one step after the other on the records that are not held out (R, N), and says which it was."""
+    optimiser = _optimiser(modules, settings)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, settings.steps, pct_start=0.1)
+    generator = torch.Generator(held.device).manual_seed(seed)
+    batches = _batches(held.shape[1], settings.batch, generator)
+    for step in range(1, settings.steps + 1):
+        rows = next(batches)
+        learned = (~held[:, rows]).float()
+        losses = training.objective.costs(training.of(training.reports.draw(rows, generator)), rows)
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(((losses * learned).sum(1) / learned.sum(1).clamp_min(1)).sum())
+        optimiser.step()
+        schedule.step()
+        yield step
+
+
+def _optimiser(modules: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """AdamW that decays weights and nothing else."""
+    decayed = [p for name, p in modules.named_parameters() if "weights" in name]
+    others = [p for name, p in modules.named_parameters() if "weights" not in name]
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, settings.rate, fused=True)
+
+
+def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Endless random mini-batches of one size, epoch after epoch; all records at once where there are fewer."""
+    while True:
+        order = torch.randperm(count, generator=generator, device=generator.device)
+        yield from reversed([rows for rows in torch.split(order, size) if len(rows) == size or count < size])
+
+
+@torch.no_grad()
+def _held_out(training: Answers, held: Tensor, draws: int) -> Tensor:
+    """(R,): loss summed over each replica's held-out records, mean over draws; the same noise at every checkpoint."""
+    generator = torch.Generator(held.device).manual_seed(12345)
+    total = torch.zeros(len(held), device=held.device)
+    width = training.reports.gain.shape[-1]
+    at_once = max(1, _NUMBERS_AT_ONCE // (len(held) * draws * max(64, width)))
+    for rows in torch.split(held.any(0).nonzero().squeeze(1), at_once):
+        answers = training.of(training.reports.draw(rows, generator, draws))
+        losses = training.objective.costs(answers, rows.repeat(draws))
+        total += (losses.view(len(held), draws, -1).mean(1) * held[:, rows]).sum(1)
+    return total
+
+
+def invert(answers: Answers, X: Records, *, seed: int, progress: Progress = SILENT, **options: Any) -> Inverse:
+    """Stage 2 for what the heads of all replicas ask for."""
+    generator = torch.Generator(X.device).manual_seed(seed)
+    replicas = len(answers.reports.replicas)
+
+    def asked(size: int) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            rows = torch.randint(len(X), (max(size // replicas, 1) + 1,), generator=generator, device=X.device)
+            wanted = answers.of(answers.reports.draw(rows, generator)).flatten(0, 1)
+            pick = torch.randperm(len(wanted), generator=generator, device=X.device)[:size]
+            return wanted[pick], X[rows].repeat(replicas, 1)[pick]
+
+    return fit_inverse(asked, X, answers.objective, seed=seed, progress=progress, **options)

@@ -1,0 +1,275 @@
+"""From learned networks to veils: integer encoder, enforced region, calibrated noise, a decoder in plain numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taskveil.arrays import Floats
+from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.client.mechanisms import Laplace
+from taskveil.client.regions import Region
+from taskveil.designs.domain import Domain
+from taskveil.designs.laplace.batches import Records
+from taskveil.designs.laplace.build import box_region, cloud_region, image_region
+from taskveil.designs.laplace.gradient import Answers, LightEncoder, Reports, Settings, invert, learn
+from taskveil.designs.laplace.inverse import STEPS, WARM_UP, Inverse
+from taskveil.designs.laplace.objective import Objective, check_device
+from taskveil.designs.laplace.replicas import Grid
+from taskveil.designs.moments import USUAL_DIM
+from taskveil.designs.problem import Problem
+from taskveil.designs.threads import one_thread
+from taskveil.errors import TaskError
+from taskveil.progress import Progress
+from taskveil.veil import Veil
+from taskveil.veil.decoders import Layer, NetworkDecoder
+
+MOST_CHECKED = 2000
+"""Volunteers' records the model is tried on before learning starts."""
+
+Parts = list[tuple[Encoder, Laplace]]
+"""What devices run, cell by cell."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingSet:
+    """The volunteers' records as training sees them: u = (x − mean) · gain, in single precision on `device`."""
+
+    X: Floats
+    domain: Domain
+    mean: Floats
+    gain: Floats
+    u: Records
+    x: Records
+    objective: Objective
+    settings: Settings
+    progress: Progress
+
+    @classmethod
+    def of(cls, problem: Problem, settings: Settings) -> TrainingSet:
+        """Everything wrong with the model or the labels is said here, before learning starts."""
+        X, task, device = problem.X, problem.task, problem.device
+        check_device(device)
+        task.check_width(X.shape[1])
+        task.predict(X[:: max(1, len(X) // MOST_CHECKED)])  # raises where the model answers NaN
+        objective = Objective.of(task, X, problem.y, device)
+        _ = objective.differentiable
+        box = problem.domain.bounding_box
+        extent = box.high - box.low
+        spread = np.divide(X.std(axis=0), extent, out=np.zeros_like(extent), where=extent > 0)
+        # Attributes that hardly move within their range are not blown up beyond ten times the liveliest one.
+        scale = extent * np.maximum(spread, 0.1 * float(spread.max()))
+        gain = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        mean = X.mean(axis=0)
+        return cls(
+            X=X,
+            domain=problem.domain,
+            mean=mean,
+            gain=gain,
+            u=Records.of((X - mean) * gain, device),
+            x=Records.of(X, device),
+            objective=objective,
+            settings=settings,
+            progress=problem.progress,
+        )
+
+    @property
+    def device(self) -> str:
+        """Where torch computes."""
+        return str(self.u.device)
+
+    def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> Answers:
+        """Stage 1 on these records."""
+        return learn(reports, self.objective, grid, self.settings, seed=seed, progress=self.progress, title=title)
+
+
+@one_thread()
+def design_models(
+    problem: Problem,
+    *,
+    epsilons: Sequence[float],
+    seeds: Sequence[int],
+    method: str = "task_aware",
+    settings: Settings | None = None,
+) -> dict[tuple[float, int], Veil]:
+    """A veil for every (ε, seed), all learned at once.
+
+    Args:
+        problem: the volunteers, a task with gradients, where to learn, and where to say how far it is.
+        epsilons: budgets of one report.
+        seeds: of the search for designs.
+        method: "task_aware", "task_agnostic" or "privacy_agnostic".
+        settings: how to learn; by default by the number of volunteers.
+    """
+    data = TrainingSet.of(problem, settings or Settings.for_size(len(problem.X)))
+    cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
+    stages = 2 if method == "privacy_agnostic" else 1
+    problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
+    match method:
+        case "task_aware":
+            parts, answers = _task_aware(data, cells, problem.latent_dim)
+        case "task_agnostic":
+            parts, answers = _on_frozen_latents(data, cells, dict.fromkeys(seeds, _scaled_record(data)))
+        case "privacy_agnostic":
+            parts, answers = _on_frozen_latents(data, cells, _noiseless_encoders(data, seeds, problem.latent_dim))
+        case _:
+            raise TaskError(f"no learned design is named {method!r}.")
+    inverse = invert(answers, data.x, seed=seeds[0], progress=problem.progress)
+    decoders = [_decoder(answers, inverse, place, parts[place][0].latent_dim) for place in range(len(cells))]
+    return {
+        cell: Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method)
+        for cell, (encoder, mechanism), decoder in zip(cells, parts, decoders, strict=True)
+    }
+
+
+def _task_aware(
+    data: TrainingSet, cells: tuple[tuple[float, int], ...], latent_dim: int | None
+) -> tuple[Parts, Answers]:
+    """Encoder, shares of the budget and head learned together, with the noise they will meet."""
+    width, settings = data.X.shape[1], data.settings
+    most = min(width, latent_dim or width)
+    dims = sorted({min(d, most) for d in settings.latent_dims})
+    grid = Grid(cells=cells, latent_dims=tuple(dims), folds=settings.folds)
+    replicas = grid.replicas(data.device)
+    noise = 2 / replicas.epsilon
+    gain = (replicas.latent_dim.float() ** -2 + 2 * noise**2).rsqrt()[:, None, None] * replicas.mask
+    encoder = LightEncoder(width, replicas, settings.encoder_hidden)
+    reports = Reports(u=data.u, replicas=replicas, noise=noise[:, None, None], gain=gain, encoder=encoder)
+    answers = data.learn(reports, grid, seed=cells[0][1], title="learning encoders")
+    shares = encoder.shares(answers.reports.replicas.mask)
+    parts: Parts = []
+    for place, (epsilon, _) in enumerate(cells):
+        count = int(answers.reports.replicas.latent_dim[place])
+        share = _numbers(shares[place, 0, :count])
+        share = share / share.sum()
+        mechanism = Laplace.calibrated(region=box_region(-share, share), epsilon=epsilon)
+        parts.append((_hidden_encoder(data, encoder, place, share), mechanism))
+    return parts, answers
+
+
+def _scaled_record(data: TrainingSet) -> Encoder:
+    """The record itself, every attribute by its range, centred on the volunteers' mean."""
+    box = data.domain.bounding_box
+    extent = box.high - box.low
+    weights = np.diag(np.divide(1.0, extent, out=np.zeros_like(extent), where=extent > 0))
+    return LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ data.mean)
+
+
+def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int | None) -> dict[int, Encoder]:
+    """One encoder per seed, learned without a thought for the noise; latents are centred on the volunteers' mean."""
+    count = min(latent_dim or USUAL_DIM, data.X.shape[1])
+    # Without noise the budget does not matter.
+    grid = Grid(cells=tuple((1.0, seed) for seed in seeds), latent_dims=(count,), folds=data.settings.folds)
+    replicas = grid.replicas(data.device)
+    encoder = LightEncoder(data.X.shape[1], replicas, data.settings.encoder_hidden)
+    reports = Reports(
+        u=data.u,
+        replicas=replicas,
+        noise=torch.zeros(len(replicas), 1, 1, device=data.device),
+        gain=torch.ones(len(replicas), 1, count, device=data.device),
+        encoder=encoder,
+        clipped=False,
+    )
+    data.learn(reports, grid, seed=seeds[0], title="learning encoders without noise")
+    ones = np.ones(count)
+    return {seed: _hidden_encoder(data, encoder, place, ones, center=True) for place, seed in enumerate(seeds)}
+
+
+def _on_frozen_latents(
+    data: TrainingSet, cells: tuple[tuple[float, int], ...], encoders: dict[int, Encoder]
+) -> tuple[Parts, Answers]:
+    """Head and noise for encoders (of each seed, all of one latent dimension) that stay as they are."""
+    parts: Parts = [
+        (encoders[seed], Laplace.calibrated(region=_image(data, encoders[seed]), epsilon=epsilon))
+        for epsilon, seed in cells
+    ]
+    grid = Grid(cells=cells, latent_dims=(parts[0][1].latent_dim,), folds=data.settings.folds)
+    replicas = grid.replicas(data.device)
+    shared = len({id(encoder) for encoder, _ in parts}) == 1
+    latents = [mechanism.bound(encoder(data.X)) for encoder, mechanism in (parts[:1] if shared else parts)]
+    per_replica = grid.of_cells(torch.arange(len(cells))).numpy()
+    fixed = Records.of(latents[0] if shared else np.stack(latents, axis=1)[:, per_replica], data.device)
+    scales = torch.tensor([m.scale * m.region.step for _, m in parts], dtype=torch.float32, device=data.device)
+    noise = grid.of_cells(scales)[:, None, None]
+    variance = fixed.std().square().view(-1, 1, fixed.width).expand(len(replicas), -1, -1)
+    gain = (variance + 2 * noise**2).clamp_min(1e-20).rsqrt()
+    reports = Reports(u=data.u, replicas=replicas, noise=noise, gain=gain, fixed=fixed)
+    return parts, data.learn(reports, grid, seed=cells[0][1], title="learning decoders")
+
+
+def _image(data: TrainingSet, encoder: Encoder) -> Region:
+    """What latents are bounded to: the image of the domain, or of the volunteers where the encoder is not linear."""
+    if isinstance(encoder, LinearEncoder):
+        return image_region(data.domain, encoder, *_as_floats(encoder))
+    return cloud_region(encoder(data.X))
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    return np.asarray(tensor.detach().cpu(), dtype=np.float64)
+
+
+def _hidden_encoder(
+    data: TrainingSet, encoder: LightEncoder, place: int, share: Floats, *, center: bool = False
+) -> HiddenEncoder:
+    """φ = share · g(x), with the scaling of the inputs folded into the weights."""
+    count = len(share)
+    first, second = (_numbers(w[place]) for w in encoder.hidden.weights)
+    first_bias, second_bias = (_numbers(b[place, 0]) for b in encoder.hidden.biases)
+    skip, skip_bias = _numbers(encoder.linear.weights[0][place]), _numbers(encoder.linear.biases[0][place, 0])
+    first = data.gain[:, None] * first
+    skip = data.gain[:, None] * skip[:, :count] * share
+    box = data.domain.bounding_box
+
+    def built(offset: Floats) -> HiddenEncoder:
+        return HiddenEncoder.of(
+            low=box.low,
+            high=box.high,
+            hidden_weights=first.T,
+            hidden_offset=first_bias - data.mean @ first,
+            weights=(second[:, :count] * share).T,
+            offset=offset,
+            skip=skip.T,
+        )
+
+    offset = share * (second_bias + skip_bias)[:count] - data.mean @ skip
+    found = built(offset)
+    return built(offset - found(data.X).mean(axis=0)) if center else found
+
+
+def _as_floats(encoder: LinearEncoder) -> tuple[Floats, Floats]:
+    """The map a linear integer encoder computes, in the record's own units."""
+    origin = encoder(encoder.low[None, :])[0]
+    extent = encoder.high - encoder.low
+    per_level = encoder.weights * encoder.step[:, None] * 2.0**20
+    weights = np.divide(per_level, extent, out=np.zeros_like(per_level), where=extent > 0)
+    return weights, origin - weights @ encoder.low
+
+
+def _decoder(answers: Answers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
+    """Head and inverse as one network; the affine maps between them merge into one layer."""
+    net, objective = answers.head.net, answers.objective
+    gain = _numbers(answers.reports.gain[place, 0, :latents])
+    first, second = (_numbers(w[place]) for w in net.weights)
+    first_bias, second_bias = (_numbers(b[place, 0]) for b in net.biases)
+    spread, centre, centring = (_numbers(t) for t in (objective.spread, objective.centre, objective.centring))
+    to_inverse = centring / _numbers(inverse.spread)
+    shift = -_numbers(inverse.center) / _numbers(inverse.spread)
+    weights = [_numbers(layer.weight) for layer in inverse.layers]  # type: ignore[arg-type]
+    biases = [_numbers(layer.bias) for layer in inverse.layers]  # type: ignore[arg-type]
+    middle, reach = _numbers(inverse.middle), _numbers(inverse.reach)
+    answer_weights = (second * spread) @ to_inverse
+    answer_bias = (centre + spread * second_bias) @ to_inverse + shift
+    return NetworkDecoder(
+        layers=(
+            Layer(weights=(gain[:, None] * first[:latents]).T, offset=first_bias, activation="tanh"),
+            Layer(
+                weights=weights[0] @ answer_weights.T, offset=weights[0] @ answer_bias + biases[0], activation="relu"
+            ),
+            Layer(weights=weights[1], offset=biases[1], activation="relu"),
+            Layer(weights=reach[:, None] * weights[2], offset=middle + reach * biases[2], activation="none"),
+        )
+    )

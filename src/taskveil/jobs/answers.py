@@ -1,0 +1,149 @@
+"""What a server makes of reports, as columns of a table: estimates of the records, or the task's answers.
+
+Estimates have the columns and, where the release has fields, the types of the volunteers' table. Answers of weighted
+means are named after the columns they are about and come in these columns' own units: weights say what matters more,
+not what is reported. Answers of classifiers are probabilities, named after the classes where the veil has its model:
+p(rain), p(sun), …, otherwise p0, p1, … in the model's order. All other answers are y0, y1, … as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.errors import TaskError, needs
+from taskveil.records.schema import Schema
+from taskveil.records.tables import ColumnType
+from taskveil.tasks import LinearTask, MeanTask, ModelTask
+from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
+
+with needs("a file of records"):
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The `schema` of a table of answers, and the `arrays` of its columns for reports (N, width)."""
+
+    schema: pa.Schema
+    arrays: Callable[[Integers], list[Any]]
+
+
+def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> Answers:
+    """Estimates of the records, under the release's names or what they are `renamed` to."""
+    if veil.schema is not None:
+        return _tables(veil, veil.schema, renamed, probabilities)
+    if probabilities:
+        veil.decode(np.zeros((0, veil.mechanism.report_width), dtype=np.int64), probabilities=True)  # says why not
+    attributes = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
+    return _numbers([renamed.get(name, name) for name in attributes], veil.decode, veil.units)
+
+
+def outputs_of(veil: Veil) -> Answers:
+    """The task's answers: weighted columns in their own units, probabilities of classes, or outputs as they are."""
+    weighted = weighted_columns(veil)
+    if weighted is not None:
+        return _numbers(weighted.names, lambda reports: veil.predict(reports) / weighted.weights, weighted.units)
+    model = veil.task if isinstance(veil.task, ModelTask) else None
+    if model is not None and model.cost.logits is True:
+        known = model.frozen.classes
+        count = model.outputs
+        names = [f"p{i}" for i in range(count)] if known is None else [f"p({label})" for label in known.tolist()]
+        return _numbers(names, lambda reports: model.cost.answers(veil.predict(reports)))
+    if veil.answering is not None:
+        count = veil.answering.shape[0]
+    elif veil.task is not None:
+        count = veil.task.outputs
+    else:
+        raise TaskError("this release answers with its model, which it does not hold: pass --model.")
+    if holds_log_probabilities(veil):
+        return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
+    return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+def holds_log_probabilities(veil: Veil) -> bool:
+    """Whether every answer that the release holds is the logarithms of probabilities that add up to one: of a
+    classifier, then, whatever its model is."""
+    answers = veil.answering.codewords if isinstance(veil.answering, CodewordDecoder) else np.zeros((1, 1))
+    if answers.shape[1] < 2 or len(veil.mechanism.layout.high) > 1 or (answers > 0).any():
+        return False
+    return bool(np.allclose(np.exp(answers).sum(axis=1), 1.0, atol=1e-6))
+
+
+class Weighted(NamedTuple):
+    """The columns that the outputs of weighted means are about, their units, and their weights (m,)."""
+
+    names: list[str]
+    units: list[str]
+    weights: Floats
+
+
+def weighted_columns(veil: Veil) -> Weighted | None:
+    """What every output of weighted means is about, its weight 1 where that is 0 and nobody cares; None where an output
+    mixes columns, or the task is another one."""
+    if not isinstance(veil.task, LinearTask | MeanTask):
+        return None
+    K, schema = veil.task.K, veil.schema
+    if schema is None:
+        labels = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
+        units, weighed = list(veil.units or ("",) * len(labels)), list(range(len(labels)))
+    else:
+        labels, units = schema.columns, [""] * schema.width
+        for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
+            units[place.start] = unit
+        weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
+    places = list(range(len(labels))) if len(K) == len(labels) else weighed
+    if len(K) != len(places):
+        return None
+    weights = K[np.arange(len(places)), places]
+    if np.count_nonzero(K) != np.count_nonzero(weights):
+        return None
+    weights = np.where(weights == 0, 1.0, weights)
+    return Weighted([labels[place] for place in places], [units[place] for place in places], weights)
+
+
+def _numbers(names: list[str], function: Callable[[Integers], Floats], units: Sequence[str] | None = None) -> Answers:
+    """Doubles (N, m) in columns of these names."""
+    fields = [
+        pa.field(name, pa.float64(), nullable=False, metadata=_unit(units[place] if units else ""))
+        for place, name in enumerate(names)
+    ]
+    return Answers(
+        schema=pa.schema(fields), arrays=lambda reports: [pa.array(column) for column in function(reports).T]
+    )
+
+
+def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilities: bool) -> Answers:
+    """A table like the volunteers', as Arrow writes it."""
+    types = tuple(_nearest_of_arrow(of) for of in schema.types)
+    as_arrow = Schema(schema.fields, library="arrow", types=types)
+    decoding = replace(veil, schema=as_arrow)
+    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
+    fields = []
+    for name, unit in zip(schema.names, schema.fields.units, strict=True):
+        new = renamed.get(name, name)
+        fields.append(found.field(name).with_name(new).with_metadata(_unit(unit)))
+        if probabilities:
+            fields.append(pa.field(f"{new} probability", pa.float64()))
+
+    def arrays(reports: Integers) -> list[Any]:
+        return [column.combine_chunks() for column in decoding.decode(reports, probabilities=probabilities).columns]
+
+    return Answers(schema=pa.schema(fields), arrays=arrays)
+
+
+def _nearest_of_arrow(of: ColumnType) -> ColumnType:
+    """The type of Arrow's that is nearest to one of pandas' or polars'."""
+    name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
+    if of.holds == "date" and not of.form:
+        name = "date32" if name in ("date", "date32[day]", "date64[ms]") else "timestamp[us]"
+    return replace(of, name=name)
+
+
+def _unit(unit: str) -> dict[bytes, bytes] | None:
+    return {b"unit": unit.encode()} if unit else None

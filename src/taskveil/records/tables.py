@@ -1,0 +1,242 @@
+"""Tables of natural values (pandas, polars, Arrow), and their columns as schemas read them.
+
+None of the three packages is imported before somebody hands us one of its tables. `table_building` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from taskveil.arrays import RAISED, Array, Integers
+from taskveil.client.fields import Coded
+from taskveil.client.values import NO_VALUE, numbers_of, text_of
+from taskveil.errors import DataError
+from taskveil.records.conversion import column_names, column_places
+
+Library = Literal["pandas", "polars", "arrow"]
+
+Kind = Literal["number", "whole", "flag", "text", "category", "date", "other"]
+"""What a column holds, whatever the package calls it."""
+
+DATE_FORMATS = tuple(
+    f"%Y{between}%m{between}%d{time}"
+    for time in ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", "T%H:%M:%SZ")
+    for between in "-/."
+)
+"""How text may say a date."""
+
+PLAIN_DATES = "object of dates"
+"""What we call a pandas column of Python's own dates, which pandas calls an object like any other."""
+
+ColumnValues = Array | Coded | list[Any]
+"""Natural values (N,) of a column: an array, numbers of values that repeat themselves, or Python's own objects."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnType:
+    """What a column of a table is: what it `holds`, and the package's own `name` for its type.
+
+    Where dates are written as text, their `form`. `other` is what a model is told for anything else than a category's
+    values, and for those of them that are `unseen` among the volunteers. Of a type with listed categories, these as
+    text in their order, and whether they are `ordered`. In columns of any objects, how a missing value is written:
+    "None", "NaN" or "NA". Models tell all of these apart.
+    """
+
+    holds: str  # a `Kind`; files are checked against the types declared here, and know text
+    name: str
+    form: str = ""
+    other: str = field(default="", compare=False)
+    unseen: tuple[str, ...] = field(default=(), compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
+    ordered: bool = False
+    hole: str = "None"
+
+    def __post_init__(self) -> None:
+        if self.holds not in get_args(Kind) or not isinstance(self.name, str):
+            raise DataError(f"a column holds {', '.join(get_args(Kind))}.")
+        if (
+            not isinstance(self.other, str)
+            or self.form not in ("", *DATE_FORMATS)
+            or self.hole not in ("None", "NaN", "NA")
+        ):
+            raise DataError(f"dates are written as {', '.join(DATE_FORMATS)}, and missing values as NaN, NA or None.")
+        if (
+            not all(isinstance(value, str) for value in (*self.categories, *self.unseen))
+            or type(self.ordered) is not bool
+        ):
+            raise DataError("the categories of a column are text, in an order that counts or not.")
+
+    def of_values(self, known: Sequence[str]) -> ColumnType:
+        """The same with no other categories than those `known`, and the one that models are told for all others."""
+        return replace(self, categories=tuple(value for value in self.categories if value in (*known, self.other)))
+
+
+def library_of(X: Any) -> Library | None:
+    """Which package made a table; None for what is none."""
+    if column_names(X) is None:
+        return None
+    if hasattr(X, "column_names"):
+        return "arrow"
+    return "pandas" if hasattr(X, "iloc") else "polars"
+
+
+def library_named(name: Any) -> Library:
+    """The package of this name, or a DataError."""
+    if name not in get_args(Library):
+        raise DataError(f"tables are made by {', '.join(get_args(Library))}, not by {name!r}.")
+    return name  # type: ignore[no-any-return]
+
+
+def take_rows(X: Any, rows: Integers) -> Any:
+    """Some of the rows of a table or an array, in this order."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.take(rows) if library_of(X) == "arrow" else X[rows]
+
+
+def select(X: Any, names: Sequence[str]) -> list[Any]:
+    """The columns of a table with these names, in this order, or a DataError that says which is not there, or twice."""
+    places = column_places(X, names)
+    if hasattr(X, "column_names"):
+        return [X.column(place) for place in places]
+    if hasattr(X, "iloc"):  # pandas, whose names may be other things than text
+        return [X.iloc[:, place] for place in places]
+    return [X[name] for name in names]
+
+
+def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
+    """What a column of a table is, and its natural values (N,), missing ones as NaN, NaT or −1."""
+    if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
+        return _read_pandas(column)
+    name = str(column.dtype) if hasattr(column, "dtype") else str(column.type)
+    if name == "Object":  # polars', of which Arrow has none
+        return ColumnType(holds="other", name=name), column.to_list()
+    if name in ("Int128", "UInt128"):  # which Arrow has not
+        return ColumnType(holds="whole", name=name), column.cast(float).fill_null(np.nan).to_numpy()
+    column = column.array.__arrow_array__() if hasattr(column, "iloc") else column
+    ordered = bool(getattr(getattr(column, "type", None), "ordered", False))
+    try:
+        array = column.to_arrow() if hasattr(column, "to_arrow") else column
+    except RAISED:  # lists and the like of what Arrow has not
+        return ColumnType(holds="other", name=name), column.to_list()
+    holds, values = _read_arrow(array)
+    listed = _texts(values.values) if holds == "category" and isinstance(values, Coded) else ()
+    name = name.partition("(")[0] if holds == "category" else name  # an Enum's name has its categories in it
+    return ColumnType(holds=holds, name=name, categories=listed, ordered=ordered), values
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    """Categories as text, without those that are no text, whole number or truth value: no schema knows them."""
+    return tuple(text for value in values if (text := text_of(value)) is not None and text != NO_VALUE)
+
+
+def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
+    kind, name = column.dtype.kind if hasattr(column.dtype, "kind") else "O", str(column.dtype)
+    if name == "category":
+        codes, listed = column.cat.codes.to_numpy().astype(np.int64), column.cat.categories
+        of = ColumnType(
+            holds="category",
+            name=f"category[{getattr(listed.dtype, 'name', 'object')}]",
+            categories=_texts(listed.tolist()),
+            ordered=bool(column.cat.ordered),
+        )
+        return of, Coded(codes, listed.tolist())
+    if kind == "M":
+        try:
+            local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
+        except RAISED:  # by one that is farther away than pandas knows the zone's clock
+            return ColumnType(holds="date", name=name), [_told(column.iloc.__getitem__, i) for i in range(len(column))]
+        return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
+    if kind in "biuf":
+        kinds: dict[str, Kind] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
+        if isinstance(column.dtype, np.dtype):
+            return ColumnType(holds=kinds[kind], name=name), column.to_numpy()
+        if kind == "b":  # truth values stay what they are: a category may list them
+            return ColumnType(holds="flag", name=name), column.tolist() if column.hasnans else column.to_numpy(bool)
+        return ColumnType(holds=kinds[kind], name=name), column.to_numpy(float, na_value=np.nan)
+    if getattr(column.dtype, "storage", "") == "pyarrow":  # text, all of it sound, which Arrow tells apart much faster
+        codes, texts = column.factorize()
+        return ColumnType(holds="text", name=name), Coded(codes.astype(np.int64), texts.tolist())
+    listed = column.tolist()
+    try:
+        lost = column.isna().tolist()
+        there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
+        holds = _kind_of_objects(there)
+        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_AND_HOLES
+        hole = _hole(column) if name == "object" else "None"
+    except RAISED:  # some classes of a caller's own cannot even be asked what they are
+        return ColumnType(holds="other", name=name), listed
+    if repeats:
+        # By Python's own idea of equal texts: pandas takes half a character for the text that would write it.
+        places: dict[str, int] = {}
+        codes = [-1 if gone else places.setdefault(text, len(places)) for text, gone in zip(listed, lost, strict=True)]
+        return ColumnType(holds=holds, name=name, hole=hole), Coded(np.array(codes, dtype=np.int64), list(places))
+    if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in there):
+        name = PLAIN_DATES
+    return ColumnType(holds=holds, name=name, hole=hole), listed
+
+
+_TEXTS_AND_HOLES = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
+
+
+def _hole(column: Any) -> str:
+    """How the first missing value of a column of objects is written."""
+    first = next(iter(column[column.isna()]), None)
+    return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
+
+
+def _kind_of_objects(values: Sequence[Any]) -> Kind:
+    """What Python's own objects are, those that are not missing."""
+    if all(type(value) in (str, np.str_) for value in values):
+        return "text"
+    if all(isinstance(value, bool | np.bool_) for value in values):
+        return "flag"
+    if all(isinstance(value, Real | Decimal) for value in values):
+        return "number"
+    return "date" if all(isinstance(value, date) for value in values) else "other"
+
+
+def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind, types = column.type, pa.types
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        listed = types.is_dictionary(kind)
+        coded = column if listed else pc.dictionary_encode(column)
+        codes = pc.fill_null(coded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+        return "category" if listed else "text", Coded(codes, _listed(coded.dictionary))
+    if types.is_date(kind) or types.is_timestamp(kind):
+        local = pc.local_timestamp(column) if getattr(kind, "tz", None) else column
+        return "date", local.to_numpy(zero_copy_only=False)  # Arrow itself would round up what lies before 1970
+    if types.is_boolean(kind):
+        return "flag", column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False)
+    if types.is_decimal(kind):
+        return "number", numbers_of(column.to_pylist())  # Arrow's own doubles are not always the nearest
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind):
+        whole = types.is_integer(kind)
+        return "whole" if whole else "number", column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return "other", _listed(column)
+
+
+def _listed(array: Any) -> list[Any]:
+    """The values of an Arrow array; None for one that Python cannot have, such as text whose bytes are none."""
+    try:
+        return list(array.to_pylist())
+    except RAISED:
+        return [_told(value.as_py) for value in array]
+
+
+def _told(ask: Callable[..., Any], *of: Any) -> Any:
+    try:
+        return ask(*of)
+    except RAISED:
+        return None

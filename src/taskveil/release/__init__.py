@@ -1,1 +1,0 @@
-"""The files between the rooms: what a design writes, devices read and servers load."""

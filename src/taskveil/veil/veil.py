@@ -1,0 +1,297 @@
+"""The designed thing: what runs on the device, what runs on the server, and what is promised in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.device import Device
+from taskveil.client.encoders import Encoder
+from taskveil.client.mechanisms import Mechanism
+from taskveil.client.named import Function, NamedEncoder, bring
+from taskveil.client.rounding import rounded_up
+from taskveil.client.verifying import read_key
+from taskveil.client.wire import Received, receive
+from taskveil.errors import DataError, TaskError
+from taskveil.records.conversion import as_records, as_reports
+from taskveil.records.schema import Schema
+from taskveil.tasks import ModelTask, Task
+from taskveil.veil import release
+from taskveil.veil.decoders import Decoder
+from taskveil.veil.guarantee import Guarantee
+from taskveil.veil.intervals import check_block
+from taskveil.veil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
+from taskveil.veil.volunteers import Outputs, Volunteers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """`client_bytes` of the client folder, `report_bytes` of one report's numbers, and `operations` (products,
+    comparisons) that the encoder computes for one record; 0 where a model that the release only names does."""
+
+    client_bytes: int
+    report_bytes: int
+    operations: int
+
+    def __str__(self) -> str:
+        return f"{in_words(self.client_bytes, 'B')}, {in_words(self.operations, 'operations')} a report"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Veil:
+    """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
+
+    Tables are matched by column name, whatever their order; bare arrays (N, n) are taken in the design's order.
+
+    `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
+    the model gives to any record. Without it the task answers for the decoder's estimate.
+
+    With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
+
+    `volunteers` are sums over the volunteers, which `taskveil.estimate` compares people with. `outputs` are the names
+    of the task's outputs.
+
+    `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
+    """
+
+    encoder: Encoder
+    mechanism: Mechanism
+    decoder: Decoder
+    task: Task | None
+    method: str
+    columns: tuple[str, ...] | None = None
+    bounds: LossBounds | None = None
+    units: tuple[str, ...] | None = None
+    considered: tuple[Considered, ...] = ()
+    answering: Decoder | None = None
+    schema: Schema | None = None
+    volunteers: Volunteers | None = None
+    outputs: Outputs | None = None
+    _stored_id: str | None = field(init=False, default=None)
+    """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
+
+    def __post_init__(self) -> None:
+        n, z = self.encoder.width, self.encoder.latent_dim
+        if self.task is not None:
+            self.task.check_width(n)
+        if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
+            raise DataError("encoder, mechanism and decoder of a veil must agree on attributes and latents.")
+        if self.answering is not None and self.answering.shape[1] != self.mechanism.report_width:
+            raise DataError("the answers of a veil must be answers to its reports.")
+        if self.volunteers is not None and self.volunteers.cells.means.shape[1] < n:
+            raise DataError("the sums over a veil's volunteers must be of records that its devices take.")
+        _ = self.device  # checks names and units
+
+    def __repr__(self) -> str:
+        size = self.mechanism.layout.length
+        return (
+            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.device.attributes} attributes, "
+            f"reports of {size} byte{'s' if size > 1 else ''}>"
+        )
+
+    @property
+    def device(self) -> Device:
+        """The part that runs at the user's end."""
+        return Device(
+            encoder=self.encoder,
+            mechanism=self.mechanism,
+            columns=self.columns,
+            units=self.units,
+            fields=None if self.schema is None else self.schema.fields,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What every user is promised for one report."""
+        mechanism = self.mechanism
+        return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
+
+    @property
+    def release_id(self) -> str:
+        """64 hexadecimal digits that identify what devices run; every report carries them."""
+        if self._stored_id is None:
+            object.__setattr__(self, "_stored_id", release.release_id(self))
+        return str(self._stored_id)
+
+    @property
+    def size(self) -> Size:
+        """What a device has to fetch, to send and to compute."""
+        return Size(
+            client_bytes=release.client_bytes(self),
+            report_bytes=self.mechanism.layout.length,
+            operations=self.encoder.operations,
+        )
+
+    def encode(self, X: Any) -> Floats:
+        """Latents (N, Z) of records (N, n) before randomisation, after bounding."""
+        return self.mechanism.bound(self.encoder(self._records(X)))
+
+    def privatize(self, X: Any) -> Integers:
+        """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy."""
+        return self.device.privatize(self._records(X))
+
+    def receive(self, body: bytes) -> Received:
+        """The reports in the body of a POST to /v1/reports, ready for `decode`.
+
+        Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
+        made is refused by itself (`.refused` says why) and costs its neighbours nothing. What came twice counts once.
+        """
+        return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
+
+    def decode(self, reports: Any, *, probabilities: bool = False) -> Any:
+        """Estimates x̂ (N, n) of the records behind the reports (N, width); of a design for a table with text, dates or
+        holes, a table with the same columns and types.
+
+        Args:
+            reports: what devices sent.
+            probabilities: of such a table, a column beside each says how probable its value is; of numbers and dates,
+                which are means, how probable it is that there is one at all.
+        """
+        estimates = self.decoder(self._values(reports))
+        if self.schema is not None:
+            return self.schema.collapse(estimates, probabilities=probabilities)
+        if probabilities:
+            raise DataError("estimates of numbers are means, which have no probability.")
+        return estimates
+
+    def predict(self, reports: Any) -> Floats:
+        """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
+        logits for a classifier. Designed with answers="record" it is what the task says of the estimate, f(x̂)."""
+        values = self._values(reports)
+        return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
+
+    def _values(self, reports: Any) -> Any:
+        """What the reports (N, width) stand for."""
+        return self.mechanism.values(self.checked(reports))
+
+    def checked(self, reports: Any) -> Integers:
+        """The reports (N, width) as whole numbers; DataError unless devices can have made them with this release."""
+        if isinstance(reports, Received) and reports.release.hex() != self.release_id:
+            raise DataError(
+                f"these are reports of release {reports.release.hex()[:12]}…, not of {self.release_id[:12]}…. Decode "
+                "them with the release they were made with."
+            )
+        numbers = as_reports(reports, width=self.mechanism.report_width)
+        held = self.mechanism.possible(numbers)
+        if not held.all():
+            raise DataError(
+                f"report {int(np.flatnonzero(~held)[0])} holds a number that no device makes with this release; "
+                "was it made with another one? Veil.receive refuses such reports one by one."
+            )
+        return numbers
+
+    def loss(self, X: Any, y: Any = None, *, block: int = 1) -> Loss:
+        """The expected task loss over the randomisation, with a 95% interval for other records like these.
+
+        A FewRecordsWarning says when a few records decide the mean. A classifier's accuracy comes with it.
+
+        Args:
+            X: records (N, n).
+            y: their labels, where the task needs some.
+            block: for records in the order of time: so many neighbours belong together (30 for days that are alike
+                within a month). The interval is then wider where neighbours are alike.
+        """
+        records = self._measurable(X)
+        latents = self.encoder(records)
+        per_record, exact = self._losses(self._task, records, y, latents)
+        if check_block(block) > 1 and len(per_record) < 2 * block:
+            raise DataError(
+                f"{len(per_record)} records are less than two blocks of {block}, which no interval can be told from: "
+                "pass a smaller block, or more records."
+            )
+        accuracy, by_class = None, self._task.by_class
+        if by_class is not None:
+            wrong = per_record if by_class is self._task else self._losses(by_class, records, y, latents)[0]
+            accuracy = 1.0 - float(wrong.mean())
+        loss = Loss.of(per_record, exact=exact, block=block, accuracy=accuracy)
+        warn_of_few(per_record)
+        return loss
+
+    def losses(self, X: Any, y: Any = None) -> Floats:
+        """The expected task loss (N,) of every record of X (N, n), with labels y where the task needs them."""
+        records = self._measurable(X)
+        return self._losses(self._task, records, y, self.encoder(records))[0]
+
+    def _measurable(self, X: Any) -> Floats:
+        """Records (N, n) that a loss can be measured on, or DataError."""
+        records = self._records(X)
+        if len(records) == 0 or not np.isfinite(records).all():
+            raise DataError("the loss is measured on at least one record of finite numbers.")
+        return records
+
+    def _losses(self, task: Task, records: Floats, y: Any, latents: Floats) -> tuple[Floats, bool]:
+        """The expected loss of every record (N,) whose `latents` (N, Z) are known, and whether it is a formula."""
+        return expected_losses(self.device, self.decoder, task, records, y, answering=self.answering, latents=latents)
+
+    def _records(self, X: Any) -> Floats:
+        """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""
+        if self.schema is not None:
+            return self.schema.expand(X)
+        if self.columns is not None and hasattr(X, "keys") and np.ndim(X) < 2:
+            missing = [name for name in self.columns if name not in X.keys()]  # noqa: SIM118 - a Series holds values
+            if missing:
+                raise DataError(f"the record lacks {', '.join(missing)}; this design takes {', '.join(self.columns)}.")
+            X = [[X[name] for name in self.columns]]
+        return as_records(X, width=self.encoder.width, columns=self.columns)
+
+    @property
+    def _task(self) -> Task:
+        if self.task is None:
+            raise TaskError("this veil was loaded without its task: use Veil.load(folder, task=...).")
+        return self.task
+
+    def save(self, folder: str | Path, *, overwrite: bool = False, volunteers: bool = True) -> None:
+        """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing.
+
+        Args:
+            folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
+            overwrite: replace the release that is there (a reader may find none for a moment, never half of one).
+            volunteers: keep in `server/` sums over groups of at least ten volunteers, which `taskveil.estimate`
+                compares people with and which assume= needs. Devices never get them.
+        """
+        veil = self if volunteers else replace(self, volunteers=None)
+        release.save(veil, Path(folder), overwrite=overwrite)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        task: Task | None = None,
+        verify_key: str | Path | bytes | None = None,
+        encoder: Function | None = None,
+    ) -> Veil:
+        """Read a release, refusing anything altered, truncated, malformed or newer than this version.
+
+        Args:
+            folder: what `save` wrote.
+            task: needed to predict when the task is a model; releases hold no models.
+            verify_key: a PEM file or its bytes (Ed25519); with it, the release must be signed by that key.
+            encoder: the model of a release that names one and does not contain it; only `encode`, `privatize` and
+                `loss` need it. By default the task's own model, where it is the one that is named.
+        """
+        parts, stored_id = release.load(Path(folder), read_key(verify_key))
+        if task is not None and parts["schema"] is not None:
+            task = task.on(parts["schema"])
+        named = parts["encoder"].name if isinstance(parts["encoder"], NamedEncoder) else None
+        if encoder is None and isinstance(task, ModelTask) and task.encoder_name == named:
+            encoder = task.answers
+        if encoder is not None:
+            parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
+        veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
+        object.__setattr__(veil, "_stored_id", stored_id)
+        return veil
+
+
+def in_words(count: int, unit: str) -> str:
+    """Three digits and a unit: 512 B, 12.3 kB, 1.2 million operations."""
+    if unit == "B":
+        return f"{count / 1000:.3g} kB" if count >= 1000 else f"{count} B"
+    for word, size in (("million ", 10**6), ("thousand ", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {word}{unit}"
+    return f"{count} {unit}"

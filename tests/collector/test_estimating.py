@@ -1,0 +1,326 @@
+"""What the stored reports say is what `tv.estimate` says of the reports themselves, computed no oftener than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import releases
+import taskveil as tv
+from collections_drawn import codebook_veil, records, with_volunteers
+from running_collector import Asked, running, small_veil
+from taskveil.collector import estimating
+from taskveil.collector.estimating import Asked as Wanted
+from taskveil.collector.estimating import stored_tally
+from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.store import catalogue
+from taskveil.estimates import tally
+from taskveil.veil.volunteers import Volunteers, truths
+
+
+@pytest.fixture(autouse=True)
+def _machines_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "QUICK", 1e6)
+
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[tuple[Asked, tv.Veil]]:
+    veil = small_veil()
+    with running(tmp_path, veil) as asked:
+        yield asked, veil
+
+
+@pytest.fixture
+def on_either(tmp_path: Path, store_url: str) -> Iterator[tuple[Asked, tv.Veil]]:
+    veil = small_veil()
+    with running(tmp_path, veil, db=store_url) as asked:
+        yield asked, veil
+
+
+def estimated(asked: Asked, veil: tv.Veil, *more: str) -> dict[str, Any]:
+    answer = asked.ask("GET", "&".join([f"/v1/estimates?release={veil.release_id}", *more]), "read")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def numbers(content: Any) -> list[float]:
+    """All numbers of a JSON document, in order."""
+    if isinstance(content, dict):
+        content = list(content.values())
+    if isinstance(content, list):
+        return [number for one in content for number in numbers(one)]
+    return [float(content)] if isinstance(content, int | float) else []
+
+
+def test_counted_reports_say_the_same_to_the_last_digit(on_either: tuple[Asked, tv.Veil]) -> None:
+    asked, veil = on_either
+    first, second = veil.privatize(records(900, RNG)), veil.privatize(records(700, RNG))
+    asked.send(veil, first)
+    asked.store.open_round(veil.release_id, "two")
+    asked.runner.run(asked.collector.refresh())
+    asked.send(veil, second)
+    for more, reports in (([], np.concatenate([first, second])), (["round=one"], first), (["round=two"], second)):
+        for anytime in (True, False):
+            found = estimated(asked, veil, *more, *([] if anytime else ["anytime=false"]))
+            expected = tv.estimate(veil, reports, anytime=anytime)
+            assert {key: found[key] for key in expected.content()} == json.loads(json.dumps(expected.content()))
+            assert [(*row.values(),)[2:] for row in found["rows"]] == [row.cells for row in expected.rows()]
+            named = [found[row["group"]][row["place"]]["name"] for row in found["rows"]]
+            assert named == [row["name"] for row in found["rows"]]
+            assert found["round"] == (more[0].removeprefix("round=") if more else None)
+
+
+@pytest.mark.parametrize(("anytime", "each"), [(True, 0.975), (False, 0.95)])
+def test_a_change_holds_at_the_stated_level(told: tuple[Asked, tv.Veil], anytime: bool, each: float) -> None:
+    """Limits at all times are subtracted, so that each round may be wrong half as often."""
+    asked, veil = told
+    reports = {"one": veil.privatize(records(900, RNG)), "two": veil.privatize(records(700, RNG))}
+    for round, some in reports.items():
+        asked.store.open_round(veil.release_id, round)
+        asked.runner.run(asked.collector.refresh())
+        asked.send(veil, some)
+    found = estimated(asked, veil, "round=two", "since=one", f"anytime={anytime}")
+    then, now = (tv.estimate(veil, some, anytime=anytime, confidence=each) for some in reports.values())
+    expected = now.minus(then)
+    assert expected["frequencies"]
+    assert found["changes"] == {kind: [one._asdict() for one in many] for kind, many in expected.items()}
+    assert (found["since"], found["confidence"]) == ("one", 0.95)
+
+
+def test_assumed_rows_are_given_by_name(tmp_path: Path) -> None:
+    X = records(400, np.random.default_rng(0))
+    veil = replace(codebook_veil(3.0), task=tv.LinearTask(np.array([[1.0, 1.0], [1.0, -1.0]])))
+    veil = with_volunteers(veil, X, (X[:, 0] > 0).astype(np.int64))
+    reports = veil.privatize(records(900, RNG))
+    with running(tmp_path, veil) as asked:
+        asked.send(veil, reports)
+        assert asked.ask("GET", "/v1/releases", "read").json()["releases"][0]["assumptions"] == ["cells", "labels"]
+        for assume in ("cells", "labels"):
+            found = estimated(asked, veil, "anytime=false", f"assume={assume}")
+            expected = tv.estimate(veil, reports, assume=assume)  # type: ignore[arg-type]
+            assert {key: found[key] for key in expected.content()} == json.loads(json.dumps(expected.content()))
+            groups = {row["group"]: found[row["group"]][row["place"]]["assumes"] for row in found["rows"]}
+            kinds = ("attributes", "shares") if assume == "cells" else ("shares",)
+            assert groups == {"frequencies": None, **dict.fromkeys(kinds, expected.assumes)}
+
+
+def test_an_assumption_is_refused_where_it_cannot_be_made(tmp_path: Path) -> None:
+    veils = small_veil(), releases.veil(releases.linear(), releases.laplace(releases.box(3), 4.0))
+    with running(tmp_path, *veils) as asked:
+        for place, veil in enumerate(veils):
+            asked.send(veil, veil.privatize(RNG.normal(size=(50, veil.encoder.width))), seed=place)
+        assert [one["assumptions"] for one in asked.ask("GET", "/v1/releases", "read").json()["releases"]] == [
+            *(["cells"], [])
+        ]
+        for veil, query, words in (
+            (veils[0], "assume=cells", "Add anytime=false"),
+            (veils[0], "anytime=false&assume=labels", "needs the classes of one label"),
+            (veils[0], "anytime=false&assume=all", ""),
+            (veils[1], "anytime=false&assume=cells", "works for releases with a list of codes"),
+        ):
+            answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}&{query}", "read")
+            assert (answer.status_code, answer.json()["type"]) == (422, "urn:taskveil:problem:invalid")
+            assert words in answer.json()["detail"]
+
+
+def summed(kind: str) -> tuple[tv.Veil, np.ndarray]:
+    """A release whose reports are added up, and records of people."""
+    mechanism: Any = {
+        "laplace": lambda: releases.laplace(releases.box(3), 4.0),
+        "lattice": lambda: releases.lattice_codebook(6.0),
+        "sum": lambda: releases.sum_codebook(8, 5, epsilon=6.0),
+    }[kind]()
+    task = tv.LinearTask(np.eye(5))
+    veil = replace(releases.veil(releases.linear(), mechanism), task=task)
+    low, high = veil.encoder.low, veil.encoder.high
+    X = low + RNG.uniform(size=(6000, 5)) * (high - low)
+    values, outputs = truths(task, X[:300], None)
+    known = Volunteers.of(mechanism, veil.decoder, veil.encoder(X[:300]), X[:300], task, (values, outputs))
+    return replace(veil, volunteers=known, outputs=outputs), X
+
+
+@pytest.mark.parametrize("kind", ["laplace", "lattice", "sum"])
+def test_summed_reports_say_the_same(kind: str, tmp_path: Path, store_url: str) -> None:
+    veil, X = summed(kind)
+    reports = veil.privatize(X)
+    with running(tmp_path, veil, db=store_url) as asked:
+        assert not asked.collector.releases.get(veil.release_id).stored.counted
+        asked.send(veil, reports[:2500])
+        asked.send(veil, reports[2500:], seed=1)
+        stored, expected = stored_tally(veil, asked.store, counted=False), tally(veil, reports)
+        assert stored.count == expected.count == 6000
+        assert (stored.codes is None) == (expected.codes is None) == (kind != "sum")
+        np.testing.assert_array_equal(stored.codes, expected.codes)  # type: ignore[arg-type]
+        np.testing.assert_allclose(stored.total, expected.total, rtol=1e-12)
+        np.testing.assert_allclose(stored.square, expected.square, rtol=1e-12, atol=1e-12 * abs(expected.square).max())
+        found, whole = estimated(asked, veil), tv.estimate(veil, reports, anytime=True).content()
+    np.testing.assert_allclose(numbers([found[key] for key in whole]), numbers(list(whole.values())), rtol=1e-6)
+
+
+def test_a_round_that_an_earlier_version_began_goes_on(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has sums without counts of codes. Its mean codewords are shown, and the codes of rounds that began later."""
+    veil, X = summed("sum")
+    reports = veil.privatize(X)
+    expected = tally(veil, reports)
+    with running(tmp_path, veil, db=store_url) as asked:
+        short = expected.total.size + expected.square.size
+        with monkeypatch.context() as patch:
+            add = catalogue.add_moments
+            patch.setattr(catalogue, "add_moments", lambda *to: add(*to[:-1], to[-1][:short]))
+            asked.send(veil, reports[:2500])
+            assert len(asked.store.moments(veil.release_id)[1]) == short
+            assert [row["group"] for row in estimated(asked, veil)["rows"]] == ["reported"] * 5
+        asked.send(veil, reports[2500:5000], seed=1)
+        asked.store.open_round(veil.release_id, "two")
+        asked.runner.run(asked.collector.refresh())
+        asked.send(veil, reports[5000:], seed=2)
+        whole = stored_tally(veil, asked.store, counted=False)
+        assert (whole.count, whole.codes) == (6000, None)
+        np.testing.assert_allclose(whole.total, expected.total, rtol=1e-12)
+        np.testing.assert_allclose(whole.square, expected.square, rtol=1e-12, atol=1e-12 * abs(expected.square).max())
+        groups = {
+            round: {row["group"] for row in estimated(asked, veil, *round)["rows"]} for round in ((), ("round=two",))
+        }
+        assert groups == {(): {"reported"}, ("round=two",): {"frequencies", "reported"}}
+        later = stored_tally(veil, asked.store, counted=False, round="two")
+        np.testing.assert_array_equal(later.codes, tally(veil, reports[5000:]).codes)  # type: ignore[arg-type]
+
+
+def test_too_few_reports_are_refused_with_the_reason(told: tuple[Asked, tv.Veil]) -> None:
+    asked, veil = told
+    path = f"/v1/estimates?release={veil.release_id}"
+    for sent in (0, 9):
+        if sent:
+            asked.send(veil, veil.privatize(records(sent, RNG)))
+        answer = asked.ask("GET", path, "read")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:taskveil:problem:too-few")
+        assert answer.json()["detail"].startswith(f"{sent} reports are too few")
+    asked.send(veil, veil.privatize(records(1, RNG)))
+    assert estimated(asked, veil)["reports"] == 10
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many reports each estimate that was computed had."""
+    found: list[int] = []
+
+    def counting(veil: tv.Veil, tally: Any, **rule: Any) -> Any:
+        found.append(tally.count)
+        return tv.estimate(veil, tally, **rule)
+
+    monkeypatch.setattr(estimating, "estimate", counting)
+    return found
+
+
+def test_nothing_is_computed_twice_for_the_same_reports(told: tuple[Asked, tv.Veil], computed: list[int]) -> None:
+    asked, veil = told
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    first = estimated(asked, veil)
+    assert estimated(asked, veil) == first
+    assert computed == [500]
+    asked.send(veil, veil.privatize(records(501, RNG)))
+    assert estimated(asked, veil)["reports"] == 1001
+    assert computed == [500, 1001]
+
+
+def test_a_busy_round_is_not_looked_at_again_at_once(
+    told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    monkeypatch.setattr(estimating, "QUICK", 0.0)
+    monkeypatch.setattr(estimating, "REST", 1e6)
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    first = estimated(asked, veil)
+    asked.send(veil, veil.privatize(records(501, RNG)))
+    assert estimated(asked, veil) == first
+    assert computed == [500]
+
+
+def test_a_forgotten_round_is_not_remembered_under_its_name(told: tuple[Asked, tv.Veil]) -> None:
+    asked, veil = told
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    assert estimated(asked, veil, "round=one")["reports"] == 500
+    base = f"/v1/releases/{veil.release_id}/rounds/one"
+    assert asked.ask("POST", f"{base}/close", "admin").status_code == 200
+    assert asked.ask("DELETE", f"{base}?confirm=one", "admin").json() == {"forgotten": 500}
+    path = f"/v1/estimates?release={veil.release_id}&round=one"
+    assert asked.ask("GET", path, "read").json()["type"] == "urn:taskveil:problem:round-unknown"
+    assert asked.ask("PUT", base, "admin").status_code == 200
+    others = veil.privatize(records(500, RNG))  # as many as there were
+    asked.send(veil, others, seed=1)
+    assert estimated(asked, veil, "round=one")["drift"]["p_value"] == tv.estimate(veil, others).drift.p_value
+
+
+def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
+    told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    monkeypatch.setattr(estimating, "MOST_WAITING", 1)
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    release = asked.collector.releases.get(veil.release_id)
+
+    async def many() -> list[Any]:
+        ask = asked.collector.estimates.answer
+        same = [ask(release.stored, veil, Wanted()) for _ in range(20)]
+        other = ask(release.stored, veil, Wanted(anytime=False))
+        return await asyncio.gather(*same, other, return_exceptions=True)
+
+    *same, other = asked.runner.run(many())
+    assert len(set(same)) == 1
+    assert computed == [500]
+    assert isinstance(other, ProblemError)
+    assert (other.problem, other.retry_after) == (Problem.BUSY, 2)
+
+
+def test_requests_that_wait_while_the_collector_stops_are_answered(
+    told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    release, estimates = asked.collector.releases.get(veil.release_id), asked.collector.estimates
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    begun, finish = threading.Event(), threading.Event()
+
+    def slow(veil: tv.Veil, tally: Any, **rule: Any) -> Any:
+        begun.set()
+        finish.wait(10)
+        return tv.estimate(veil, tally, **rule)
+
+    monkeypatch.setattr(estimating, "estimate", slow)
+
+    async def stopped() -> list[Any]:
+        first = asyncio.create_task(estimates.answer(release.stored, veil, Wanted()))
+        second = asyncio.create_task(estimates.answer(release.stored, veil, Wanted(round="one")))
+        await asyncio.to_thread(begun.wait, 10)
+        estimates.close()
+        third = asyncio.create_task(estimates.answer(release.stored, veil, Wanted(anytime=False)))
+        await asyncio.wait([second, third], timeout=10)
+        finish.set()
+        return await asyncio.gather(first, second, third, return_exceptions=True)
+
+    first, *others = asked.runner.run(stopped())
+    assert json.loads(first)["reports"] == 500
+    assert [error.problem for error in others] == [Problem.STOPPING] * 2
+
+
+def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(
+    told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, veil = told
+    monkeypatch.setattr(estimating, "PATIENCE", 0.001)
+    asked.send(veil, veil.privatize(records(500, RNG)))
+    answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}", "read")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
