@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_an_object_or_a_function_that_returns_one(folder: Path, name: str, loss: str) -> None:
     task = as_task(load_model(f"{folder.name}_models:{name}"), None)
-    assert settled(task, None, 3, None).loss == loss
+    assert settled(task, None, tv.Schema.numbers(3)).loss == loss
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.client.fields import Category, Coded, Date, Field, Flag
+from taskveil.client.fields import Coded, Number
 from taskveil.errors import AuditError
 from taskveil.records.conversion import column_names
 from taskveil.records.inference import needs_schema
@@ -63,7 +63,6 @@ _HELD = (
 )
 """What a Python program may hold besides."""
 
-_BEYOND = (1.5, 3.0, 10.0, 1e3, 1e6)
 _FEW = 6  # values of a field, and fields, that are tried by themselves
 
 
@@ -79,7 +78,7 @@ class Natural:
     @classmethod
     def of_schema(cls, schema: Schema, records: Any) -> Natural:
         """For a veil that takes natural values; `records` are some of them, a table or a list of mappings, or None."""
-        ordinary = tuple(_ordinary(field) for field in schema.fields.fields)
+        ordinary = tuple(field.samples() for field in schema.fields.fields)
         known = () if records is None else _rows(records, schema.names)
         return cls(names=schema.names, ordinary=ordinary, hostile=(*_SAID, *_HELD), records=known)
 
@@ -136,26 +135,12 @@ class Natural:
         return made
 
 
-def _ordinary(field: Field) -> tuple[Any, ...]:
-    """Values inside a field's bounds and beyond them, the least and the largest at the ends."""
-    if isinstance(field, Flag):
-        return (True, False)
-    if isinstance(field, Category):
-        return field.values
-    if isinstance(field, Date):
-        return (field.low, "1900-01-01", "2100-12-31", field.high)
-    span = (field.high - field.low) or 1.0
-    beyond = [edge for times in _BEYOND for edge in (field.low - times * span, field.high + times * span)]
-    return (field.low, field.fill, *beyond, field.high)
-
-
 def _seen(values: Sequence[Any]) -> tuple[Any, ...]:
     """What a name has in some records, numbers also beyond: the least and the largest at the ends."""
     numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v)]
     if len(numbers) > len(values) / 2:
-        low, high = float(min(numbers)), float(max(numbers))
-        span = (high - low) or 1.0
-        return (low, *(e for t in _BEYOND for e in (low - t * span, high + t * span)), high)
+        ends = np.clip([min(numbers), max(numbers)], -8e307, 8e307)  # a range that doubles can hold
+        return Number(*ends.tolist()).samples()
     different: list[Any] = []
     for value in values:
         if not any(value is other or value == other for other in different):

@@ -3,7 +3,7 @@
 One cell in the wrong unit among hundreds of records can carry all of an attribute's variance; means, principal
 directions and noise would all follow it. Nothing in the sample can prove that it is wrong, so two things are asked.
 
-**Is it out of line with the others?** `taskveil.records.tails` says which cells are, and how far the others might
+**Is it out of line with the others?** `taskveil.records.inference` says which cells are, and how far the others might
 plausibly reach. Such cells are brought there where the variance that the task sees would else be a fifth larger.
 
 **Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
@@ -29,7 +29,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.selection import beats
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
-from taskveil.records.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
+from taskveil.records.inference import FEWEST_IN_RANGE, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.squared_error import squared_distances
@@ -59,12 +59,12 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
         task: a linear task says how much each attribute matters; to a model all that vary matter alike, each in units
             of its usual deviation.
     """
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_IN_RANGE:
         return X, []
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
     # An attribute in which hardly a record differs from the others tells no scale.
-    told = (np.median(X, axis=0) != X).sum(axis=0) > TAIL + WILD_SHARE * len(X)
+    told = (np.median(X, axis=0) != X).sum(axis=0) > TAIL_VALUES + WILD_SHARE * len(X)
     linear = as_linear(task)
     weights = np.diag(np.divide(told, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
     # Standard deviations, not variances: squares of wild values overflow.
@@ -110,7 +110,7 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 def heaviest(X: Floats) -> list[WildCell]:
     """Cells of X (N, n) that carry most of their attribute's variance, alone or as a group that lies ten times as far
     out as all others, as grams do among kilograms; rare values of sparse attributes do not count."""
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_IN_RANGE:
         return []
     shares, distance = _variance_shares(X), np.abs(X - np.median(X, axis=0))
     shares[:, np.median(distance, axis=0) == 0] = 0.0

@@ -193,7 +193,7 @@ radius r_min around 0 lies inside it, one of radius r_max contains it."""
 def fit_domain(domain: Domain | Schema | None, X: Floats) -> Domain:
     """The domain to design for: the caller's, checked against the data, or the volunteers' cloud. That of a schema is
     the box of the numbers that records can become."""
-    if domain is None:
+    if domain is None or (isinstance(domain, Schema) and domain.unbounded):
         return Points(X)
     if isinstance(domain, Schema):
         return Box(*domain.fields.box)

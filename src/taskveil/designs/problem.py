@@ -54,10 +54,14 @@ class Problem:
     progress: Progress = SILENT
     on_device: OnDevice = field(default_factory=OnDevice)
     answers: Answers = "direct"
-    schema: Schema | None = None
-    """What records consist of, where they have natural values: X holds the numbers that they become."""
+    schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
+    """What records consist of: X holds the numbers that they become."""
     drawn: Integers | None = None
     """Which volunteer each row is (N,), where they were drawn with weights and some came several times."""
+
+    def __post_init__(self) -> None:
+        if self.schema is None:
+            object.__setattr__(self, "schema", Schema.numbers(self.X.shape[1]))
 
     @classmethod
     def of(
@@ -94,7 +98,7 @@ class Problem:
         """
         check_task(task)
         schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
-        if schema is not None and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
+        if not schema.unbounded and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
                 "records with text, dates or missing values are bounded by a schema: domain=tv.Schema.of(X), whose "
                 f"fields you may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has "
@@ -106,10 +110,11 @@ class Problem:
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
-        bounded, wild = resistant(records, task) if domain is None and schema is None else (records, [])
+        free = schema.unbounded and (domain is None or isinstance(domain, Schema))
+        bounded, wild = resistant(records, task) if free else (records, [])
         warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=callers_line() + 1)
         warn(wild, wild_labels, bounded=True)
-        if domain is None and schema is None and not wild:
+        if free and not wild:
             warn(heaviest(records), bounded=False)
         domain = fit_domain(domain, bounded)
         return cls(
@@ -154,9 +159,9 @@ class Problem:
         return replace(self.some(rows), drawn=rows)
 
 
-def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int) -> tuple[Floats, Task]:
+def as_numbers(X: Any, task: Task, y: Any, schema: Schema, *, fewest: int) -> tuple[Floats, Task]:
     """Volunteers' records as numbers (N, n), at least `fewest`, and the task on these, checked with its labels."""
-    records = as_volunteers(X if schema is None else schema.expand(X), fewest=fewest)
+    records = as_volunteers(schema.expand(X), fewest=fewest, names=schema.columns if schema.named else None)
     records, rare = common_values(records, schema)
     if rare:
         warnings.warn(
@@ -165,11 +170,7 @@ def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int
             DoubtfulColumnWarning,
             stacklevel=callers_line(),
         )
-    if schema is None:
-        task.check_width(records.shape[1])
-        task.check_columns(column_names(X))
-    else:
-        task = task.on(schema)
+    task = task.on(schema)
     task.labels(y, len(records))
     return records, task
 

@@ -49,8 +49,9 @@ def as_reports(reports: Any, *, width: int) -> Integers:
     return matrix.astype(np.int64)
 
 
-def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
-    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records."""
+def as_volunteers(X: Any, *, fewest: int = 2, names: Sequence[str] | None = None) -> Floats:
+    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records; errors use the `names`
+    of its columns."""
     matrix = as_records(X)
     if matrix.shape[0] < fewest or matrix.shape[1] == 0:
         raise DataError(
@@ -59,7 +60,7 @@ def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
         )
     if not np.isfinite(matrix).all():
         row, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
-        names = column_names(X)
+        names = names or column_names(X)
         raise DataError(
             f"volunteers' records must be finite; row {row}, column {column if names is None else repr(names[column])} "
             f"is {matrix[row, column]}. "

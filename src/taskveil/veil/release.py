@@ -73,7 +73,7 @@ class Designed(Protocol):
         ...
 
     @property
-    def schema(self) -> Schema | None:
+    def schema(self) -> Schema:
         """What records consist of, where they have natural values."""
         ...
 
@@ -145,7 +145,7 @@ def _write(veil: Designed, folder: Path) -> None:
         "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
         "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
     }
-    if veil.schema is not None:
+    if veil.schema.library != "array" or not veil.schema.unbounded:  # an array of numbers needs no description
         types = pack(veil.schema.published.types, "types", arrays, SERVER_KINDS)
         server["table"] = {"library": veil.schema.library, "types": types}
     if veil.answering is not None:
@@ -261,11 +261,12 @@ def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> Non
         raise ReleaseError(f"{folder}: the sums over volunteers by class are not of the task's outputs.")
 
 
-def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
-    """The schema of a device's fields, with the types of the volunteers' table."""
-    if (device.fields is None) != (table is None):
+def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
+    """The schema of a device's fields, with the types of the volunteers' table; without fields, records are numbers."""
+    numbers = Schema.numbers(device.columns or device.encoder.width, units=device.units)
+    if table is None and device.fields is None:
+        return numbers
+    if table is None or device.columns is None:
         raise ReleaseError("client and server files differ about what a record consists of.")
-    if device.fields is None:
-        return None
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
-    return Schema(device.fields, library=library_named(table["library"]), types=types)
+    return Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)

@@ -17,7 +17,7 @@ from taskveil.client.rounding import rounded_up
 from taskveil.client.verifying import read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
-from taskveil.records.conversion import as_records, as_reports
+from taskveil.records.conversion import as_reports
 from taskveil.records.schema import Schema
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
@@ -50,7 +50,7 @@ class Veil:
     `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
     the model gives to any record. Without it the task answers for the decoder's estimate.
 
-    With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
+    By the `schema`, records become numbers, and estimates become a table like the volunteers' again.
 
     `volunteers` are sums over the volunteers, which `taskveil.estimate` compares people with. `outputs` are the names
     of the task's outputs.
@@ -68,7 +68,7 @@ class Veil:
     units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
     answering: Decoder | None = None
-    schema: Schema | None = None
+    schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
     volunteers: Volunteers | None = None
     outputs: Outputs | None = None
     _stored_id: str | None = field(init=False, default=None)
@@ -76,6 +76,10 @@ class Veil:
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
+        if self.schema is None or (self.schema.unbounded and self.columns is not None):
+            library = "array" if self.schema is None else self.schema.library
+            schema = Schema.numbers(self.columns or n, units=self.units, library=library)
+            object.__setattr__(self, "schema", schema)
         if self.task is not None:
             self.task.check_width(n)
         if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
@@ -101,7 +105,7 @@ class Veil:
             mechanism=self.mechanism,
             columns=self.columns,
             units=self.units,
-            fields=None if self.schema is None else self.schema.fields,
+            fields=None if self.schema.unbounded else self.schema.fields,
         )
 
     @property
@@ -143,20 +147,19 @@ class Veil:
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
     def decode(self, reports: Any, *, probabilities: bool = False) -> Any:
-        """Estimates x̂ (N, n) of the records behind the reports (N, width); of a design for a table with text, dates or
-        holes, a table with the same columns and types.
+        """Estimates x̂ of the records behind the reports (N, width), as a table like the volunteers': an array if the
+        design was made from an array, else a table of the same package with the same columns.
 
         Args:
             reports: what devices sent.
-            probabilities: of such a table, a column beside each says how probable its value is; of numbers and dates,
-                which are means, how probable it is that there is one at all.
+            probabilities: add a column beside each that says how probable its value is. Numbers and dates are means:
+                for them, it is the probability that there is a value. Not for tables of numbers alone.
         """
-        estimates = self.decoder(self._values(reports))
-        if self.schema is not None:
-            return self.schema.collapse(estimates, probabilities=probabilities)
-        if probabilities:
-            raise DataError("estimates of numbers are means, which have no probability.")
-        return estimates
+        return self.schema.collapse(self.estimates(reports), probabilities=probabilities)
+
+    def estimates(self, reports: Any) -> Floats:
+        """Estimates (N, n) of the numbers that the records behind the reports (N, width) became."""
+        return self.decoder(self._values(reports))
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
@@ -229,14 +232,7 @@ class Veil:
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""
-        if self.schema is not None:
-            return self.schema.expand(X)
-        if self.columns is not None and hasattr(X, "keys") and np.ndim(X) < 2:
-            missing = [name for name in self.columns if name not in X.keys()]  # noqa: SIM118 - a Series holds values
-            if missing:
-                raise DataError(f"the record lacks {', '.join(missing)}; this design takes {', '.join(self.columns)}.")
-            X = [[X[name] for name in self.columns]]
-        return as_records(X, width=self.encoder.width, columns=self.columns)
+        return self.schema.expand(X)
 
     @property
     def _task(self) -> Task:
@@ -275,7 +271,7 @@ class Veil:
                 `loss` need it. By default the task's own model, where it is the one that is named.
         """
         parts, stored_id = release.load(Path(folder), read_key(verify_key))
-        if task is not None and parts["schema"] is not None:
+        if task is not None:
             task = task.on(parts["schema"])
         named = parts["encoder"].name if isinstance(parts["encoder"], NamedEncoder) else None
         if encoder is None and isinstance(task, ModelTask) and task.encoder_name == named:
