@@ -98,7 +98,9 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         schema = self.veil_.schema
         records = validate_data(self, X, reset=False, dtype=np.float64, skip_check_array=not schema.unbounded)
-        found = self.veil_.decode(_reports(self.veil_, records if schema.unbounded else schema.expand(X)))
+        if schema.unbounded:  # transformers give arrays of numbers, unless `set_output` asks for tables
+            return self.veil_.estimates(_reports(self.veil_, records))
+        found = self.veil_.decode(_reports(self.veil_, schema.expand(X)))
         if hasattr(found, "iloc") and hasattr(X, "iloc"):
             found.index = X.index
         return found

@@ -263,10 +263,10 @@ class Number(_Measured):
     def __post_init__(self) -> None:
         if self.bounded:
             super().__post_init__()
-        elif self.missing is not False or not math.isnan(self.fill) or not isinstance(self.unit, str):
+        elif self.missing is not False or not isinstance(self.unit, str):
             raise DataError("a number without bounds is never missing: give its bounds, tv.Number(low, high).")
         else:
-            object.__setattr__(self, "fill", 0.0)  # never used
+            object.__setattr__(self, "fill", 0.0)  # without missing values it is never used, and NaN equals nothing
 
     @property
     def bounded(self) -> bool:

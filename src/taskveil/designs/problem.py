@@ -60,8 +60,7 @@ class Problem:
     """Which volunteer each row is (N,), where they were drawn with weights and some came several times."""
 
     def __post_init__(self) -> None:
-        if self.schema is None:
-            object.__setattr__(self, "schema", Schema.numbers(self.X.shape[1]))
+        object.__setattr__(self, "schema", self.schema or Schema.numbers(self.X.shape[1]))
 
     @classmethod
     def of(

@@ -76,10 +76,10 @@ class Veil:
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
-        if self.schema is None or (self.schema.unbounded and self.columns is not None):
-            library = "array" if self.schema is None else self.schema.library
-            schema = Schema.numbers(self.columns or n, units=self.units, library=library)
-            object.__setattr__(self, "schema", schema)
+        schema = self.schema or Schema.numbers(n)
+        if schema.unbounded:  # `dataclasses.replace` may have brought other names or units
+            schema = Schema.numbers(self.columns or schema.names, units=self.units, library=schema.library)
+        object.__setattr__(self, "schema", schema)
         if self.task is not None:
             self.task.check_width(n)
         if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
