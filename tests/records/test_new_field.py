@@ -62,9 +62,6 @@ class Grade(BaseField):
         steps = len(self.levels) - 1
         return np.asarray(np.rint(columns * steps) / steps)
 
-    def typical(self, count: int) -> Values:
-        return [self.levels[place % len(self.levels)] for place in range(count)]
-
     def samples(self) -> tuple[Any, ...]:
         return self.levels
 

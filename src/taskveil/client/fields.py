@@ -61,8 +61,8 @@ class Coded(NamedTuple):
 class BaseField:
     """The questions that every kind of field answers; a new kind is a subclass, a frozen dataclass.
 
-    A subclass defines the class attributes without a value, `_names`, `_bounds`, `expand`, `collapse`, `typical` and
-    `samples`. The others have answers that most kinds share.
+    A subclass defines the class attributes without a value, `_names`, `_bounds`, `expand`, `collapse` and `samples`.
+    The others have answers that most kinds share.
     """
 
     kind: ClassVar[str]
@@ -138,18 +138,19 @@ class BaseField:
         """Numbers (N, width) inside the box, brought to numbers that values of this field become."""
         return columns
 
-    def typical(self, count: int) -> Values:
-        """Natural values (count,) inside the bounds, of every kind that is not missing."""
-        raise NotImplementedError
-
     def samples(self) -> tuple[Any, ...]:
         """Natural values inside the bounds and beyond them, the least and the largest at the ends."""
         raise NotImplementedError
 
+    def typical(self, count: int) -> Values:
+        """Natural values (count,) inside the bounds, of every kind that is not missing."""
+        samples = self.samples()
+        return [samples[place % len(samples)] for place in range(count)]
+
     def outside(self, values: Values | Coded) -> tuple[int, int]:
         """How many of the values (N,) are missing, and how many are neither missing nor within the bounds."""
-        lost = expand(replace(self, missing=True), values)[:, -1]  # type: ignore[type-var]
-        return int(lost.sum()), 0
+        rows = expand(replace(self, missing=True), values)  # type: ignore[type-var]
+        return int(rows[:, -1].sum()), int((rows.sum(axis=1) == 0).sum()) if self.exclusive else 0
 
     def within(self, low: str, high: str) -> Self:  # noqa: ARG002 - most kinds have no bounds
         """The same field with other bounds, which a person typed."""
@@ -187,15 +188,11 @@ class _Measured(BaseField):
         if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
             raise DataError("a number lies between two finite bounds, the lower one first.")
         object.__setattr__(self, "stated", not math.isnan(fill))
-        fill = self._whole(low + (high - low) / 2) if math.isnan(fill) else fill
+        fill = float(self.rounded(np.array(low + (high - low) / 2))) if math.isnan(fill) else fill
         if not low <= fill <= high or type(self.missing) is not bool or not isinstance(self.unit, str):
             raise DataError("what stands in for a missing number lies between its bounds, and its unit is a text.")
         for name, value in (("low", low), ("high", high), ("fill", fill)):
             object.__setattr__(self, name, value)
-
-    def _whole(self, value: float) -> float:
-        """A number between the bounds as a value of this field."""
-        return value
 
     def _names(self, name: str) -> tuple[str, ...]:
         return (name,)
@@ -210,6 +207,12 @@ class _Measured(BaseField):
         lost = np.isnan(numbers)
         inside = self.rounded(np.clip(numbers, self.low, self.high))
         return _with_flag([_filled(inside, lost, self.fill)], lost, self.missing)
+
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
+        """Columns (N, width) of numbers or of their means → the most probable values, NaN where there is none."""
+        value, there = _present(columns, self.fill, self.missing)
+        value = np.clip(np.rint(value) if self.holds[0] == "whole" else value, self.low, self.high)
+        return Natural(np.where(there < 0.5, np.nan, value), _surer(there))
 
     def typical(self, count: int) -> Floats:
         """Numbers (count,) that are evenly spaced between the bounds."""
@@ -243,7 +246,7 @@ class _Measured(BaseField):
 
     def filled(self, value: float) -> Self:
         """The same field with a value that stands in for missing ones."""
-        return replace(self, fill=self._whole(value))
+        return replace(self, fill=float(self.rounded(np.array(value))))
 
 
 @dataclass(frozen=True)
@@ -277,11 +280,6 @@ class Number(_Measured):
         """Natural values (N,) → columns (N, width); without bounds, a missing value stays NaN."""
         return super().expand(values) if self.bounded else numbers_of(values)[:, None]
 
-    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
-        """Columns (N, width) of numbers or of their means → the most probable values, NaN where there is none."""
-        value, there = _present(columns, self.fill, self.missing)
-        return Natural(np.where(there < 0.5, np.nan, np.clip(value, self.low, self.high)), _surer(there))
-
 
 @dataclass(frozen=True)
 class Count(_Measured):
@@ -296,17 +294,9 @@ class Count(_Measured):
         if self.low % 1 or self.high % 1 or max(abs(self.low), abs(self.high)) > 2**53:
             raise DataError("the bounds of a count are whole numbers of at most 2^53.")
 
-    def _whole(self, value: float) -> float:
-        return float(math.floor(value))
-
     def rounded(self, columns: Floats) -> Floats:
         """Numbers inside the box, rounded down."""
         return np.floor(columns)
-
-    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
-        """Columns (N, width) of numbers or of their means → whole numbers, NaN where there is most probably none."""
-        value, there = _present(columns, self.fill, self.missing)
-        return Natural(np.where(there < 0.5, np.nan, np.clip(np.rint(value), self.low, self.high)), _surer(there))
 
 
 @dataclass(frozen=True)
@@ -350,13 +340,9 @@ class Flag(BaseField):
         """Numbers inside the box, rounded to 0 or 1."""
         return np.rint(columns)
 
-    def typical(self, count: int) -> Floats:
-        """Zeros, then as many ones (count,)."""
-        return np.rint((np.arange(count) + 0.5) / count)
-
     def samples(self) -> tuple[Any, ...]:
         """Both values."""
-        return (True, False)
+        return (False, True)
 
 
 @dataclass(frozen=True)
@@ -439,18 +425,9 @@ class Category(BaseField):
         best = chances.argmax(axis=1)
         return Natural(names[best], np.asarray(np.take_along_axis(chances, best[:, None], axis=1)[:, 0]))
 
-    def typical(self, count: int) -> Values:
-        """Its values in turn."""
-        return [self.values[place % len(self.values)] for place in range(count)]
-
     def samples(self) -> tuple[Any, ...]:
         """Its values."""
         return self.values
-
-    def outside(self, values: Values | Coded) -> tuple[int, int]:
-        """How many of the values (N,) are missing, and how many are none of its values."""
-        rows = expand(Category(self.values, missing=True), values)
-        return int(rows[:, -1].sum()), len(rows) - int(rows.sum())
 
 
 @dataclass(frozen=True)

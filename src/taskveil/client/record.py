@@ -27,7 +27,7 @@ _FEW = 20  # names in a message
 class Fields:
     """What a record consists of: `names` and `fields`, in this order. `expand` turns natural values into numbers.
 
-    Only the names and the number of values are ever checked: a refusal that depends on a value would tell of it.
+    Only the names and the number of values are ever checked: an error that depends on a value would reveal it.
     """
 
     names: tuple[str, ...]
@@ -124,7 +124,7 @@ class Fields:
             sound &= len(getattr(x, "shape", (1,))) == 1  # a table is no record
             missing = sorted(self._known - known) if named else []
             extra = sorted(map(str, known - self._known)) if named and not others else []
-        except RAISED:  # a class of the caller's own, whose form cannot be told
+        except RAISED:  # a class of the caller's own that cannot be inspected
             sound = False
         if not sound:
             few = ", ".join(self.names[:_FEW]) + (", …" if len(self.names) > _FEW else "")

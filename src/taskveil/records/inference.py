@@ -31,7 +31,7 @@ from taskveil.records.conversion import column_names
 from taskveil.records.tables import DATE_FORMATS, ColumnType, ColumnValues, read_column, select
 
 MOST_CATEGORIES = 50
-"""Values of an inferred category; rarer values are not listed."""
+"""Values of an inferred category; rarer values are not listed. Dates show a cycle if more of them differ."""
 
 FEWEST_ALIKE = 5
 """Volunteers who share a value, before a public release lists it."""
@@ -39,8 +39,8 @@ FEWEST_ALIKE = 5
 FEWEST_VALUES = 10
 """Volunteers who have a value, before a median or a range of theirs is published."""
 
-FEWEST_IN_RANGE = 20
-"""Values, before one of them can be called an outlier."""
+FEWEST_DIFFERENT = 20
+"""Values: among fewer, none is called an outlier, and numbers may be names of a few things."""
 
 SUSPICION, PLAUSIBLE = 0.01, 0.1
 """Probabilities: of a gap that is suspicious, and of one that is still plausible."""
@@ -54,8 +54,6 @@ INFLATION = 0.2
 TAIL_VALUES = 10
 """The fewest values from which a tail is estimated."""
 
-_MANY_TEXTS = 20  # different texts: fewer may be names of a few things, even if they look like numbers
-_MANY_DATES = 50  # different dates: fewer do not show a cycle
 _NUMBER = re.compile(r"[^\w.,+-]{0,3}[+-]?(\d{1,3}([ .,'\u00a0]\d{3})+|\d+)?([.,]\d+)?\s?[^\W\d]{0,4}[^\w.,]{0,2}")
 _LEADING_ZERO = re.compile(r"0\d+")
 _DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})\b.*")
@@ -174,8 +172,8 @@ def _date(name: str, values: Any) -> Date | None:
     stamps = np.unique(there).astype("datetime64[s]")
     days = np.unique(stamps.astype("datetime64[D]"))
     of_year = np.unique(days - days.astype("datetime64[Y]").astype("datetime64[D]"))
-    cycles = ["year"] if len(of_year) > _MANY_DATES else []
-    cycles += ["week"] if len(days) > _MANY_DATES and len(np.unique(days.astype(np.int64) % 7)) > 5 else []
+    cycles = ["year"] if len(of_year) > MOST_CATEGORIES else []
+    cycles += ["week"] if len(days) > MOST_CATEGORIES and len(np.unique(days.astype(np.int64) % 7)) > 5 else []
     of_day = np.unique(stamps - stamps.astype("datetime64[D]"))
     cycles += ["day"] if len(of_day) > 4 else []
     first, last = (str(np.int64(end).astype("datetime64[s]")) for end in (np.floor(low), np.ceil(high)))
@@ -249,7 +247,7 @@ def doubt_category(name: str, field: Category, values: Coded) -> None:
             f"column {name!r} became a category, and {lost:,} of {int(there.sum()):,} volunteers have none of its "
             f"{len(field.values)} values: too few others share theirs. No report tells them apart. {advice}"
         )
-    elif hint and len(values.values) > _MANY_TEXTS:
+    elif hint and len(values.values) > FEWEST_DIFFERENT:
         _warn(f"column {name!r} became a category of {len(field.values)} values. {hint}")
 
 
@@ -267,7 +265,7 @@ def doubt_count(name: str, there: Floats) -> None:
     low, high = there.min(), there.max()
     different = np.unique(there)
     steps = np.unique(np.diff(different), return_counts=True)[1]
-    if len(different) <= _MANY_TEXTS:
+    if len(different) <= FEWEST_DIFFERENT:
         return
     for unit, second in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)):
         if 0.9e9 * second <= low and high <= 2.2e9 * second:  # 1998 to 2039
@@ -314,7 +312,7 @@ def _warn(message: str) -> None:
 def plausible_range(values: Floats) -> tuple[float, float]:
     """The range of finite values (N,), without the few that are out of line with the others."""
     low, high = float(values.min()), float(values.max())
-    if len(values) < FEWEST_IN_RANGE:
+    if len(values) < FEWEST_DIFFERENT:
         return low, high
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle)))

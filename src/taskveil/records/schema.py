@@ -148,8 +148,9 @@ class Schema:
             (low, _), (high, _) = field.box
             if len(known) < FEWEST_VALUES:
                 warnings.warn(
-                    f"few volunteers have a value of {name!r}: {field.expand([None])[0, 0]:g}, the middle of its bounds, "
-                    "stands in for missing values. Give a better one: tv.Number(low, high, missing=True, fill=...).",
+                    f"few volunteers have a value of {name!r}: {field.expand([None])[0, 0]:g}, the middle of its "
+                    "bounds, stands in for missing values. Give a better one: tv.Number(low, high, missing=True, "
+                    "fill=...).",
                     DoubtfulColumnWarning,
                     stacklevel=callers_line(),
                 )

@@ -32,23 +32,23 @@ DATE_FORMATS = tuple(
     for time in ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", "T%H:%M:%SZ")
     for between in "-/."
 )
-"""How text may say a date."""
+"""Formats of dates in text."""
 
 PLAIN_DATES = "object of dates"
-"""What we call a pandas column of Python's own dates, which pandas calls an object like any other."""
+"""Our name for a pandas column of Python's dates; pandas calls it "object"."""
 
 ColumnValues = Array | Coded | list[Any]
-"""Natural values (N,) of a column: an array, numbers of values that repeat themselves, or Python's own objects."""
+"""Natural values (N,) of a column: an array, codes of values that repeat, or Python objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnType:
-    """What a column of a table is: what it `holds`, and the package's own `name` for its type.
+    """The type of a table's column: what it `holds`, and the package's own `name` of the type.
 
-    Where dates are written as text, their `form`. `other` is what a model is told for anything else than a category's
-    values, and for those of them that are `unseen` among the volunteers. Of a type with listed categories, these as
-    text in their order, and whether they are `ordered`. In columns of any objects, how a missing value is written:
-    "None", "NaN" or "NA". Models tell all of these apart.
+    Models distinguish all of the following. `form` is the format of dates that are written as text. `other` is the
+    value that a model gets instead of values that a category does not list, and of listed ones that no volunteer had
+    (`unseen`). `categories` are those of the type, as text in their order, which may be `ordered`. `hole` says how a
+    column of objects writes a missing value: "None", "NaN" or "NA".
     """
 
     holds: str  # a `Kind`; files are checked against the types declared here, and know text
@@ -81,7 +81,7 @@ class ColumnType:
         return self.holds in ("number", "whole", "flag")
 
     def of_values(self, known: Sequence[str]) -> ColumnType:
-        """The same with no other categories than those `known`, and the one that models are told for all others."""
+        """The same with no other categories than those `known` and the one that stands for all others."""
         return replace(self, categories=tuple(value for value in self.categories if value in (*known, self.other)))
 
 
@@ -119,7 +119,7 @@ def select(X: Any, names: Sequence[str]) -> list[Any]:
 
 
 def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
-    """What a column of a table is, and its natural values (N,), missing ones as NaN, NaT or −1."""
+    """The type of a table's column, and its natural values (N,), missing ones as NaN, NaT or −1."""
     if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
         return _read_pandas(column)
     name = str(column.dtype) if hasattr(column, "dtype") else str(column.type)
@@ -140,7 +140,7 @@ def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    """Categories as text, without those that are no text, whole number or truth value: no schema knows them."""
+    """Categories as text. A schema cannot list those that are no text, whole number or truth value."""
     return tuple(text for value in values if (text := text_of(value)) is not None and text != NO_VALUE)
 
 
@@ -159,7 +159,7 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         try:
             local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
         except RAISED:  # by one that is farther away than pandas knows the zone's clock
-            return ColumnType(holds="date", name=name), [_told(column.iloc.__getitem__, i) for i in range(len(column))]
+            return ColumnType(holds="date", name=name), [_safe(column.iloc.__getitem__, i) for i in range(len(column))]
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         kinds: dict[str, Kind] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
@@ -176,31 +176,31 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         lost = column.isna().tolist()
         there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
         holds = _kind_of_objects(there)
-        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_AND_HOLES
-        hole = _hole(column) if name == "object" else "None"
+        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_OR_MISSING
+        absent = _missing_as(column) if name == "object" else "None"
     except RAISED:  # some classes of a caller's own cannot even be asked what they are
         return ColumnType(holds="other", name=name), listed
     if repeats:
         # By Python's own idea of equal texts: pandas takes half a character for the text that would write it.
         places: dict[str, int] = {}
         codes = [-1 if gone else places.setdefault(text, len(places)) for text, gone in zip(listed, lost, strict=True)]
-        return ColumnType(holds=holds, name=name, hole=hole), Coded(np.array(codes, dtype=np.int64), list(places))
+        return ColumnType(holds=holds, name=name, hole=absent), Coded(np.array(codes, dtype=np.int64), list(places))
     if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in there):
         name = PLAIN_DATES
-    return ColumnType(holds=holds, name=name, hole=hole), listed
+    return ColumnType(holds=holds, name=name, hole=absent), listed
 
 
-_TEXTS_AND_HOLES = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
+_TEXTS_OR_MISSING = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
 
 
-def _hole(column: Any) -> str:
+def _missing_as(column: Any) -> str:
     """How the first missing value of a column of objects is written."""
     first = next(iter(column[column.isna()]), None)
     return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
 
 
 def _kind_of_objects(values: Sequence[Any]) -> Kind:
-    """What Python's own objects are, those that are not missing."""
+    """The kind of Python objects, none of which is missing."""
     if all(type(value) in (str, np.str_) for value in values):
         return "text"
     if all(isinstance(value, bool | np.bool_) for value in values):
@@ -235,14 +235,14 @@ def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
 
 
 def _listed(array: Any) -> list[Any]:
-    """The values of an Arrow array; None for one that Python cannot have, such as text whose bytes are none."""
+    """The values of an Arrow array; None for one that Python cannot hold, such as text that is not UTF-8."""
     try:
         return list(array.to_pylist())
     except RAISED:
-        return [_told(value.as_py) for value in array]
+        return [_safe(value.as_py) for value in array]
 
 
-def _told(ask: Callable[..., Any], *of: Any) -> Any:
+def _safe(ask: Callable[..., Any], *of: Any) -> Any:
     try:
         return ask(*of)
     except RAISED:
@@ -308,15 +308,15 @@ def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
 
 
 def _objects(pd: Any, of: ColumnType, values: Array) -> list[Any]:
-    """Python's own objects, as a column of them had them."""
-    hole = {"NaN": np.nan, "NA": pd.NA, "None": None}[of.hole]
+    """Python objects of the kind that the column had."""
+    absent = {"NaN": np.nan, "NA": pd.NA, "None": None}[of.hole]
     gone = pd.isna(values)
     if of.holds == "flag":
         values = np.asarray(values, dtype=np.float64) >= 0.5
     elif of.holds == "date" and not of.form:
         values = values.astype("datetime64[s]")
         values = values.astype("datetime64[D]").astype(object) if of.name == PLAIN_DATES else pd.Series(values)
-    return [hole if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
+    return [absent if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
 
 
 def _polars_series(pl: Any, name: str, of: ColumnType, values: Array) -> Any:

@@ -1,4 +1,4 @@
-"""The designed thing: what runs on the device, what runs on the server, and what is promised in between."""
+"""The result of a design: the part for devices, the part for the server, and the guarantee between them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Size:
 class Veil:
     """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
 
-    Tables are matched by column name, whatever their order; bare arrays (N, n) are taken in the design's order.
+    Tables are matched by column name, in any order; arrays (N, n) must have the order of the design.
 
-    `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
-    the model gives to any record. Without it the task answers for the decoder's estimate.
+    `answering` maps reports directly to the task's outputs: the best answer to a report need not be one that the model
+    gives to any record. Without it the answer is the task's output for the decoder's estimate.
 
     By the `schema`, records become numbers, and estimates become a table like the volunteers' again.
 
-    `volunteers` are sums over the volunteers, which `taskveil.estimate` compares people with. `outputs` are the names
+    `volunteers` are sums over the volunteers, with which `taskveil.estimate` compares people. `outputs` are the names
     of the task's outputs.
 
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
@@ -72,7 +72,7 @@ class Veil:
     volunteers: Volunteers | None = None
     outputs: Outputs | None = None
     _stored_id: str | None = field(init=False, default=None)
-    """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
+    """The id in the files. `dataclasses.replace` does not keep it: a changed veil is another release."""
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
@@ -99,7 +99,7 @@ class Veil:
 
     @property
     def device(self) -> Device:
-        """The part that runs at the user's end."""
+        """The part that runs on devices."""
         return Device(
             encoder=self.encoder,
             mechanism=self.mechanism,
@@ -110,20 +110,20 @@ class Veil:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What every user is promised for one report."""
+        """The privacy guarantee of one report."""
         mechanism = self.mechanism
         return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
 
     @property
     def release_id(self) -> str:
-        """64 hexadecimal digits that identify what devices run; every report carries them."""
+        """64 hexadecimal digits that identify the device's part; every report carries them."""
         if self._stored_id is None:
             object.__setattr__(self, "_stored_id", release.release_id(self))
         return str(self._stored_id)
 
     @property
     def size(self) -> Size:
-        """What a device has to fetch, to send and to compute."""
+        """How much a device downloads, sends and computes."""
         return Size(
             client_bytes=release.client_bytes(self),
             report_bytes=self.mechanism.layout.length,
@@ -141,8 +141,8 @@ class Veil:
     def receive(self, body: bytes) -> Received:
         """The reports in the body of a POST to /v1/reports, ready for `decode`.
 
-        Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
-        made is refused by itself (`.refused` says why) and costs its neighbours nothing. What came twice counts once.
+        Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have
+        made is refused alone (`.refused` says why). A report that came twice counts once.
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
@@ -163,12 +163,12 @@ class Veil:
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. Designed with answers="record" it is what the task says of the estimate, f(x̂)."""
+        logits for a classifier. For a design with answers="record" it is f(x̂), the task's output for the estimate."""
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 
     def _values(self, reports: Any) -> Any:
-        """What the reports (N, width) stand for."""
+        """The values that the reports (N, width) stand for."""
         return self.mechanism.values(self.checked(reports))
 
     def checked(self, reports: Any) -> Integers:
@@ -195,16 +195,16 @@ class Veil:
         Args:
             X: records (N, n).
             y: their labels, where the task needs some.
-            block: for records in the order of time: so many neighbours belong together (30 for days that are alike
-                within a month). The interval is then wider where neighbours are alike.
+            block: for records in the order of time: the number of neighbours that are similar (30 for days within a
+                month). The interval is then wider if neighbours are similar.
         """
         records = self._measurable(X)
         latents = self.encoder(records)
         per_record, exact = self._losses(self._task, records, y, latents)
         if check_block(block) > 1 and len(per_record) < 2 * block:
             raise DataError(
-                f"{len(per_record)} records are less than two blocks of {block}, which no interval can be told from: "
-                "pass a smaller block, or more records."
+                f"{len(per_record)} records are less than two blocks of {block}, too few for an interval: pass a "
+                "smaller block, or more records."
             )
         accuracy, by_class = None, self._task.by_class
         if by_class is not None:
@@ -241,7 +241,7 @@ class Veil:
         return self.task
 
     def save(self, folder: str | Path, *, overwrite: bool = False, volunteers: bool = True) -> None:
-        """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing.
+        """Write the release: `client/` for devices, `server/` for the collector. It is written whole or not at all.
 
         Args:
             folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
