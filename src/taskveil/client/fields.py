@@ -153,7 +153,7 @@ class BaseField:
         return int(rows[:, -1].sum()), int((rows.sum(axis=1) == 0).sum()) if self.exclusive else 0
 
     def within(self, low: str, high: str) -> Self:  # noqa: ARG002 - most kinds have no bounds
-        """The same field with other bounds, which a person typed."""
+        """The same field from `low` to `high`, as a person typed them."""
         raise DataError(f"a {self.kind} has no bounds.")
 
     def measured_in(self, unit: str) -> Self:  # noqa: ARG002 - most kinds have no unit
@@ -209,7 +209,7 @@ class _Measured(BaseField):
         return _with_flag([_filled(inside, lost, self.fill)], lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
-        """Columns (N, width) of numbers or of their means → the most probable values, NaN where there is none."""
+        """The most probable values from `columns` (N, width) of numbers or means, NaN where none is; no `other`."""
         value, there = _present(columns, self.fill, self.missing)
         value = np.clip(np.rint(value) if self.holds[0] == "whole" else value, self.low, self.high)
         return Natural(np.where(there < 0.5, np.nan, value), _surer(there))
@@ -231,11 +231,11 @@ class _Measured(BaseField):
         return int(lost.sum()), int((~lost & ((numbers < self.low) | (numbers > self.high))).sum())
 
     def within(self, low: str, high: str) -> Self:
-        """The same field with other bounds, which a person typed."""
+        """The same field from `low` to `high`, as a person typed them."""
         try:
             first, last = float(low), float(high)
         except ValueError:
-            raise DataError("bounds are two numbers.") from None
+            raise DataError("bounds are two numbers, low:high.") from None
         if not first <= last:
             raise DataError("the lower bound comes first.")
         return replace(self, low=first, high=last, fill=min(max(self.fill, first), last) if self.stated else math.nan)
@@ -330,7 +330,7 @@ class Flag(BaseField):
         return _with_flag([_filled(numbers, lost, float(self.fill))], lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
-        """Columns (N, width) of numbers or of their means → 1 or 0, NaN where there is most probably none."""
+        """1 or 0 from `columns` (N, width) of numbers or means, NaN where most probably none is; no `other`."""
         value, there = _present(columns, float(self.fill), self.missing)
         chance = np.clip(value, 0.0, 1.0)
         values = np.where(there < 0.5, np.nan, (chance >= 0.5).astype(np.float64))
@@ -489,8 +489,8 @@ class Date(BaseField):
         return _with_flag(columns, lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
-        """Columns (N, width) of numbers or of their means → dates to the second, NaT where there is most probably
-        none."""
+        """Dates to the second from `columns` (N, width) of numbers or means, NaT where there is most probably none; no
+        `other`."""
         days, there = _present(columns, self._middle, self.missing)
         seconds = np.rint(np.clip(days, *self._ends) * DAY).astype("datetime64[s]")
         return Natural(np.where(there < 0.5, np.datetime64("NaT", "s"), seconds), _surer(there))
@@ -513,7 +513,7 @@ class Date(BaseField):
         return int(lost.sum()), int((~lost & ((seconds < low) | (seconds > high))).sum())
 
     def within(self, low: str, high: str) -> Self:
-        """The same field with other bounds, which a person typed."""
+        """The same field from `low` to `high`, as a person typed them."""
         return replace(self, low=low, high=high)
 
 
