@@ -13,7 +13,7 @@ from hand_made_networks import deep_pooling
 from taskveil.client.encoders import Plain
 from taskveil.client.named import NamedEncoder
 from taskveil.client.reading import DEVICE_KINDS
-from taskveil.veil.parts import pack
+from taskveil.veil.release import pack
 
 MEAN = "codebook_mean"  # of a hidden encoder and of trees, 8 attributes, 3 latents
 

@@ -15,9 +15,8 @@ from taskveil.client.device import Device
 from taskveil.client.ledger import Ledger, default_path
 from taskveil.client.named import Function, bring
 from taskveil.client.promise import statement
-from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.reading import client_files, read_device, read_key
 from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 
@@ -70,7 +69,7 @@ class Client:
             encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
         """
         folder = Path(folder)
-        device, manifest = read_device(folder / CLIENT if (folder / CLIENT).is_dir() else folder, read_key(verify_key))
+        device, manifest = read_device(client_files(folder), read_key(verify_key), where=folder)
         device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
         if ledger is None:
             ledger = default_path()

@@ -15,10 +15,12 @@ import _thread
 import contextlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import TypeVar
 
 from taskveil.errors import LedgerError
@@ -91,6 +93,31 @@ def _names(path: Path, handle: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(handle))
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def own_folder(prefix: str, *, within: str | None = None, quiet: float = 0.0) -> Iterator[Path]:
+    """A new temporary folder that only its owner can open, deleted afterwards.
+
+    It is locked while the process lives. Folders with the same prefix and without a living owner are deleted first: a
+    process that was killed left them.
+
+    Args:
+        prefix: of the folder's name.
+        within: where it lies, by default where the system keeps temporary files.
+        quiet: seconds for which a folder without an owner is left alone: something in it may still be ending.
+    """
+    place = Path(within or tempfile.gettempdir())
+    for lock in place.glob(f"{prefix}*/lock"):
+        with contextlib.suppress(OSError, LedgerError):
+            if time.time() - lock.parent.lstat().st_mtime >= quiet:
+                with alone(lock, patience=0.0):
+                    rmtree(lock.parent, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder,
+        alone(Path(folder) / "lock"),
+    ):
+        yield Path(folder)
 
 
 def undisturbed(work: Callable[[], Result]) -> Result:

@@ -15,7 +15,7 @@ from taskveil.collector.store import SHORT, Store, StoredRelease, StoredRound
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
-from taskveil.veil.carrying import carried, unpacked
+from taskveil.veil.release import release_files
 
 FRONTIER = "frontier.json"
 
@@ -109,8 +109,7 @@ class Releases:
 
 def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
     """The release that these files make, checked against their digests and its id, or a ReleaseError."""
-    with unpacked(files) as folder:
-        veil = Veil.load(folder)
+    veil = Veil.from_files(files)
     if veil.release_id != stored.id:
         raise ReleaseError("the stored files are of another release.")
     return OpenRelease(stored=stored, veil=veil, files=dict(files), scores=_scores(veil))
@@ -132,8 +131,8 @@ def register(
         The release's id.
     """
     place = Path(folder)
-    veil = Veil.load(place, verify_key=verify_key)
-    files = carried(place)
+    files = release_files(place)
+    veil = Veil.from_files(files, verify_key=verify_key, where=str(place))
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)

@@ -10,11 +10,12 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from taskveil.client.locking import own_folder
 from taskveil.errors import ClusterError, MissingExtraError, needs
-from taskveil.jobs.ray_folder import own_folder, temporary_in
 
 _ANSWERS = 5.0  # seconds in which somebody must answer at a cluster's address
 _JOINED = 15.0  # seconds in which a cluster must have taken us in
@@ -55,9 +56,12 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         return
     options: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
     with contextlib.ExitStack() as stack:
-        home = None
         if address == "local":
-            home = stack.enter_context(own_folder())
+            # Ray keeps logs, sockets and spilled objects (volunteers' records, for example) in folders that every user
+            # may write to. So they lie in a folder that only we can open. Its name is short: sockets lie 82 letters
+            # below, and a socket's path has at most 103. A killed cluster may take up to 45 seconds to end.
+            short = len(tempfile.gettempdir()) < 21 or os.name != "posix"
+            home = stack.enter_context(own_folder("tv-ray-", within=None if short else "/tmp", quiet=45.0))  # noqa: S108
             cores = os.cpu_count() or 1
             options |= {
                 "num_cpus": min(workers or cores, cores),
@@ -67,7 +71,7 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         else:
             _check_joins(address)
         try:
-            with _silence(), temporary_in(home):
+            with _silence():
                 ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise _unreachable(address, str(error)) from error
