@@ -14,7 +14,7 @@ import mixed_records
 import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
-from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,

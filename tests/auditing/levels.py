@@ -10,8 +10,8 @@ import taskveil as tv
 from auditing.exhibits import encoder
 from taskveil.client import entropy
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
+from taskveil.client.promise import floor_exp_times
 from taskveil.client.regions import BoxRegion
-from taskveil.client.rounding import floor_exp_times
 from taskveil.veil.decoders import CodewordDecoder
 
 LOW, HIGH = -128, 128

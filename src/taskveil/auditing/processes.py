@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Array
 from taskveil.client import entropy
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import NamedEncoder
 from taskveil.errors import TaskveilError
 from taskveil.veil import Veil
 

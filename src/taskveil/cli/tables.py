@@ -14,8 +14,8 @@ from taskveil.cli import options
 from taskveil.cli.console import console, note, pairs, refuse_existing, row_bar
 from taskveil.cli.models import as_task, load_model, settled
 from taskveil.cli.volunteers import PARQUET
+from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_device, read_key
-from taskveil.client.rounding import rounded_up
 
 if TYPE_CHECKING:
     from taskveil.jobs.folders import Done

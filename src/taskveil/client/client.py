@@ -12,11 +12,10 @@ from typing import Any
 from taskveil.arrays import Floats, as_floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
+from taskveil.client.encoders import Function, bring
 from taskveil.client.ledger import Ledger, default_path
-from taskveil.client.named import Function, bring
-from taskveil.client.promise import statement
+from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import client_files, read_device, read_key
-from taskveil.client.rounding import rounded_up
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from taskveil.client.locking import PATIENCE, Result, alone, undisturbed
-from taskveil.client.rounding import rounded_up
+from taskveil.client.promise import rounded_up
 from taskveil.errors import BudgetSpentError, LedgerError
 
 _TABLE = """

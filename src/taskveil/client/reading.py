@@ -34,9 +34,9 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, NamedEncoder, TabledEncoder
 from taskveil.client.fields import Category, Count, Date, Flag, Number
-from taskveil.client.levels import MonotoneTables
+from taskveil.client.layers import MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,
@@ -48,12 +48,10 @@ from taskveil.client.mechanisms import (
     SumCodebook,
 )
 from taskveil.client.mechanisms.lattice import Lattice
-from taskveil.client.named import NamedEncoder
-from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
+from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
-from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
 SCHEMA = 7

@@ -24,8 +24,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from taskveil.client.problem_document import PROBLEM, ProblemDocument
-from taskveil.client.wire import BINARY, MOST_POSTED, Report, pack_batch
+from taskveil.client.wire import BINARY, MOST_POSTED, PROBLEM, ProblemDocument, Report, pack_batch
 from taskveil.errors import UploadError
 
 Result = TypeVar("Result")

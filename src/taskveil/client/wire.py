@@ -15,6 +15,7 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ VERSION = 1
 PATH = "/v1/reports"
 BINARY = "application/vnd.taskveil.reports"
 JSON = "application/json"
+PROBLEM = "application/problem+json"
 
 MOST = 1 << 20
 """Reports in a batch, at most."""
@@ -296,6 +298,40 @@ def from_json(raw: bytes) -> list[Report]:
         raise WireError(f"this is no batch of reports ({type(error).__name__}).") from None
     _common(reports)
     return reports
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemDocument:
+    """An RFC 9457 problem document: why the collector said no."""
+
+    status: int
+    title: str
+    detail: str = ""
+    type: str = "about:blank"
+
+    def to_json(self) -> bytes:
+        """The document, as RFC 9457 writes it."""
+        return json.dumps(
+            {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
+        ).encode()
+
+    @classmethod
+    def from_json(cls, raw: bytes, *, status: int) -> ProblemDocument:
+        """What a body says, however little that is; `status` is the one of the response."""
+        body: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(raw)
+        named = body if isinstance(body, dict) else {}
+        text = {key: value for key, value in named.items() if isinstance(value, str)}
+        return cls(
+            status=status,
+            title=text.get("title", f"status {status}"),
+            detail=text.get("detail", ""),
+            type=text.get("type", "about:blank"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.detail}" if self.detail else self.title
 
 
 def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:

@@ -10,11 +10,10 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
-from taskveil.client.encoders import Encoder
+from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.named import Function, NamedEncoder, bring
+from taskveil.client.promise import rounded_up
 from taskveil.client.reading import CLIENT, Files, read_key
-from taskveil.client.rounding import rounded_up
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
 from taskveil.records.conversion import as_records, as_reports

@@ -28,8 +28,8 @@ import numpy as np
 from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.noise import LARGEST_SCALE, discrete_laplace, discrete_laplace_variance
+from taskveil.client.promise import round_up
 from taskveil.client.regions import Region
-from taskveil.client.rounding import round_up
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 

@@ -32,8 +32,8 @@ from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays, owned
 from taskveil.client import entropy
 from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.promise import exact_log_ratio, log_ratio
 from taskveil.client.regions import BoxRegion
-from taskveil.client.rounding import exact_log_ratio, log_ratio
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 

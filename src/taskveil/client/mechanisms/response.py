@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Integers
 from taskveil.client import entropy
-from taskveil.client.rounding import exact_log_ratio, floor_exp_times, log_ratio
+from taskveil.client.promise import exact_log_ratio, floor_exp_times, log_ratio
 from taskveil.errors import MechanismError
 
 CODED = (
