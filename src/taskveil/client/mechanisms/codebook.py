@@ -16,23 +16,21 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays
+from taskveil.arrays import Floats, Integers, own_arrays
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import CODED, Response, top
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.response import Response, top
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_STAGES = 64
-"""Of a codebook: more than any design makes, and few enough to certify while a release is read."""
+"""Of a codebook: more than any design uses, and few enough to certify while a release is read."""
 
 _ROWS = 1024  # records at a time: the scores stay in the processor's cache
 
@@ -69,14 +67,11 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Codebook:
+class Codebook(Mechanism):
     """ε-LDP for every input, ε = Σ stages' ln(a/b)."""
 
     region: BoxRegion
     stages: tuple[Stage, ...]
-
-    delta: ClassVar[float] = 0.0
-    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.stages) <= MOST_STAGES:
@@ -95,39 +90,13 @@ class Codebook:
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """One of every stage."""
+        """The response of every stage."""
         return tuple(stage.response for stage in self.stages)
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up."""
-        if len(self.stages) == 1:
-            return self.stages[0].response.epsilon
-        return math.nextafter(math.fsum(response.epsilon for response in self.responses), math.inf)
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """Σ ln(a/b) in sixty digits."""
-        return sum((response.exact_epsilon for response in self.responses), Decimal(0))
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents the stages score."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """One code number a stage."""
-        return len(self.stages)
 
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to a stage's size − 1."""
         return Layout(low=(0,) * len(self.stages), high=tuple(response.size - 1 for response in self.responses))
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what the stages see: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, stages)."""
@@ -137,14 +106,6 @@ class Codebook:
             reports[:, place] = stage.response(stage.favoured(k))
             k = k - stage.shifts[reports[:, place]]
         return reports
-
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): code numbers that exist."""
-        return self.layout.holds(reports)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): Σ over stages of ln(a/T) where the output is among those the latent favours, else ln(b/T)."""
@@ -158,7 +119,7 @@ class Codebook:
         for place, stage in enumerate(self.stages):
             chosen, response = reports[:, place], stage.response
             among = (stage.favoured(left)[history] == chosen[:, None]).any(axis=1)
-            score += np.where(among, response.log_favoured, response.log_other)
+            score += response.log_chances(among)
             if place + 1 < len(self.stages):
                 pairs, history = np.unique(history * response.size + chosen, return_inverse=True)
                 left = left[pairs // response.size] - stage.shifts[pairs % response.size]

@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers, Integers16, own_arrays
+from taskveil.arrays import Array, Floats, Integers, Integers16, own_arrays
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
@@ -42,7 +41,7 @@ _SCORES = 2**18  # held at a time: they stay in the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumCodebook:
+class SumCodebook(Mechanism):
     """ε-LDP for every input: reports the digits of a sum near the latent, or of any other.
 
     Shapes: codewords (K₁ + K₂ + …, d) in grid steps, one stage after the other; sizes (stages,). `branches` sums are
@@ -54,9 +53,6 @@ class SumCodebook:
     sizes: Integers
     branches: int
     response: Response
-
-    delta: ClassVar[float] = 0.0
-    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -88,34 +84,10 @@ class SumCodebook:
         """The one over all sums."""
         return (self.response,)
 
-    @property
-    def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up."""
-        return self.response.epsilon
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """ln(a/b) in sixty digits."""
-        return self.response.exact_epsilon
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents are coded."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """One code number a stage."""
-        return len(self.sizes)
-
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to a stage's size − 1."""
         return Layout(low=(0,) * len(self.sizes), high=tuple(size - 1 for size in self.sizes.tolist()))
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what is coded: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def nearest(self, k: Integers) -> Integers:
         """Latents on the grid (N, d) → the code numbers (N, stages) of a sum near each."""
@@ -142,23 +114,10 @@ class SumCodebook:
             digits.append(digit)
         return digits[::-1]
 
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): code numbers that exist."""
-        return self.layout.holds(reports)
-
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln(a/T) where the report is the sum found for the latent, else ln(b/T)."""
         nearest = self.nearest(self.region.enforce(latents))
-        is_nearest = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
-        return np.where(is_nearest, self.response.log_favoured, self.response.log_other)
-
-    def contrast(self, latents: Floats) -> Floats:
-        """The bounded latents: what lies far apart is coded by different sums."""
-        return self.bound(latents)
+        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))
 
     def fault(self, k: Integers) -> str | None:
         """A latent that is coded by no sum."""
