@@ -35,19 +35,19 @@ from taskveil.client.trees import TreeEncoder
 from taskveil.errors import DataError
 
 Function = Callable[[Floats], Any]
-"""Records (N, n) inside the ranges → latents (N, Z)."""
+"""A model: records (N, n) inside the ranges → latents (N, Z)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NamedEncoder:
-    """φ = function(x) for records brought inside `low` and `high` (n,), where NaN counts as the middle.
+    """A model that the release names: φ = function(x) for records clipped to `low` and `high` (n,). NaN is the middle.
 
-    A function that raises, or gives something else than `latents` numbers, says nothing about that record: its latents
-    are NaN, which mechanisms bring inside, so that no value ever shows as an error.
+    If the function raises, or does not give `latents` numbers, the latents of that record are NaN, which mechanisms
+    bring inside. So no value ever shows as an error.
 
-    It may get many records at once and must answer each for itself: one that mixes records (batch normalisation in
-    training mode) or remembers them carries a record into its neighbours' reports, which the guarantee does not count.
-    A `Client` asks about one record of one person.
+    The function may get many records at once and must compute each alone. A function that mixes records (batch
+    normalisation in training mode) or remembers them carries a record into other people's reports, which the guarantee
+    does not cover. A `Client` passes one record of one person.
     """
 
     name: str
@@ -66,7 +66,7 @@ class NamedEncoder:
 
     @classmethod
     def of(cls, function: Function, *, name: str, low: Floats, high: Floats, latents: int) -> NamedEncoder:
-        """An encoder that runs `function`, known to releases by its `name`; the others are the fields."""
+        """An encoder that runs `function`. Releases contain its `name` and the other arguments."""
         return cls(name=name, low=low, high=high, latents=latents).running(function)
 
     def running(self, function: Function) -> NamedEncoder:
@@ -94,27 +94,27 @@ class NamedEncoder:
 
     @property
     def operations(self) -> int:
-        """Not known of a function."""
+        """Unknown for a function: 0."""
         return 0
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         if self._function is None:
             raise DataError(f"this release runs the model {self.name!r}, which it does not contain: {HOW}.")
         inside = np.clip(np.where(np.isnan(X), self.low + (self.high - self.low) / 2, X), self.low, self.high)
         found = self._ask(inside)
-        if found is None:  # one record must not cost its neighbours
+        if found is None:  # one bad record must not affect the others
             rows = [self._ask(row[None]) for row in inside]
             silent = np.full((1, self.latents), np.nan)
             found = np.concatenate([silent if row is None else row for row in rows] or [silent[:0]])
         return found
 
     def _ask(self, inside: Floats) -> Floats | None:
-        """What the function gives for some records; None where that is no answer."""
+        """The function's latents for some records; None if it gave none."""
         try:
             found = np.array(self._function(inside.copy()), dtype=np.float64)  # type: ignore[misc]
-        except (Exception, SystemExit):  # whatever someone else's model raises; a person's own interruption passes
+        except (Exception, SystemExit):  # a model may raise anything; Ctrl-C passes
             return None
         found = found[:, None] if found.ndim == 1 else found
         return found if found.shape == (len(inside), self.latents) else None
@@ -124,9 +124,9 @@ HOW = "pass it as Client.load(folder, encoder=function) or Veil.load(folder, enc
 
 
 def bring(encoder: Any, function: Function | None, named: str) -> Any:
-    """The encoder of a release just read, with the `function` that it names; DataError if one is missing or not needed.
+    """The encoder of a release, with the `function` that it names; DataError if one is missing or not needed.
 
-    `named` is what the release is called in the message.
+    `named` is what the message calls the release.
     """
     if not isinstance(encoder, NamedEncoder):
         if function is not None:
@@ -139,7 +139,7 @@ def bring(encoder: Any, function: Function | None, named: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearEncoder:
-    """φ = (weights · levels(x) + offset) · step, where NaN counts as the middle of its attribute's range.
+    """φ = (weights · levels(x) + offset) · step. NaN counts as the middle of its attribute's range.
 
     Shapes: weights (Z, n), offset (Z,), step (Z,), low and high (n,). Steps are powers of two.
     """
@@ -180,7 +180,7 @@ class LinearEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+        with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             return affine(levels(X, self.low, self.high), self.weights, self.offset) * self.step
 
 
@@ -278,7 +278,7 @@ class HiddenEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+        with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             q = levels(X, self.low, self.high)
             raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
             hidden = np.floor(raw * 2.0**-self.hidden_shift)
@@ -288,10 +288,10 @@ class HiddenEncoder:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TabledEncoder:
-    """Another encoder behind a table per attribute: it gets the tables' levels, 0 … 2^20, for values.
+    """An encoder that gets levels 0 … 2^20 from a table per attribute, instead of the values.
 
-    For attributes with heavy tails, whose people evenly spaced levels would not tell apart. The other encoder does not
-    know: with ranges 0 … 2^20 it takes every level as it is.
+    For attributes with heavy tails: evenly spaced levels would not distinguish most people. The inner encoder has
+    ranges 0 … 2^20, so it takes every level unchanged.
     """
 
     tables: MonotoneTables
@@ -305,12 +305,12 @@ class TabledEncoder:
 
     @property
     def low(self) -> Floats:
-        """(n,): below these values nothing changes."""
+        """(n,): values below these count as these."""
         return self.tables.knots[:, 0]
 
     @property
     def high(self) -> Floats:
-        """(n,): above these values nothing changes."""
+        """(n,): values above these count as these."""
         return self.tables.knots[:, -1]
 
     @property
@@ -334,16 +334,16 @@ class TabledEncoder:
 
 
 Plain = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder
-"""What a mean can be made of."""
+"""The encoders that a mean can contain."""
 
 MOST_ENCODERS = 8
-"""Of a mean."""
+"""In a mean."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanEncoder:
-    """φ = w₁φ₁ + w₂φ₂ + …, added up in this order, so that every machine rounds alike; weights (count,) are shares that
-    add up to about one. Encoders that err in different ways err less together."""
+    """φ = w₁φ₁ + w₂φ₂ + …, added up in this order, so that every machine rounds alike. The weights (count,) are shares
+    that add up to about one. A mean of encoders with different errors has a smaller error."""
 
     encoders: tuple[Plain, ...]
     weights: Floats
@@ -365,12 +365,12 @@ class MeanEncoder:
 
     @property
     def low(self) -> Floats:
-        """(n,): below these values nothing changes."""
+        """(n,): values below these count as these."""
         return np.asarray(np.min([encoder.low for encoder in self.encoders], axis=0))
 
     @property
     def high(self) -> Floats:
-        """(n,): above these values nothing changes."""
+        """(n,): values above these count as these."""
         return np.asarray(np.max([encoder.high for encoder in self.encoders], axis=0))
 
     @property
@@ -385,13 +385,13 @@ class MeanEncoder:
 
     @property
     def operations(self) -> int:
-        """Of all of them, for one record."""
+        """The sum over all encoders, for one record."""
         return sum(encoder.operations for encoder in self.encoders)
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         total = np.zeros((len(X), self.latent_dim))
-        with np.errstate(all="ignore"):  # what overflows is NaN or infinite, which regions bring inside
+        with np.errstate(all="ignore"):  # overflow gives NaN or infinity, which regions bring inside
             for encoder, weight in zip(self.encoders, self.weights, strict=True):
                 total = total + encoder(X) * weight
         return total

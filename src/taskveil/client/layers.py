@@ -23,17 +23,18 @@ from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.errors import DataError
 
 LEVELS = 2**20
-"""Steps of an attribute's range, and about the largest output of a hidden unit."""
+"""Steps of an attribute's range, and roughly the largest output of a hidden unit."""
 
 MOST_KNOTS = 256
-"""Of one attribute's table."""
+"""In one attribute's table."""
 
 FARTHEST_KNOT = 2.0**1022
-"""Two knots differ by less than the largest double."""
+"""With this bound, the difference of two knots is less than the largest double."""
 
 
 def levels(X: Floats, low: Floats, high: Floats) -> Floats:
-    """Whole numbers 0 … 2^20: where each value lies between low and high; outside is clipped, NaN is the middle."""
+    """Whole numbers 0 … 2^20: the place of each value between low and high. Values outside are clipped, NaN is the
+    middle."""
     lost = np.isnan(X)
     if lost.any():
         X = np.where(lost, low + (high - low) / 2, X)
@@ -49,11 +50,11 @@ def levels(X: Floats, low: Floats, high: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MonotoneTables:
-    """One table per attribute: a value of `knots` (n, k) has the level at its place in `levels` (n, k). Along a row
-    neither falls, and between two knots levels lie on a straight line, rounded.
+    """One table per attribute: the value knots[i, j] has the level levels[i, j], both of shape (n, k). Neither falls
+    along a row. Between two knots, levels lie on a straight line, rounded.
 
-    Values below the first knot and above the last one count as that knot; NaN has the middle level, 2^19. Where a knot
-    repeats, the level jumps, and on the knot itself the last of its levels counts.
+    Values below the first knot and above the last one count as that knot. NaN has the middle level, 2^19. Where a knot
+    repeats, the level jumps; the knot itself has the last of its levels.
     """
 
     knots: Floats
@@ -75,10 +76,10 @@ class MonotoneTables:
         """How many attributes a record has."""
         return int(self.knots.shape[0])
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def __call__(self, X: Floats) -> Floats:
         """Values of any quality (N, n) → whole numbers 0 … 2^20, (N, n)."""
-        # Nothing lies above the last knot after clipping: the line that starts there has no end and does not rise.
+        # After clipping no value is above the last knot: the line that starts there never ends and does not rise.
         lengths = np.diff(self.knots, append=np.inf)
         rises = np.diff(self.levels, append=self.levels[:, -1:])
         q = np.empty(X.shape)
@@ -94,7 +95,7 @@ class MonotoneTables:
 
 
 EXACT = 2**53
-"""Integers up to here are exact in a double."""
+"""A double holds all integers up to this one exactly."""
 
 
 def affine(q: Floats, weights: Integers, offset: Integers | Floats) -> Floats:
@@ -103,7 +104,7 @@ def affine(q: Floats, weights: Integers, offset: Integers | Floats) -> Floats:
 
 
 def portable_softmax(z: Floats) -> Floats:
-    """Class probabilities from additions, products and divisions alone, which round alike on every machine."""
+    """Class probabilities, from additions, products and divisions only, which round alike on every machine."""
     shifted = np.maximum(z - z.max(axis=1, keepdims=True), -700.0)
     power = np.floor(shifted * 1.4426950408889634 + 0.5)
     rest = (shifted - power * 0.693147180369123816490) - power * 1.90821492927058770002e-10
@@ -123,8 +124,8 @@ def on_levels(low: Floats, high: Floats, weights: Floats, offset: Floats) -> tup
 
 
 def to_integers(weights: Floats, offset: Floats, largest: Integers) -> tuple[Integers, Integers, Floats]:
-    """Integers and power-of-two steps with weights ≈ integers · step, such that sums over inputs up to `largest` stay
-    below 2^51: each row uses all the precision a double can add up exactly."""
+    """Integers and power-of-two steps with weights ≈ integers · step. Sums over inputs up to `largest` stay below 2^51,
+    so each row uses all the precision that a double can add up exactly."""
     reach = np.abs(weights) @ largest.astype(np.float64) + np.abs(offset)
     # Rounding moves a weight by up to half a step, which must not push the sum past 2^53 either.
     most = min(2.0**51, 2.0**52 - 2.0 * float(largest.sum()))
@@ -137,7 +138,7 @@ def to_integers(weights: Floats, offset: Floats, largest: Integers) -> tuple[Int
 
 
 def check_layer(name: str, weights: Integers, offset: Integers, step: Floats, largest: Integers, outputs: int) -> None:
-    """Shapes fit, steps are powers of two, and no sum can leave the exact integers of a double."""
+    """A DataError unless shapes fit, steps are powers of two, and doubles hold every possible sum exactly."""
     shapes = weights.shape == (outputs, len(largest)) and offset.shape == (outputs,) and step.shape == (outputs,)
     if not shapes or weights.dtype != np.int64 or offset.dtype != np.int64:
         raise DataError(f"{name}: weights and offset must be 64-bit integers of matching shapes.")

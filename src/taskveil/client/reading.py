@@ -79,7 +79,7 @@ Files = Mapping[str, bytes]
 """A release: "client/manifest.json" … → the file's bytes. Other names in it are ignored."""
 
 Kinds = Mapping[str, type[Any]]
-"""From the name of a part in a manifest to its class."""
+"""The names of parts in a manifest, with their classes."""
 
 ENCODERS: Kinds = {
     "linear_encoder": LinearEncoder,
@@ -122,7 +122,7 @@ DEVICE_KINDS: Kinds = {
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,
 }
-"""What may appear in `client/`."""
+"""The parts that may appear in `client/`."""
 
 MOST_MANIFEST = 1 << 20
 """Bytes of a manifest, and of the weights' header."""
@@ -131,7 +131,7 @@ MOST_WEIGHTS = 1 << 25
 
 _KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units", "fields"}
 _PROMISED = {"epsilon", "delta", "statement"}
-_DEEPEST = 8  # mechanism, stages, stage, response, a: parts nest no deeper
+_DEEPEST = 8  # levels of nesting; mechanism, stages, stage, response, a are five
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
 BROKEN = (
     KeyError,
@@ -154,7 +154,7 @@ _STORED: dict[str, np.dtype[Any]] = {
     "I16": np.dtype("<i2"),
     "I8": np.dtype("i1"),
 }
-# How the parts' modules write the types of their fields (annotations are text there).
+# The types of fields as the parts' modules write them (their annotations are text).
 _DECLARED: dict[str, Any] = {
     "Floats": np.float64,
     "Integers": np.int64,
@@ -333,7 +333,7 @@ def schema_of(content: dict[str, Any]) -> int:
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
-    """The one way to write a manifest."""
+    """The bytes of a manifest: there is one way to write it."""
     return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
@@ -351,7 +351,7 @@ def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: ty
 
 
 def _tensors(manifest: Any) -> Iterator[str]:
-    """The names of tensors a manifest refers to, as often as it does."""
+    """The names of tensors that a manifest refers to, one for each reference."""
     waiting = [manifest]
     while waiting:
         item = waiting.pop()
@@ -372,7 +372,7 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) 
         return arrays[packed["tensor"]]
     part, values = kinds[packed["kind"]], {}
     declared = {field.name: str(field.type) for field in fields(part) if field.init}
-    if declared.keys() | {"kind"} != packed.keys():  # nothing has a default: two readers could differ about it
+    if declared.keys() | {"kind"} != packed.keys():  # no field has a default, because two readers could differ about it
         raise ReleaseError(f"a {packed['kind']} has the fields {', '.join(declared)}, and all of them.")
     for name, kind in declared.items():
         whole = kind == "int"
@@ -409,7 +409,7 @@ def _fits(value: Any, declared: str) -> bool:
         return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
     if declared == "tuple[str, ...]":
         return isinstance(value, tuple) and all(type(item) is str for item in value)
-    # Another part, or a tuple of them: those were checked when they were built.
+    # Another part, or a tuple of parts, which were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 
 
@@ -428,7 +428,7 @@ def _parse_safetensors(raw: bytes, named: str) -> dict[str, Array]:
             shape, kind = entry["shape"], _STORED[entry["dtype"]]
             if any(type(n) is not int or n < 0 for n in (start, stop, *shape)) or start != end or stop < start:
                 raise ValueError(f"places or shape of {name}")
-            # A shape with a 0 in it can name any other number for nothing.
+            # With a 0 in the shape, the other numbers could be anything.
             if 0 in shape or math.prod(shape) * kind.itemsize != stop - start:
                 raise ValueError(f"shape of {name}")
             arrays[name], end = np.frombuffer(data[start:stop], dtype=kind).reshape(shape).copy(), stop
@@ -454,7 +454,7 @@ def _read(path: Path, most: int | None) -> bytes:
         raise ReleaseError(f"cannot read {path}: {error.strerror}. Is this a taskveil release?") from error
     except ReleaseError:
         raise
-    except ValueError as error:  # a path that is none
+    except ValueError as error:  # not a valid path
         raise ReleaseError(f"cannot read {str(path)!r}: {error}.") from error
 
 

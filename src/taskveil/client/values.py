@@ -25,25 +25,27 @@ Values = Sequence[Any] | NDArray[Any]
 """Natural values (N,) of one field, of any quality."""
 
 NO_VALUE = "\0"
-"""The text of whatever no category can have."""
+"""The text of a value that no category can have."""
 
 TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-"""Words that are flags."""
+"""Words that stand for true and false."""
 
 _DIGITS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_LONGEST = 40  # what is longer is not looked at: a text of a million characters takes no longer than another
+_LONGEST_NUMBER = 40  # characters; longer texts are not parsed, so that a text of a million characters takes no time
 
 
 def text_of(value: Any, longest: int | None = None) -> str | None:
-    """The text that a value of a category goes by, None for a missing one. What is neither text of at most `longest`
-    characters (whole ones or halves) nor a whole number below 2^53 nor a truth value has one that no category has.
-    Never an error."""
+    """The text by which a category knows a value, None for a missing value. Never an error.
+
+    A value is text of at most `longest` characters, a whole number below 2^53, or true or false. The text of any other
+    value is `NO_VALUE`, which no category has.
+    """
     try:
         if isinstance(value, str):
             return _joined(str.__str__(value)) if longest is None or str.__len__(value) <= 2 * longest else NO_VALUE
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
-        if isinstance(value, np.datetime64 | np.timedelta64):  # numpy's own hole among them
+        if isinstance(value, np.datetime64 | np.timedelta64):  # these include numpy's missing value, NaT
             return None if np.isnat(value) else NO_VALUE
         number = one_float(value)
     except RAISED:  # another type, or a class of the caller's own
@@ -54,13 +56,13 @@ def text_of(value: Any, longest: int | None = None) -> str | None:
 
 
 def _joined(text: str) -> str:
-    """The same with halves of a character that stand side by side joined, as JSON and browsers read them."""
+    """The text with neighbouring halves of a character (surrogates) joined, as JSON and browsers read them."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
-    """Numbers (N,), NaN for whatever is none. Texts that write one in digits count too, as forms and files give them,
-    and so do `words`."""
+    """Numbers (N,), NaN for a value that is no number. A number may be text in digits, as forms and files have it, or
+    one of the `words`."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return values.astype(np.float64)
@@ -71,7 +73,7 @@ def _number(value: Any, words: dict[str, float]) -> float:
     try:
         if not isinstance(value, str):
             return one_float(value)
-        text = str.__str__(value) if str.__len__(value) <= _LONGEST else ""
+        text = str.__str__(value) if str.__len__(value) <= _LONGEST_NUMBER else ""
         return float(text) if _DIGITS.fullmatch(text) else words.get(text, math.nan)
     except RAISED:  # another type, or a class of the caller's own
         return math.nan
@@ -81,10 +83,10 @@ DAY = 86_400
 """Seconds."""
 
 CYCLES = {"year": 366 * DAY, "week": 7 * DAY, "day": DAY}
-"""Names and seconds of what comes again."""
+"""Periods by name, in seconds."""
 
 FIRST, LAST = -62_135_596_800, 253_402_300_799
-"""The seconds of 0001-01-01 and of the end of 9999-12-31, counted from the beginning of 1970."""
+"""The first second of 0001-01-01 and the last of 9999-12-31, counted from the beginning of 1970."""
 
 _WRITTEN = re.compile(
     r"(\d{4})([-/.])(\d{2})\2(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?",
@@ -97,7 +99,7 @@ _MONDAY = 3 * DAY  # 1970 began on a Thursday
 def seconds_of(values: Sequence[Any] | NDArray[Any]) -> tuple[Integers, Bools]:
     """Seconds since the beginning of 1970 (N,), and which values (N,) are no dates (their seconds are 0).
 
-    Text, dates and datetimes of any kind; whatever else there is counts as none, and nothing is ever an error.
+    Dates are text, dates and datetimes of any kind. Every other value is no date; nothing is an error.
     """
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":
         return _of_stamps(values)
@@ -107,7 +109,7 @@ def seconds_of(values: Sequence[Any] | NDArray[Any]) -> tuple[Integers, Bools]:
 
 
 def waves(seconds: Integers, cycle: str) -> Floats:
-    """(N, 2): where in a cycle of `CYCLES` the seconds (N,) lie, from −1 to 1 each: near enough to cosine and sine."""
+    """(N, 2): the place of the seconds (N,) in a cycle of `CYCLES`, each from −1 to 1, close to cosine and sine."""
     if cycle == "year":
         stamps = seconds.astype("datetime64[s]")
         phase = (stamps - stamps.astype("datetime64[Y]").astype("datetime64[s]")).astype(np.int64)
@@ -126,23 +128,23 @@ def _wave(phase: Integers, period: int) -> Floats:
 
 
 def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
-    """The same of numpy's own datetimes, in any unit."""
+    """`seconds_of` for numpy's datetimes, in any unit."""
     unit = np.datetime_data(stamps.dtype)[0]
     if unit in ("ps", "fs", "as"):
-        stamps = stamps.astype("datetime64[ns]")  # numpy knows no way from there to seconds
+        stamps = stamps.astype("datetime64[ns]")  # numpy cannot convert these units to seconds
     whole = stamps.astype("datetime64[s]")
     seconds = whole.astype(np.int64)
-    lost = (seconds < FIRST) | (seconds > LAST)  # what numpy calls NaT is the least number of all
+    lost = (seconds < FIRST) | (seconds > LAST)  # NaT is the least number of all
     if unit in ("Y", "M", "W", "D", "h", "m"):
-        lost |= whole.astype(stamps.dtype) != stamps  # so far away that the product went round
+        lost |= whole.astype(stamps.dtype) != stamps  # so far away that the conversion overflowed
     return np.where(lost, 0, seconds), lost
 
 
 def _seconds(value: Any) -> int | None:
-    """Those of one date, None for whatever is none."""
+    """The seconds of one date, None for a value that is no date."""
     try:
         if isinstance(value, datetime):
-            value = value.replace(tzinfo=None)  # the clock on the wall, without asking the zone anything
+            value = value.replace(tzinfo=None)  # local time; the time zone's own code is not called
         if isinstance(value, date):
             value = value.isoformat()
         elif isinstance(value, np.datetime64):
@@ -162,8 +164,7 @@ def _seconds(value: Any) -> int | None:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since the beginning of 1970, in the calendar that begins its years in March: leap days come last."""
+    """Days since the beginning of 1970. Years are counted from March, so that a leap day is the last day of a year."""
     year -= month < 3
-    era, of_era = year // 400, year % 400
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468

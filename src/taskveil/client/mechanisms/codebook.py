@@ -32,7 +32,7 @@ from taskveil.errors import MechanismError
 MOST_STAGES = 64
 """Of a codebook: more than any design uses, and few enough to certify while a release is read."""
 
-_ROWS = 1024  # records at a time: the scores stay in the processor's cache
+_RECORDS_AT_A_TIME = 1024  # so that their scores stay in the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,10 +59,10 @@ class Stage:
         """Latents on the grid (N, d) → favoured outputs (N, m)."""
         vectors, offsets = self.vectors.T.astype(np.float64), self.offsets.astype(np.float64)
         best = np.empty((len(k), self.response.favoured), dtype=np.int64)
-        for start in range(0, len(k), _ROWS):
-            scores = k[start : start + _ROWS].astype(np.float64) @ vectors
+        for start in range(0, len(k), _RECORDS_AT_A_TIME):
+            scores = k[start : start + _RECORDS_AT_A_TIME].astype(np.float64) @ vectors
             scores += offsets
-            best[start : start + _ROWS] = top(scores, self.response.favoured)
+            best[start : start + _RECORDS_AT_A_TIME] = top(scores, self.response.favoured)
         return best
 
 
@@ -113,7 +113,7 @@ class Codebook(Mechanism):
 
     def _log_likelihood(self, reports: Integers, k: Integers) -> Floats:
         score = np.zeros(len(reports))
-        # Few histories are possible in the first stages: compute the favoured sets once per history.
+        # The first stages have few possible histories: compute the favoured sets once per history.
         history = np.zeros(len(reports), dtype=np.int64)
         left = k[None, :]
         for place, stage in enumerate(self.stages):

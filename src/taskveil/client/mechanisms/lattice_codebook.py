@@ -26,7 +26,7 @@ from taskveil.errors import MechanismError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LatticeCodebook(Mechanism):
-    """ε-LDP for every input: reports the number of the nearest codeword, or of any other."""
+    """ε-LDP for every input: reports the number of the nearest codeword, or of any other codeword."""
 
     region: BoxRegion
     lattice: Lattice
@@ -41,7 +41,7 @@ class LatticeCodebook(Mechanism):
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """The one over all codewords."""
+        """The one response over all codewords."""
         return (self.response,)
 
     @cached_property
@@ -60,7 +60,7 @@ class LatticeCodebook(Mechanism):
         return [self.lattice.rank(row) for row in self.lattice.nearest(self.region.enforce(latents)).tolist()]
 
     def possible(self, reports: Integers) -> Bools:
-        """(N,): digits that together number a codeword; each by itself may be in range and the number too large."""
+        """(N,): whether the digits together number a codeword. Each digit can be in range and the number too large."""
         return self.lattice.holds(reports)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:

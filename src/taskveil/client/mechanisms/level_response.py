@@ -45,18 +45,18 @@ MOST_ENTRIES = 2**16
 MOST_ENTRIES_IN_ALL = 2**20
 """Entries of all tables."""
 
-_CELLS = 2**20  # numbers compared at a time
-_CONTRASTED = 2**12  # outputs whose probabilities are still looked at one by one
+_NUMBERS_AT_A_TIME = 2**20
+_MOST_CONTRASTED = 2**12  # outputs whose probabilities are compared one by one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LevelGroup:
-    """Some latents that are reported together, one output for all of them.
+    """Latents that are reported together: one output for all of them.
 
     Shapes: places (k,) which latents; counts (k,) how many levels each has; levels (Σ counts,) in grid steps, rising
     from the region's low to its high for each latent; table (Π counts, outputs) whole numbers of 1 or more, every row
     with the same sum T < 2^53. A row's number has the level numbers as digits, the first latent's the highest.
-    `chance`, of 1 or more, says how often the group is drawn beside the others.
+    The group is drawn with probability `chance` (1 or more) over the sum of all groups' chances.
     """
 
     places: Integers
@@ -96,7 +96,7 @@ class LevelGroup:
 
     @cached_property
     def _steps(self) -> tuple[Integers, ...]:
-        """From every level of a latent to the next, and 1 from the last."""
+        """The distance from every level of a latent to the next one, and 1 for the last level."""
         return tuple(np.append(np.diff(levels), 1) for levels in self.scales)
 
     @cached_property
@@ -116,7 +116,7 @@ class LevelGroup:
 
     @cached_property
     def worst(self) -> tuple[int, int]:
-        """(largest, least) of the column in which they have the largest ratio."""
+        """(largest, least) entry of the column with the largest ratio."""
         pairs = np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist()
         a, b = pairs[0]
         for most, least in pairs:
@@ -130,7 +130,7 @@ class LevelGroup:
         shape = len(k), len(self.places)
         below, part, whole = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
         for column, (place, levels, steps) in enumerate(zip(self.places, self.scales, self._steps, strict=True)):
-            # Every level is compared, whichever is found.
+            # Every level is compared, so that the time does not depend on the record.
             number = (levels[1:] <= k[:, place, None]).sum(axis=1)
             below[:, column], part[:, column], whole[:, column] = number, k[:, place] - levels[number], steps[number]
         return below, part, whole
@@ -193,7 +193,7 @@ class LevelResponse(Mechanism):
 
     @cached_property
     def _worst(self) -> tuple[int, int]:
-        """(largest, least) of the column in which they have the largest ratio."""
+        """(largest, least) entry of the column with the largest ratio."""
         a, b = self.groups[0].worst
         for most, least in (group.worst for group in self.groups):
             if most * b > a * least:
@@ -223,7 +223,7 @@ class LevelResponse(Mechanism):
         reports = np.empty((len(k), 1), dtype=np.int64)
         for number in np.unique(drawn).tolist():
             group, members = self.groups[number], np.flatnonzero(drawn == number)
-            rows = max(1, _CELLS // max(group.outputs, *group.counts.tolist()))
+            rows = max(1, _NUMBERS_AT_A_TIME // max(group.outputs, *group.counts.tolist()))
             for start in range(0, len(members), rows):
                 some = members[start : start + rows]
                 reports[some, 0] = self._starts[number] + group.draw(k[some])
@@ -237,7 +237,7 @@ class LevelResponse(Mechanism):
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln of the mean of the rows of its group's table, weighted by the probabilities of rounding."""
         said = np.empty((len(reports), len(latents)))
-        rows = max(1, _CELLS // max(group.table.size for group in self.groups))
+        rows = max(1, _NUMBERS_AT_A_TIME // max(group.table.size for group in self.groups))
         for start in range(0, len(latents), rows):
             some = slice(start, start + rows)
             said[:, some] = np.log(self.chances(latents[some]))[:, reports[:, 0]].T
@@ -246,7 +246,7 @@ class LevelResponse(Mechanism):
     def contrast(self, latents: Floats) -> Floats:
         """The probabilities of all reports, of which half the ℓ1 distance is the total variation; of very many
         reports, the bounded latents instead."""
-        return self.chances(latents) if self.layout.high[0] < _CONTRASTED else self.bound(latents)
+        return self.chances(latents) if self.layout.high[0] < _MOST_CONTRASTED else self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
         """A latent that lies between no two levels."""
