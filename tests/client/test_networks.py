@@ -8,9 +8,8 @@ import pytest
 import hand_made_networks as networks
 import releases
 from hostile import hostile_records
-from taskveil.client.levels import LEVELS, levels
-from taskveil.client.networks import MOST_OPERATIONS, ConvolutionLayer, DenseLayer, LayeredEncoder
-from taskveil.client.windows import PoolingLayer, Window
+from taskveil.client.layers import LEVELS, levels
+from taskveil.client.networks import MOST_OPERATIONS, ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 from taskveil.errors import DataError
 
 ENCODERS = {name: device.encoder for name, device in releases.devices().items() if name.startswith("layers")}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from taskveil.client.rounding import log_ratio
+from taskveil.client.promise import log_ratio
 from taskveil.designs.means.channels import best_channel, response_channel
 from taskveil.designs.means.tables import exact_values, whole_numbers
 
