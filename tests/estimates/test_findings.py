@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import collections_drawn as drawn
 import taskveil as tv
-from taskveil.veil.losses import _simulated
+from taskveil.veil.channels import channel_of
 
 HONEST = {"share_model": True, "volunteers_unseen": True, "method": "codebook", "encoder": "linear"}
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
@@ -37,7 +37,7 @@ def more_basic(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def simulated(veil: tv.Veil, people: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return _simulated(veil.mechanism, veil.encoder(people), rng)
+    return channel_of(veil.mechanism, veil.decoder).simulate(veil.encoder(people), rng)
 
 
 def test_1_a_changed_mix_of_plans_gives_no_unmarked_row_about_plans() -> None:
