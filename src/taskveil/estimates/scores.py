@@ -95,7 +95,7 @@ def scores_of(veil: Veil) -> Scores:
     channel = channel_of(veil.mechanism, veil.decoder)
     if not channel.sizes and channel.scores is None:
         raise DataError(
-            "reports of this release are corrected stage by stage, so sums over many of them have no unbiased form. "
+            "sums over many reports of this release have no unbiased form, so there are no population estimates. "
             "Design it again with this version of taskveil."
         )
     return Scores(release=veil.release_id, sizes=channel.sizes, sums=channel.scores)

@@ -32,4 +32,4 @@ CHANNELS: dict[type[Any], Callable[[Any, Decoder], Channel]] = {
 
 def channel_of(mechanism: Mechanism, decoder: Decoder) -> Channel:
     """The channel of reports that this mechanism makes and this decoder reads."""
-    return CHANNELS.get(type(mechanism), Channel)(mechanism, decoder)
+    return CHANNELS.get(mechanism.__class__, Channel)(mechanism, decoder)
