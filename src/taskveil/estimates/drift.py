@@ -100,8 +100,8 @@ def of_means(
     return z, drawn[0] @ root.T + drawn[1] * np.sqrt(own) / scale * student
 
 
-def of_codes(counts: Integers, base: float, kept: float, known: Volunteers) -> tuple[Floats, Floats]:
-    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured].
+def of_codes(counts: Integers, base: Floats, kept: float, known: Volunteers) -> tuple[Floats, Floats]:
+    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base (K,) + kept · [favoured].
 
     `known.mean` (K,) is the share of people like the volunteers that favours each code. `known.variance` (K,) is that
     of its error beyond the volunteers' sampling error.

@@ -16,7 +16,6 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook
 from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
@@ -28,6 +27,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
+from taskveil.veil.channels import channel_of
 from taskveil.veil.decoders import CodewordDecoder
 
 LISTED = 1024
@@ -253,15 +253,12 @@ def telling_means(veil: Veil, X: Floats) -> Veil:
     A codebook's own estimates are linear in the directions that it tells: good means, but neither the chance of a
     category nor that of a hole is linear in anything. Lattices and sums stay as they are: volunteers are too few there.
     """
-    match veil.mechanism, veil.decoder:
-        case Codebook(stages=(stage,)), CodewordDecoder(codewords=own, sizes=sizes):
-            counted = np.column_stack([X, np.ones(len(X))])
-            favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
-            sums = given_reports(counted, favoured, stage.response)
-            means = (sums[:, :-1] + SMOOTH * own) / (sums[:, -1:] + SMOOTH)
-            return replace(veil, decoder=CodewordDecoder(codewords=means, sizes=sizes))
-        case _:
-            return veil
+    own, favoured = veil.decoder, channel_of(veil.mechanism, veil.decoder).favoured(veil.encoder(X))
+    if favoured is None or not isinstance(own, CodewordDecoder):
+        return veil
+    sums = given_reports(np.column_stack([X, np.ones(len(X))]), favoured, veil.mechanism.responses[0])
+    means = (sums[:, :-1] + SMOOTH * own.codewords) / (sums[:, -1:] + SMOOTH)
+    return replace(veil, decoder=replace(own, codewords=means))
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int = LISTED) -> list[Choice]:
