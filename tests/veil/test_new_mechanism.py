@@ -21,7 +21,7 @@ from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.designs.problem import Problem
 from taskveil.tasks import Task
-from taskveil.veil.channels import CHANNELS, Channel, Codes, Measured, Records, channel_of
+from taskveil.veil.channels import CHANNELS, Channel, Codes, Encoded, VolunteerValues, channel_of
 from taskveil.veil.channels.channel import answer_losses
 from taskveil.veil.decoders import CodewordDecoder, Decoder
 
@@ -97,7 +97,7 @@ class BitChannel(Channel):
     def favoured(self, latents: Floats) -> Integers:
         return self.mechanism.region.enforce(latents)
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         answers = self.answers(task, answering)
         if answers is None:
             return None
@@ -105,9 +105,9 @@ class BitChannel(Channel):
         every = answer_losses(task, answers, records)
         return np.concatenate([(chances[rows] * each).sum(axis=1) for rows, each in every])
 
-    def measured(self, records: Records) -> Measured:
+    def measured(self, records: Encoded) -> VolunteerValues:
         bit = self.favoured(records.latents)
-        return Measured(
+        return VolunteerValues(
             np.hstack([1.0 - bit, bit]), variance=np.zeros(1), best=bit[:, 0], places=np.array([[0.0], [1]])
         )
 

@@ -169,8 +169,56 @@ _NUMBERS_AT_A_TIME = 2**18  # laid out together, so that the work arrays stay in
 Weights = Integers8 | Integers16 | Integers32
 
 
+class WeightedLayer:
+    """What dense layers and convolutions share: weighted sums, divided by powers of two, rounded down and clipped."""
+
+    weights: Weights
+    offset: Integers
+    shift: Integers
+    top: int
+    relu: bool
+    groups: int
+
+    def check(self, dimensions: int) -> None:
+        """A DataError unless the weights have so many dimensions and everything fits them."""
+        weights, outputs, groups = self.weights, self.offset.shape, self.groups
+        whole = weights.dtype in (np.int8, np.int16, np.int32)
+        if not whole or weights.ndim != dimensions or weights.size > MOST_NUMBERS:
+            raise DataError(f"weights must be 8-, 16- or 32-bit integers, {MOST_NUMBERS:,} at most.")
+        if self.offset.dtype != np.int64 or self.shift.dtype != np.int64 or outputs != weights.shape[:1]:
+            raise DataError("a layer needs a 64-bit offset and shift for every output.")
+        if self.shift.shape != outputs or not ((self.shift >= 0) & (self.shift <= MOST_SHIFT)).all():
+            raise DataError(f"shift must hold a whole number from 0 to {MOST_SHIFT} per output.")
+        if type(self.relu) is not bool or type(self.top) is not int or not 1 <= self.top < EXACT:
+            raise DataError("the top of a layer must be a whole number from 1 to 2^53 - 1, and relu true or false.")
+        if type(groups) is not int or groups < 1 or outputs[0] % groups or weights.shape[1] * groups > MOST_NUMBERS:
+            raise DataError("the groups of a layer must divide its outputs.")
+
+    def reach(self, largest: int) -> float:
+        """An upper bound of all sums over inputs up to `largest`."""
+        sums = np.abs(self.weights.astype(np.float64)).reshape(len(self.offset), -1).sum(axis=1)
+        return float((sums * largest + np.abs(self.offset.astype(np.float64))).max())
+
+    def largest(self, reach: float) -> int:
+        """An upper bound of all outputs if no sum exceeds `reach`."""
+        return min(self.top, int(reach))
+
+    @cached_property
+    def matrices(self) -> tuple[Array, Array]:
+        """The weights (groups, outputs / groups, inputs of one) in double and in single precision."""
+        matrices = self.weights.reshape(self.groups, len(self.offset) // self.groups, -1)
+        return matrices.astype(np.float64), matrices.astype(np.float32)
+
+    def clipped(self, sums: Array) -> Array:
+        """Sums (N, outputs, places) without the offset → the layer's numbers, in place."""
+        sums += self.offset.astype(sums.dtype)[:, None]
+        sums *= np.ldexp(np.ones(1, sums.dtype), -self.shift)[:, None]
+        np.floor(sums, out=sums)
+        return np.clip(sums, 0 if self.relu else -self.top, self.top, out=sums)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DenseLayer:
+class DenseLayer(WeightedLayer):
     """hᵢ = ⌊(weights · q + offset)ᵢ / 2^shiftᵢ⌋, clipped to ±top, or to 0 … top with `relu`.
 
     Shapes: weights (outputs, inputs / groups), offset and shift (outputs,). Every group sees its own inputs.
@@ -185,7 +233,7 @@ class DenseLayer:
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        _check_weights(self, dimensions=2)
+        self.check(dimensions=2)
 
     @property
     def inputs(self) -> int:
@@ -207,31 +255,19 @@ class DenseLayer:
         """Numbers in memory for a record."""
         return max(self.inputs, self.outputs)
 
-    def reach(self, largest: int) -> float:
-        """An upper bound of all sums over inputs up to `largest`."""
-        return _reach(self, largest)
-
-    def largest(self, reach: float) -> int:
-        """An upper bound of all outputs if no sum exceeds `reach`."""
-        return min(self.top, int(reach))
-
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
-        weights = self._matrices[q.dtype.itemsize == 4]
+        weights = self.matrices[q.dtype.itemsize == 4]
         if self.groups == 1:
             sums = q @ weights[0].T
         else:
             parts = q.reshape(len(q), self.groups, -1).transpose(1, 0, 2)
             sums = np.matmul(parts, weights.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(len(q), -1)
-        return _cut_off(self, sums[:, :, None])[:, :, 0]
-
-    @cached_property
-    def _matrices(self) -> tuple[Array, Array]:
-        return _floating(self)
+        return self.clipped(sums[:, :, None])[:, :, 0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ConvolutionLayer:
+class ConvolutionLayer(WeightedLayer):
     """A dense layer on the numbers under a window, at all its places: pictures (channels, height, width) in, pictures
     (outputs of a place, down, across) out.
 
@@ -250,7 +286,7 @@ class ConvolutionLayer:
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        _check_weights(self, dimensions=4)
+        self.check(dimensions=4)
         w = self.window
         if not isinstance(w, Window) or self.fill.shape != (w.channels,) or self.fill.dtype != np.int64:
             raise DataError("a convolution needs a window, and a 64-bit fill for every channel.")
@@ -282,21 +318,13 @@ class ConvolutionLayer:
 
     def reach(self, largest: int) -> float:
         """An upper bound of all sums over inputs up to `largest`."""
-        return _reach(self, max(largest, int(np.abs(self.fill).max())))
-
-    def largest(self, reach: float) -> int:
-        """An upper bound of all outputs if no sum exceeds `reach`."""
-        return min(self.top, int(reach))
+        return super().reach(max(largest, int(np.abs(self.fill).max())))
 
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
         patches = self.window.patches(q, self.fill).reshape(len(q), self.groups, -1, self.window.places)
-        sums = np.matmul(self._matrices[q.dtype.itemsize == 4], patches)
-        return _cut_off(self, sums.reshape(len(q), -1, self.window.places)).reshape(len(q), -1)
-
-    @cached_property
-    def _matrices(self) -> tuple[Array, Array]:
-        return _floating(self)
+        sums = np.matmul(self.matrices[q.dtype.itemsize == 4], patches)
+        return self.clipped(sums.reshape(len(q), -1, self.window.places)).reshape(len(q), -1)
 
 
 Layer = DenseLayer | ConvolutionLayer | PoolingLayer
@@ -379,36 +407,3 @@ class LayeredEncoder:
         for layer, reach in zip(self.layers, self._reaches, strict=True):
             q = layer(q.astype(np.float32 if reach < _SINGLE else np.float64, copy=False))
         return q
-
-
-def _check_weights(layer: DenseLayer | ConvolutionLayer, dimensions: int) -> None:
-    weights, outputs, groups = layer.weights, layer.offset.shape, layer.groups
-    if weights.dtype not in (np.int8, np.int16, np.int32) or weights.ndim != dimensions or weights.size > MOST_NUMBERS:
-        raise DataError(f"weights must be 8-, 16- or 32-bit integers, {MOST_NUMBERS:,} at most.")
-    if layer.offset.dtype != np.int64 or layer.shift.dtype != np.int64 or outputs != weights.shape[:1]:
-        raise DataError("a layer needs a 64-bit offset and shift for every output.")
-    if layer.shift.shape != outputs or not ((layer.shift >= 0) & (layer.shift <= MOST_SHIFT)).all():
-        raise DataError(f"shift must hold a whole number from 0 to {MOST_SHIFT} per output.")
-    if type(layer.relu) is not bool or type(layer.top) is not int or not 1 <= layer.top < EXACT:
-        raise DataError("the top of a layer must be a whole number from 1 to 2^53 - 1, and relu true or false.")
-    if type(groups) is not int or groups < 1 or outputs[0] % groups or weights.shape[1] * groups > MOST_NUMBERS:
-        raise DataError("the groups of a layer must divide its outputs.")
-
-
-def _reach(layer: DenseLayer | ConvolutionLayer, largest: int) -> float:
-    sums = np.abs(layer.weights.astype(np.float64)).reshape(len(layer.offset), -1).sum(axis=1)
-    return float((sums * largest + np.abs(layer.offset.astype(np.float64))).max())
-
-
-def _floating(layer: DenseLayer | ConvolutionLayer) -> tuple[Array, Array]:
-    """The weights (groups, outputs / groups, inputs of one) in double and in single precision."""
-    matrices = layer.weights.reshape(layer.groups, len(layer.offset) // layer.groups, -1)
-    return matrices.astype(np.float64), matrices.astype(np.float32)
-
-
-def _cut_off(layer: DenseLayer | ConvolutionLayer, sums: Array) -> Array:
-    """Sums (N, outputs, places) without the offset → the layer's numbers, in place."""
-    sums += layer.offset.astype(sums.dtype)[:, None]
-    sums *= np.ldexp(np.ones(1, sums.dtype), -layer.shift)[:, None]
-    np.floor(sums, out=sums)
-    return np.clip(sums, 0 if layer.relu else -layer.top, layer.top, out=sums)

@@ -20,7 +20,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.estimates.drift import LEVEL
+from taskveil.estimates.drift import LEVEL, is_two_valued
 from taskveil.estimates.mixture import Mixture
 from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
@@ -28,9 +28,6 @@ from taskveil.records.labels import Label
 from taskveil.veil import Veil
 from taskveil.veil.channels import Channel, channel_of
 from taskveil.veil.volunteers import Groups, Missing, Volunteers, missing_in
-
-ROUNDING = 1e-9
-"""The relative error of variances of shares."""
 
 Assumption = Literal["cells", "labels"]
 
@@ -174,6 +171,6 @@ def _with_half_a_volunteer(groups: Groups, labels: Sequence[Label]) -> Floats:
     bounded = np.isfinite(most - least) & (most > least)
     wide, low = np.where(bounded, most - least, 1.0), np.where(bounded, least, 0.0)
     share = np.where(bounded, (groups.means - low) / wide, np.nan)
-    two_valued = (np.abs(groups.variances / wide**2 - share * (1.0 - share)) < ROUNDING).all(axis=0)
+    two_valued = is_two_valued(share, groups.variances / wide**2).all(axis=0)
     half = 0.5 / (groups.counts.sum() + 1.0)
     return np.where(two_valued, np.maximum(groups.variances, wide**2 * half * (1.0 - half)), groups.variances)

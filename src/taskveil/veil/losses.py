@@ -16,7 +16,7 @@ from taskveil.arrays import Floats
 from taskveil.client.device import Device
 from taskveil.errors import FewRecordsWarning
 from taskveil.tasks import Task
-from taskveil.veil.channels import Records, channel_of
+from taskveil.veil.channels import Encoded, channel_of
 from taskveil.veil.decoders import Decoder
 from taskveil.veil.intervals import few_leaders, loss_interval
 
@@ -50,15 +50,14 @@ class Loss:
 
 
 def warn_of_few(per_record: Floats) -> None:
-    """A FewRecordsWarning to whoever asked for the loss, if few of the records (N,) carry half of what the
-    losses differ."""
+    """Warn the caller with a FewRecordsWarning if few of the records (N,) carry half of the losses' variation."""
     few = few_leaders(per_record)
     uncertain = per_record.std() > 0.01 * abs(per_record.mean()) * math.sqrt(len(per_record))
     if few is not None and uncertain:  # a percent more or less harms nobody
         who, those = ("1 record carries", "it") if few == 1 else (f"{few} records carry", "them")
         message = (
             f"of {len(per_record)}, {who} half of what the losses differ. The mean's interval rests on {those} and may "
-            "be too narrow or too low: whether such records are rare cannot be told from so few. Check their units, or "
+            "be too narrow or too low: so few records do not show whether such records are rare. Check their units, or "
             "measure on more records."
         )
         warnings.warn(message, FewRecordsWarning, stacklevel=3)
@@ -118,7 +117,7 @@ def expected_losses(
     task.labels(y, len(X))  # whatever is wrong with them is said now
     latents = device.encoder(X) if latents is None else latents
     channel = channel_of(device.mechanism, decoder)
-    formula = channel.losses(task, Records(X, latents, y), answering)
+    formula = channel.losses(task, Encoded(X, latents, y), answering)
     if formula is not None:
         return formula, True
     draws = int(np.clip(REPORTS // len(X), 16, 256))

@@ -25,7 +25,7 @@ from taskveil.errors import DataError
 from taskveil.records.schema import Schema
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.linear import MatrixTask
-from taskveil.veil.channels import Records, channel_of
+from taskveil.veil.channels import Encoded, channel_of
 from taskveil.veil.decoders import Decoder
 
 FEWEST = 10
@@ -239,7 +239,7 @@ class Volunteers:
         if len(X) < FEWEST:
             return None
         refits = None if refits is None else (refits[0][:, once], refits[1][once])
-        found = channel_of(mechanism, decoder).measured(Records(X, latents, refits=refits))
+        found = channel_of(mechanism, decoder).measured(Encoded(X, latents, refits=refits))
         if found is None:
             return None
         targets = X if isinstance(task, MatrixTask) else np.hstack([X, values])

@@ -10,24 +10,24 @@ from collections.abc import Callable
 from typing import Any
 
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, Mechanism, SumCodebook
-from taskveil.veil.channels.channel import Channel, Codes, Measured, Records, SumsShape, UnbiasedScores
+from taskveil.veil.channels.channel import Channel, Codes, Encoded, SumsShape, UnbiasedScores, VolunteerValues
 from taskveil.veil.channels.laplace import LaplaceChannel
-from taskveil.veil.channels.lattice import LatticeChannel
+from taskveil.veil.channels.lattice import lattice_channel
 from taskveil.veil.channels.levels import LevelChannel
 from taskveil.veil.channels.listed import codebook_channel
-from taskveil.veil.channels.sums import SumChannel
+from taskveil.veil.channels.sums import sum_channel
 from taskveil.veil.decoders import Decoder
 
-__all__ = ["CHANNELS", "Channel", "Codes", "Measured", "Records", "SumsShape", "UnbiasedScores", "channel_of"]
+__all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
 CHANNELS: dict[type[Any], Callable[[Any, Decoder], Channel]] = {
     Codebook: codebook_channel,
     Laplace: LaplaceChannel,
-    LatticeCodebook: LatticeChannel,
+    LatticeCodebook: lattice_channel,
     LevelResponse: LevelChannel,
-    SumCodebook: SumChannel,
+    SumCodebook: sum_channel,
 }
-"""The channel of every mechanism. Of others, losses are means over real reports, and there are no estimates."""
+"""The channel of every mechanism. For others, losses are means over real reports, and there are no estimates."""
 
 
 def channel_of(mechanism: Mechanism, decoder: Decoder) -> Channel:

@@ -57,7 +57,7 @@ class UnbiasedScores:
     """(q, p): the mean of u is `mean @ weights` where release files hold another `mean` (q,) of volunteers."""
 
 
-class Records(NamedTuple):
+class Encoded(NamedTuple):
     """Records X (N, n), what the encoder makes of them (N, Z), and their labels.
 
     `refits`, of an encoder that learnt from these records, are the latents (F, N, Z) by the encoders that were fitted
@@ -70,7 +70,7 @@ class Records(NamedTuple):
     refits: tuple[Floats, Integers] | None = None
 
 
-class Measured(NamedTuple):
+class VolunteerValues(NamedTuple):
     """What reports measure of each volunteer: `values` (V, q).
 
     Of lists, `best` (V,) is each volunteer's best code, and `places` (K, d) says where the codes lie. `corrected`
@@ -133,7 +133,7 @@ class Channel:
         """Whether a report is a code of one list, and its counts are all that reports measure."""
         return self.codes is not None and self.scores is None
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """The expected loss (N,) of every record over the randomisation, or None where there is no formula. `answering`
         leads from reports to the task's outputs; without it the task answers for the decoder's estimates."""
 
@@ -145,7 +145,7 @@ class Channel:
     def favoured(self, latents: Floats) -> Integers | None:
         """The codes (N, m) that devices favour for latents (N, Z), the best first; None unless reports are `listed`."""
 
-    def measured(self, records: Records) -> Measured | None:
+    def measured(self, records: Encoded) -> VolunteerValues | None:
         """What reports measure of volunteers with these records, or None."""
 
     def sums_shape(self, width: int) -> SumsShape | None:
@@ -167,7 +167,7 @@ class Channel:
         return task.predict(decoder.codewords) if answering is None else decoder.codewords
 
 
-def answer_losses(task: Task, answers: Floats, records: Records) -> Iterator[tuple[slice, Floats]]:
+def answer_losses(task: Task, answers: Floats, records: Encoded) -> Iterator[tuple[slice, Floats]]:
     """Some of the records at a time, and what each of the answers (K, m) would cost them (rows, K)."""
     for rows in blocks(len(records.X), len(answers)):
         yield rows, task.pairwise_output_losses(answers, records.X[rows], take_labels(task, records.y, rows))

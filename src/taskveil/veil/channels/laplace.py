@@ -11,7 +11,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Laplace
 from taskveil.tasks import LinearTask, ModelTask, Task
 from taskveil.tasks.costs import SquaredError
-from taskveil.veil.channels.channel import Channel, Measured, Records, UnbiasedScores
+from taskveil.veil.channels.channel import Channel, Encoded, UnbiasedScores, VolunteerValues
 from taskveil.veil.decoders import AffineDecoder, Decoder
 
 
@@ -21,7 +21,7 @@ class LaplaceChannel(Channel):
 
     mechanism: Laplace
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """‖K(D φ + c − x)‖² + σ_w² ‖K D‖_F²; with `answering`, the mean over outputs of (ŷ − y)² + σ_w² ‖D‖²."""
         decoder, bounded = self.decoder if answering is None else answering, self.mechanism.bound(records.latents)
         if not isinstance(decoder, AffineDecoder):
@@ -59,6 +59,6 @@ class LaplaceChannel(Channel):
         weighted = np.log1p(-q * np.exp(rates * step)) + np.log1p(-q * np.exp(-rates * step))
         return np.asarray(2.0 * np.log1p(-q) - weighted)
 
-    def measured(self, records: Records) -> Measured:
+    def measured(self, records: Encoded) -> VolunteerValues:
         """The bounded latents."""
-        return Measured(self.mechanism.bound(records.latents))
+        return VolunteerValues(self.mechanism.bound(records.latents))

@@ -9,8 +9,13 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import LatticeCodebook
 from taskveil.tasks import LinearTask, Task
-from taskveil.veil.channels.channel import Channel, Measured, Records, UnbiasedScores
+from taskveil.veil.channels.channel import Channel, Encoded, UnbiasedScores, VolunteerValues
 from taskveil.veil.decoders import Decoder, LatticeDecoder
+
+
+def lattice_channel(mechanism: LatticeCodebook, decoder: Decoder) -> Channel:
+    """The channel, if the decoder knows the lattice."""
+    return LatticeChannel(mechanism, decoder) if isinstance(decoder, LatticeDecoder) else Channel(mechanism, decoder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +23,14 @@ class LatticeChannel(Channel):
     """Codewords are too many to be counted; the mean codeword is measured."""
 
     mechanism: LatticeCodebook
+    decoder: LatticeDecoder
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """The nearest codeword is likelier than any other by (a − b)/T. Over all codewords alike, the mean loss needs
         only mean and variance of each direction's level in a uniformly drawn codeword, which counting gives. This holds
         if the task sees the lattice's directions as orthogonal."""
         decoder, response = self.decoder, self.mechanism.response
-        if not isinstance(decoder, LatticeDecoder) or not isinstance(task, LinearTask) or answering is not None:
+        if not isinstance(task, LinearTask) or answering is not None:
             return None
         gain = task.K @ decoder.weights
         gram = gain.T @ gain
@@ -51,22 +57,17 @@ class LatticeChannel(Channel):
         )
 
     @property
-    def scores(self) -> UnbiasedScores | None:
+    def scores(self) -> UnbiasedScores:
         """The codewords that reports stand for."""
         decoder, kept, lattice = self.decoder, self.mechanism.response.extra, self.mechanism.lattice
-        if not isinstance(decoder, LatticeDecoder):
-            return None
         anywhere = decoder.weights @ lattice.level_moments()[0] * decoder.step + decoder.offset
         reach = np.array([np.ptp(levels) for levels, _ in lattice.directions]) * decoder.step
         spans = np.abs(decoder.weights) @ reach / kept
         return UnbiasedScores(raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept, spans=spans)
 
-    def measured(self, records: Records) -> Measured | None:
+    def measured(self, records: Encoded) -> VolunteerValues:
         """The nearest codewords."""
-        decoder = self.decoder
-        if not isinstance(decoder, LatticeDecoder):
-            return None
-        return Measured(decoder.estimates(self._nearest(records.latents)))
+        return VolunteerValues(self.decoder.estimates(self._nearest(records.latents)))
 
     def _nearest(self, latents: Floats) -> Integers:
         return self.mechanism.lattice.nearest(self.mechanism.region.enforce(latents))

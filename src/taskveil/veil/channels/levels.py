@@ -10,7 +10,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import LevelResponse
 from taskveil.tasks import Task
-from taskveil.veil.channels.channel import Channel, Measured, Records, answer_losses, blocks
+from taskveil.veil.channels.channel import Channel, Encoded, VolunteerValues, answer_losses, blocks
 from taskveil.veil.decoders import Decoder
 
 
@@ -32,7 +32,7 @@ class LevelChannel(Channel):
         """What becomes of values outside the domain."""
         return ("Values outside the release's domain count as the nearest value inside.",)
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """Σ_r P[r | x] · loss(answer r)."""
         answers = self.answers(task, answering)
         if answers is None:
@@ -47,6 +47,6 @@ class LevelChannel(Channel):
         drawn = [(np.cumsum(some, axis=1)[:, :-1] <= rng.random((len(some), 1))).sum(axis=1) for some in chances]
         return np.concatenate(drawn)[:, None]
 
-    def measured(self, records: Records) -> Measured:
+    def measured(self, records: Encoded) -> VolunteerValues:
         """The records."""
-        return Measured(records.X)
+        return VolunteerValues(records.X)

@@ -13,7 +13,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.tasks import Task
-from taskveil.veil.channels.channel import Channel, Codes, Measured, Records, answer_losses, blocks
+from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues, answer_losses, blocks
 from taskveil.veil.decoders import Decoder
 
 
@@ -73,7 +73,7 @@ class ListedChannel(StagedChannel):
         """The codes (N, m) of highest score."""
         return self._stage.favoured(self.mechanism.region.enforce(latents))
 
-    def losses(self, task: Task, records: Records, answering: Decoder | None) -> Floats | None:
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """Σ_k P[k | x] · loss(answer k): b/T for every answer and (a − b)/T more for the favoured."""
         answers = self.answers(task, answering)
         if answers is None:
@@ -84,7 +84,7 @@ class ListedChannel(StagedChannel):
             found.append(response.extra * favoured_losses + response.base * each.sum(axis=1))
         return np.concatenate(found)
 
-    def measured(self, records: Records) -> Measured:
+    def measured(self, records: Encoded) -> VolunteerValues:
         """1 for each code that a volunteer's device would favour if the volunteer had no part in the design."""
         size, latents, variance, corrected = self._stage.response.size, records.latents, None, None
         unseen = latents
@@ -94,7 +94,7 @@ class ListedChannel(StagedChannel):
             own, *others = (_indicators(self.favoured(each), size) for each in (latents, *without))
             corrected, variance = as_new_people(own, np.array(others), fold)
         favoured = _coded_as_others(self._stage, self.mechanism.region.enforce(unseen))
-        return Measured(
+        return VolunteerValues(
             _indicators(favoured, size),
             variance=np.zeros(size) if variance is None else variance,
             best=favoured[:, 0],
