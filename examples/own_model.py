@@ -4,7 +4,8 @@ One learns: how to say that the task's own model may be shared (`share_model=Tru
 to compute (`veil.size`), how a report is made and answered, and how the loss compares with a constant prediction and
 with what one would write in five lines: randomised response on a bin of the forest's prediction, or noise on it.
 
-Everybody who has a device has the forest then, and may learn from it about the people it was fitted to: docs/models.md.
+Everybody who has a device has the forest then, and may learn from it about the people it was fitted to:
+docs/guides/models.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A billion devices on paper: the tables of docs/scale.md, computed from what was measured.
+"""A billion devices on paper: the tables of docs/guides/scale.md, computed from what was measured.
 
-`python benchmarks/ray.py --paper docs/scale.md` writes them between the marks in the page; a test holds the page
+`python benchmarks/ray.py --paper docs/guides/scale.md` writes them between the marks in the page; a test holds the page
 against this file and `measured.json`, so that neither can change alone.
 """
 
