@@ -106,7 +106,12 @@ def collecting(measured: Measured) -> list[Row]:
         ("PostgreSQL, a week", _bytes(week), sizes, "measured size"),
         ("PostgreSQL, a year of rounds kept", _bytes(52 * week), f"52 × {_bytes(week)}", "computed"),
         ("its index alone, a week", _bytes(index), f"10⁹ × {stored['index_bytes']} bytes", "measured size"),
-        ("sorting rows while a round is open, of a core", f"{COPIES * DEVICES / copied / WEEK:.1%}", arithmetic, "computed"),
+        (
+            "sorting rows while a round is open, of a core",
+            f"{COPIES * DEVICES / copied / WEEK:.1%}",
+            arithmetic,
+            "computed",
+        ),
         ("to end a round that is alone there", _time(DEVICES / copied), f"10⁹ / {copied:,} a second", "measured rate"),
         ("to end one beside 51 others", _time(52 * DEVICES / copied), "52 × that: all rows are copied", "computed"),
         ("to read a week out of it", _time(DEVICES / read), f"10⁹ / {read:,} a second", "measured rate"),
