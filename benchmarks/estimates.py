@@ -11,7 +11,7 @@ with these probabilities. The truth is the weighted mean of what the release mea
   96.5% at N ≥ 300, single rows 92.5% or more; no upper limit below N = 300, for heavy tails and for shares with fewer
   than 20 expected reports.
 - drift: false alarms where people are like the volunteers, with volunteers and designs anew every five collections:
-  4 to 6%.
+  4 to 6%. "cautious" is below 4%: the test raises less often than it states.
 - anytime: 95% or more of collections covered at all of 10, 30, …, 10⁵ reports; width at 10⁴ at most 1.8 × fixed.
 
 MISSED is beyond a bar by more than chance explains with so many draws, "missed?" is beyond by less. Speed is measured
@@ -93,6 +93,26 @@ def classifier() -> Population:
     return Population(*smoothed(X, y, 0.0), task, 600, LEARNED)
 
 
+def trees() -> Population:
+    """Women: boosted trees from eight attributes, which many have in common, to whether they had an affair."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    table = pd.read_csv(DATA / "field/fair.csv")
+    X, y = table.iloc[:, :8].to_numpy(np.float64), (table["affairs"] > 0).to_numpy().astype(np.int64)
+    task = tv.ModelTask(HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(X, y), loss="cross_entropy")
+    return Population(X, y, task, 1000, {**LEARNED, "encoder": "trees"})
+
+
+def few_records() -> Population:
+    """Answers to six questions, yes or no: people have one of 64 records."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(SIZE, 6)).astype(np.float64)
+    y = ((X - 0.5) @ [2.0, -1.6, 1.2, 0.8, -0.6, 0.4] + rng.logistic(size=SIZE) > 0).astype(np.int64)
+    return Population(X, y, tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy"), 1000, LEARNED)
+
+
 def regression() -> Population:
     """Houses: a ridge regression from six attributes to the price."""
     from sklearn.linear_model import Ridge
@@ -135,6 +155,8 @@ def heavy(sigma: float) -> Population:
 KINDS: dict[str, tuple[Callable[[], Population], tuple[float, ...], tuple[int, ...]]] = {
     "classifier": (classifier, SMALL, (300, 3000)),
     "regression": (regression, SMALL, (300, 3000)),
+    "trees": (trees, SMALL, (300, 3000)),
+    "few records": (few_records, SMALL, (300, 3000)),
     "linear": (partial(survey, tv.LinearTask, method="codebook"), SMALL, (300, 3000)),
     "Laplace": (partial(survey, tv.LinearTask, method="task_aware"), SMALL, (300, 3000)),
     "sums, lattice": (partial(survey, tv.LinearTask, method="codebook"), LARGE, (300, 3000)),
@@ -308,7 +330,8 @@ def drift(kind: str, epsilon: float, draws: int) -> Iterator[str]:
     if raised:
         mean, error = float(np.mean(raised)), float(np.std(raised)) / np.sqrt(len(raised))
         beyond = max(0.04 - mean, mean - 0.06)
-        word = "ok" if beyond <= 0 else "MISSED" if beyond > 2 * error else "missed?"
+        far = "cautious" if mean < 0.04 else "MISSED"
+        word = "ok" if beyond <= 0 else far if beyond > 2 * error else f"{far.lower()}?"
         yield f"{kind:14} {epsilon:5g} drift raised {100 * mean:5.2f} ± {100 * error:4.2f}%  {word}"
 
 
