@@ -94,6 +94,8 @@ class Problem:
             rows: numbers (N,) of the records in warnings; by default 0, 1, 2, …
         """
         check_task(task)
+        if column_names(X) is None and not isinstance(domain, Schema):
+            X = as_volunteers(X, fewest=FEWEST)  # the schema of an array says nothing about what is wrong with it
         schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
         if not schema.unbounded and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
