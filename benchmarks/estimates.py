@@ -41,7 +41,7 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Level
 from taskveil.estimates import Tally
 from taskveil.estimates.rows import labels_of
 from taskveil.estimates.scores import scores_of
-from taskveil.veil.losses import _simulated
+from taskveil.veil.channels import channel_of
 from taskveil.veil.volunteers import missing_in
 
 Floats = NDArray[np.float64]
@@ -235,10 +235,12 @@ def channel(veil: tv.Veil, of: Population, p: Floats) -> Channel:
             values = veil.decoder.estimates(mechanism.lattice.nearest(mechanism.region.enforce(latents)))
 
     def draw(count: int, rng: np.random.Generator) -> Tally:
-        return scores.tally(_simulated(mechanism, latents[rng.choice(len(p), count, p=p)], rng))
+        return scores.tally(channel_of(mechanism, veil.decoder).simulate(latents[rng.choice(len(p), count, p=p)], rng))
 
     rare = np.append(shares, np.ones(values.shape[1]))
-    return Channel(np.append(shares, p @ values), rare, p @ values * scores.kept + np.asarray(scores.outside), draw)
+    return Channel(
+        np.append(shares, p @ values), rare, p @ values * scores.sums.kept + np.asarray(scores.sums.outside), draw
+    )
 
 
 def codes_of(veil: tv.Veil, share: Floats, count: int, rng: np.random.Generator) -> Tally:
@@ -261,11 +263,11 @@ def as_real(veil: tv.Veil, of: Population, p: Floats, expected: Floats) -> bool:
     """Whether 2,000 real reports are as expected: once in a thousand cells they are not, by chance."""
     rows = np.random.default_rng(0).choice(len(p), 2000, p=p)
     reports, scores = veil.privatize(of.some(rows)[0]), scores_of(veil)
-    if scores.raw is None:
+    if scores.sums is None:
         values = np.bincount(reports[:, 0], minlength=len(expected)) / 2000
         error = np.sqrt(expected * (1 - expected) / 2000) + 1 / 2000
     else:
-        raw = scores.raw(reports)
+        raw = scores.sums.raw(reports)
         values, error = raw.mean(axis=0), raw.std(axis=0) / np.sqrt(2000) + 1e-9
     return bool((np.abs(values - expected) / error).max() < -ndtri(5e-4 / len(expected)))
 

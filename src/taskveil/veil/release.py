@@ -24,7 +24,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, Lattice, LevelResponse, SumCodebook
+from taskveil.client.mechanisms import Lattice
 from taskveil.client.reading import (
     BROKEN,
     CLIENT,
@@ -50,6 +50,7 @@ from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType, library_named
 from taskveil.tasks import LinearTask, MeanTask
 from taskveil.tasks.linear import MatrixTask
+from taskveil.veil.channels import channel_of
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.veil.guarantee import Guarantee
 from taskveil.veil.losses import Considered, LossBounds
@@ -267,33 +268,28 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the outputs' names are not those of the task.")
     if volunteers is None:
         return
-    if isinstance(device.mechanism, LevelResponse) and task is None:
+    channel = channel_of(device.mechanism, parts["decoder"])
+    if channel.unbiased and task is None:
         raise ReleaseError(f"{where}: reports for means need the task that says of what.")
-    measured = {
-        Codebook: sum(most + 1 for most in device.mechanism.layout.high),
-        SumCodebook: sum(most + 1 for most in device.mechanism.layout.high),
-        Laplace: device.encoder.latent_dim,
-    }.get(type(device.mechanism), device.encoder.width)
+    shape = channel.sums_shape(device.encoder.width)
+    if shape is None:
+        raise ReleaseError(f"{where}: there are sums over volunteers, and reports measure nothing.")
     answers = task.outputs if task is not None else 0 if outputs is None else len(outputs.names)
     answers = 0 if isinstance(task, MatrixTask) else answers  # they follow from the records' sums
     widths = volunteers.cells.measured.shape[1], volunteers.cells.means.shape[1]
-    varying = {Codebook: {1, measured}, SumCodebook: {device.encoder.width}}.get(type(device.mechanism), {measured})
-    if widths != (measured, device.encoder.width + answers) or len(volunteers.variance) not in varying:
+    if widths != (shape.measured, device.encoder.width + answers) or len(volunteers.variance) not in shape.variances:
         raise ReleaseError(f"{where}: the sums over volunteers are not of what devices report.")
     every = [one.measured for one in (volunteers.cells, *volunteers.by_class)] + [volunteers.mean[None]]
-    coded = isinstance(device.mechanism, Codebook | SumCodebook)
-    if coded and any((one < -1e-9).any() or (one > 1 + 1e-9).any() for one in every):
+    if shape.each is not None and any((one < -1e-9).any() or (one > 1 + 1e-9).any() for one in every):
         raise ReleaseError(f"{where}: the shares of volunteers with a code do not lie between 0 and 1.")
-    if isinstance(device.mechanism, Codebook) and len(device.mechanism.stages) == 1:
-        favoured = device.mechanism.stages[0].response.favoured
-        if any(np.abs(one.sum(axis=1) - favoured).max() > 1e-6 for one in every):
-            raise ReleaseError(f"{where}: volunteers do not favour as many codes as devices do.")
+    if shape.each is not None and any(np.abs(one.sum(axis=1) - shape.each).max() > 1e-6 for one in every):
+        raise ReleaseError(f"{where}: volunteers do not favour as many codes as devices do.")
     box = device.encoder.low, device.encoder.high
     inside = volunteers.cells.means[:, : device.encoder.width]
     slack = 1e-9 * (1.0 + np.abs(box))
     if ((inside < box[0] - slack[0]) | (inside > box[1] + slack[1])).any():
         raise ReleaseError(f"{where}: means over volunteers lie where no record can.")
-    if len(volunteers.cells.counts) > max(measured, 1):
+    if len(volunteers.cells.counts) > max(shape.measured, 1):
         raise ReleaseError(f"{where}: there are more cells of volunteers than codes.")
     if any(len(classes.counts) != answers for classes in volunteers.by_class):
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
