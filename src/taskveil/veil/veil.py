@@ -13,7 +13,7 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import CLIENT, Files, read_key
+from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
 from taskveil.records.conversion import as_records, as_reports
@@ -120,9 +120,7 @@ class Veil:
     def size(self) -> Size:
         """What a device has to fetch, to send and to compute."""
         return Size(
-            client_bytes=sum(
-                map(len, release.half_files(CLIENT, *release.pack_device(self.device, self.guarantee)).values())
-            ),
+            client_bytes=release.client_bytes(self.device, self.guarantee),
             report_bytes=self.mechanism.layout.length,
             operations=self.encoder.operations,
         )
