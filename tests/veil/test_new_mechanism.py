@@ -69,7 +69,7 @@ class Bit:
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         same = reports == self.region.enforce(latents)[:, 0]
-        return np.where(same, self.response.log_favoured, self.response.log_other)
+        return self.response.log_chances(same)
 
     def contrast(self, latents: Floats) -> Floats:
         return self.bound(latents)

@@ -14,10 +14,10 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
-from taskveil.client.reading import read_files
+from releases import write_files
+from taskveil.client.reading import folder_files, read_files
 from taskveil.errors import DataError, DoubtfulColumnWarning, ReleaseError
 from taskveil.veil.channels.listed import as_new_people
-from taskveil.veil.manifest import write_files
 from taskveil.veil.volunteers import (
     FEWEST,
     FOLDS,
@@ -163,7 +163,7 @@ def test_devices_get_none_of_it_and_the_release_id_is_the_same(veil: tv.Veil, tm
     veil.save(tmp_path / "without", volunteers=False)
     assert tv.Veil.load(tmp_path / "without").volunteers is None
     assert veil.release_id == tv.Veil.load(tmp_path / "without").release_id == replace(veil, volunteers=None).release_id
-    client, arrays = read_files(tmp_path / "with" / "client")
+    client, arrays = read_files(folder_files(tmp_path / "with" / "client", "client"), "client")
     assert "volunteers" not in str(client.keys()) + str(arrays.keys())
 
 
@@ -337,7 +337,7 @@ def test_releases_that_do_not_store_the_mean_keep_loading(tmp_path: Path) -> Non
     cells = veil.volunteers.cells
     old = replace(veil.volunteers, variance=np.zeros(1), mean=cells.together(cells.measured))
     replace(veil, volunteers=old).save(tmp_path / "r")
-    content, arrays = read_files(tmp_path / "r" / "server")
+    content, arrays = read_files(folder_files(tmp_path / "r" / "server", "server"), "server")
     for name in ("schema", "digest", "weights_sha256"):
         del content[name]
     del content["volunteers"]["mean"]

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder, MeanEncoder, Plain
+from taskveil.client.encoders import Encoder, MeanEncoder, NamedEncoder, Plain
 from taskveil.client.mechanisms import Codebook, Stage
-from taskveil.client.named import NamedEncoder
 from taskveil.designs.codebooks.alternation import (
     LARGEST_EPSILON,
     STARTS,

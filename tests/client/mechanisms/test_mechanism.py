@@ -124,8 +124,8 @@ def test_the_nearest_of_very_many_codewords_is_as_frequent_as_it_should(name: st
     """In 0.1 the likelihood of reports of several digits was always that of another codeword."""
     mechanism, latent = DEVICES[name].mechanism, latents(DEVICES[name], 0.3)
     said = mechanism.log_likelihood(mechanism(np.repeat(latent, 400, axis=0)), latent)[:, 0]
-    chance = np.exp(mechanism.responses[0].log_favoured)
-    told = (said == mechanism.responses[0].log_favoured).mean()
+    chance = np.exp(mechanism.responses[0].log_chances(True))
+    told = (said == mechanism.responses[0].log_chances(True)).mean()
     assert abs(told - chance) <= 5 * np.sqrt(chance * (1 - chance) / 400) + 1e-9
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import releases
 from hostile import hostile_records
 from taskveil.client.encoders import LinearEncoder, TabledEncoder
-from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MOST_KNOTS, MonotoneTables, levels
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MOST_KNOTS, MonotoneTables, levels
 from taskveil.errors import DataError
 
 

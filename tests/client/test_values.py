@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskveil.client.dates import CYCLES, DAY, FIRST, LAST, _days, seconds_of, waves
+from taskveil.client.values import CYCLES, DAY, FIRST, LAST, _days, seconds_of, waves
 
 EVERY_DAY = np.arange("0001-01-01", "10000-01-01", dtype="datetime64[D]")
 
