@@ -104,7 +104,7 @@ def decode(
     task = None
     veil = tv.Veil.load(release, verify_key=verify_key)
     if model is not None:
-        task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
+        task = settled(as_task(load_model(model), loss), loss, veil.schema)
         veil = tv.Veil.load(release, verify_key=verify_key, task=task)
     elif predict and holds_log_probabilities(veil):
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")

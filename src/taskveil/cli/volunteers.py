@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskveil.cli.console import note
-from taskveil.client.fields import Category, Date, Field
+from taskveil.client.fields import BaseField
 from taskveil.errors import DataError
 from taskveil.records.conversion import number_in
 
@@ -27,7 +27,7 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_volunteers(
-    path: Path, fields: Mapping[str, Field] | None = None, unused: Callable[[str], bool] = lambda _: False
+    path: Path, fields: Mapping[str, BaseField] | None = None, unused: Callable[[str], bool] = lambda _: False
 ) -> pa.Table:
     """The table in a CSV or Parquet file; what its columns are is seen, unless `fields` say it. In columns that are
     `unused` anything may stand."""
@@ -146,12 +146,15 @@ def _read_csv(path: Path, text: str, names: list[str]) -> pa.Table:
     return table
 
 
-def _as_numbers(path: Path, table: pa.Table, fields: Mapping[str, Field], unused: Callable[[str], bool]) -> pa.Table:
+def _as_numbers(
+    path: Path, table: pa.Table, fields: Mapping[str, BaseField], unused: Callable[[str], bool]
+) -> pa.Table:
     """The same with numbers in the columns of text that are numbers but for how some are written."""
     import pyarrow as pa
 
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if not pa.types.is_string(column.type) or isinstance(fields.get(name), Category | Date) or unused(name):
+        text = name in fields and "text" in fields[name].holds
+        if not pa.types.is_string(column.type) or text or unused(name):
             continue
         coded = column.combine_chunks().dictionary_encode()
         found = [number_in(cell) for cell in coded.dictionary.to_pylist()]

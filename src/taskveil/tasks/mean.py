@@ -7,7 +7,6 @@ from typing import Self
 
 import numpy as np
 
-from taskveil.client.fields import Category
 from taskveil.records.schema import Schema
 from taskveil.tasks.linear import MatrixTask
 
@@ -35,8 +34,8 @@ class MeanTask(MatrixTask):
             return wide
         flags = np.zeros((0, schema.width))
         for weight, field, place in zip(np.diag(self.K), schema.fields.fields, schema.fields.places, strict=True):
-            if field.missing and weight != 0 and not isinstance(field, Category):
+            if field.flagged and weight != 0:
                 low, high = field.box
                 flags = np.vstack([flags, np.zeros(schema.width)])
                 flags[-1, place.stop - 1] = abs(weight) * max(float(high[0] - low[0]), 1e-300) / 4
-        return type(self)(np.vstack([wide.K, flags]))
+        return type(self)(np.vstack([wide.K, flags])) if len(flags) else wide
