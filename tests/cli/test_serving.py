@@ -22,7 +22,7 @@ from cli.running import one_line, run
 from taskveil.client import Client, upload
 from taskveil.collector import serving
 from taskveil.collector.settings import Settings
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 TOKEN = re.compile(r"tv_[0-9a-f]{16}_[0-9a-f]{64}")
 

@@ -12,7 +12,7 @@ from cli.running import one_line, run
 from taskveil.cli.app import app
 from taskveil.cli.tokens import DAYS
 from taskveil.collector.problems import ProblemError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 from taskveil.collector.tokens import Tokens, belongs
 
 

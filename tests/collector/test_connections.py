@@ -20,7 +20,7 @@ from collectors import CODES
 from taskveil.client.wire import BINARY, pack_batch
 from taskveil.collector.connections import CollectorConfig, Connection
 from taskveil.collector.settings import Settings
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 SECONDS = 0.4
 MOST = 400_000

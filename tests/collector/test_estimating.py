@@ -21,7 +21,6 @@ from taskveil.collector import estimating
 from taskveil.collector.estimating import Asked as Wanted
 from taskveil.collector.estimating import stored_tally
 from taskveil.collector.problems import Problem, ProblemError
-from taskveil.collector.store import catalogue
 from taskveil.estimates import tally
 from taskveil.veil.volunteers import Volunteers, truths
 
@@ -167,37 +166,6 @@ def test_summed_reports_say_the_same(kind: str, tmp_path: Path, store_url: str) 
         np.testing.assert_allclose(stored.square, expected.square, rtol=1e-12, atol=1e-12 * abs(expected.square).max())
         found, whole = estimated(asked, veil), tv.estimate(veil, reports, anytime=True).content()
     np.testing.assert_allclose(numbers([found[key] for key in whole]), numbers(list(whole.values())), rtol=1e-6)
-
-
-def test_a_round_that_an_earlier_version_began_goes_on(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has sums without counts of codes. Its mean codewords are shown, and the codes of rounds that began later."""
-    veil, X = summed("sum")
-    reports = veil.privatize(X)
-    expected = tally(veil, reports)
-    with running(tmp_path, veil, db=store_url) as asked:
-        short = expected.total.size + expected.square.size
-        with monkeypatch.context() as patch:
-            add = catalogue.add_moments
-            patch.setattr(catalogue, "add_moments", lambda *to: add(*to[:-1], to[-1][:short]))
-            asked.send(veil, reports[:2500])
-            assert len(asked.store.moments(veil.release_id)[1]) == short
-            assert [row["group"] for row in estimated(asked, veil)["rows"]] == ["reported"] * 5
-        asked.send(veil, reports[2500:5000], seed=1)
-        asked.store.open_round(veil.release_id, "two")
-        asked.runner.run(asked.collector.refresh())
-        asked.send(veil, reports[5000:], seed=2)
-        whole = stored_tally(veil, asked.store, counted=False)
-        assert (whole.count, whole.codes) == (6000, None)
-        np.testing.assert_allclose(whole.total, expected.total, rtol=1e-12)
-        np.testing.assert_allclose(whole.square, expected.square, rtol=1e-12, atol=1e-12 * abs(expected.square).max())
-        groups = {
-            round: {row["group"] for row in estimated(asked, veil, *round)["rows"]} for round in ((), ("round=two",))
-        }
-        assert groups == {(): {"reported"}, ("round=two",): {"frequencies", "reported"}}
-        later = stored_tally(veil, asked.store, counted=False, round="two")
-        np.testing.assert_array_equal(later.codes, tally(veil, reports[5000:]).codes)  # type: ignore[arg-type]
 
 
 def test_too_few_reports_are_refused_with_the_reason(told: tuple[Asked, tv.Veil]) -> None:

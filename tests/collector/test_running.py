@@ -19,8 +19,7 @@ from taskveil.collector import running as running_module
 from taskveil.collector import running as running_part
 from taskveil.collector.problems import Problem
 from taskveil.collector.running import LOOK_SECONDS
-from taskveil.collector.store import Store, StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, StoreUnavailableError, open_store
 from taskveil.collector.tokens import Scope, new_token
 
 VEIL = small_veil()

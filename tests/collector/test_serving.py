@@ -27,7 +27,7 @@ from taskveil.client.wire import BINARY, pack_batch
 from taskveil.collector import serving
 from taskveil.collector.serving import serve
 from taskveil.collector.settings import Settings
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 from taskveil.errors import DataError
 
 SLOW = """

@@ -47,7 +47,7 @@ def opened(settings: Settings, *, make: bool = False) -> Iterator[Store]:
             answer every question with 'nothing', where the name was mistyped.
     """
     with needs("this command", extra="server"):
-        from taskveil.collector.store.opening import open_store
+        from taskveil.collector.store import open_store
 
     file = _file_of(settings.db)
     if file is not None and not make and not file.exists():

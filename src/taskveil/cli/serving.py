@@ -56,7 +56,7 @@ def serve(
     with needs("this command", extra="server"):
         from taskveil.collector.serving import serve as run
         from taskveil.collector.settings import Settings
-        from taskveil.collector.store.opening import open_store
+        from taskveil.collector.store import open_store
 
     if round is not None and not releases:
         raise DataError(

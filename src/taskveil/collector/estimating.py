@@ -68,12 +68,10 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
         return empty
     ends = np.cumsum([len(empty.total), empty.square.size])
     total, square, found_codes = np.split(moments, ends)
-    # Rounds that an earlier version began have sums without counts of codes (see `catalogue.added_up`).
-    known = empty.codes is not None and found_codes.shape == empty.codes.shape and not np.isnan(found_codes).any()
     return Tally(
         release=release,
         count=count,
-        codes=np.rint(found_codes).astype(np.int64) if known else None,
+        codes=None if empty.codes is None else np.rint(found_codes).astype(np.int64),
         total=total,
         square=square.reshape(empty.square.shape),
     )

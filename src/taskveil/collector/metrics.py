@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from taskveil.arrays import Integers
 from taskveil.client.locking import alone
 from taskveil.client.wire import PATH
-from taskveil.collector.store import SHORT, Fate
+from taskveil.collector.store import SHOWN_ID_DIGITS, Fate
 from taskveil.errors import LedgerError
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -125,7 +125,7 @@ class Metrics:
     def _fate(self, release: str, fate: str) -> Counter:
         found = self._by_fate.get((release, fate))
         if found is None:
-            found = self._by_fate[release, fate] = self._reports.labels(release[:SHORT], fate)
+            found = self._by_fate[release, fate] = self._reports.labels(release[:SHOWN_ID_DIGITS], fate)
         return found
 
     def committed(self, seconds: float, reports: int) -> None:

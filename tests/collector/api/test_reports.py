@@ -21,8 +21,7 @@ from taskveil.client.wire import BINARY, JSON, pack_batch, to_json
 from taskveil.collector.api import reports as api
 from taskveil.collector.releases import register
 from taskveil.collector.running import LARGE_AT_ONCE
-from taskveil.collector.store import StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import StoreUnavailableError, open_store
 from taskveil.collector.tokens import new_token
 from taskveil.estimates import tally
 

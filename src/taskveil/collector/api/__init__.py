@@ -26,8 +26,7 @@ from taskveil.collector.limits import BodyLimit
 from taskveil.collector.metrics import Measured, Metrics
 from taskveil.collector.running import Collector
 from taskveil.collector.settings import Settings
-from taskveil.collector.store import Store, StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, StoreUnavailableError, open_store
 
 OPEN_SECONDS = 2.0
 """That a start waits for the database. After that it goes on in the background, and requests are told to come again."""

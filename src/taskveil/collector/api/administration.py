@@ -19,7 +19,7 @@ from taskveil.collector.journal import journal
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import round_name
 from taskveil.collector.running import Collector, collector_of
-from taskveil.collector.store import SHORT, StoredToken
+from taskveil.collector.store import SHOWN_ID_DIGITS, StoredToken
 from taskveil.collector.tokens import belongs
 from taskveil.errors import DataError
 
@@ -107,5 +107,5 @@ async def _done(collector: Collector, token: StoredToken, id: str, what: str, ch
         raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
     finally:
         await collector.refresh()
-    journal.info("Token %s %s release %s….", token.name, what, id[:SHORT])
+    journal.info("Token %s %s release %s….", token.name, what, id[:SHOWN_ID_DIGITS])
     return result

@@ -28,7 +28,7 @@ from taskveil.collector.exporting import TYPE, exported
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import FRONTIER
 from taskveil.collector.running import collector_of
-from taskveil.collector.store import SHORT
+from taskveil.collector.store import SHOWN_ID_DIGITS
 from taskveil.collector.tokens import belongs
 from taskveil.estimates.assumed import Assumption
 
@@ -127,7 +127,7 @@ async def export(request: Request, token: Reader, release: OfRelease, round: OfR
         first = await asyncio.to_thread(next, pieces)  # so that a store that fails at once is a problem document
     except KeyError:
         raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
-    name = f"reports-{release[:SHORT]}.parquet"
+    name = f"reports-{release[:SHOWN_ID_DIGITS]}.parquet"
     return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
 
 
