@@ -124,7 +124,7 @@ def test_an_assumption_is_refused_where_it_cannot_be_made(tmp_path: Path) -> Non
             *(["cells"], [])
         ]
         for veil, query, words in (
-            (veils[0], "assume=cells", "Add anytime=false"),
+            (veils[0], "assume=cells", "need anytime=false"),
             (veils[0], "anytime=false&assume=labels", "needs the classes of one label"),
             (veils[0], "anytime=false&assume=all", ""),
             (veils[1], "anytime=false&assume=cells", "works for releases with a list of codes"),

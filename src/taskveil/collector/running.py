@@ -14,13 +14,12 @@ from starlette.requests import Request
 from taskveil.collector.estimating import Estimates
 from taskveil.collector.intake import Intake
 from taskveil.collector.journal import failed, journal
-from taskveil.collector.limits import Buckets
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import OpenRelease, Releases
 from taskveil.collector.settings import Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
-from taskveil.collector.tokens import Scope, Tokens
+from taskveil.collector.tokens import Buckets, Scope, Tokens
 
 Found = TypeVar("Found")
 

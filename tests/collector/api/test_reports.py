@@ -18,7 +18,7 @@ from collectors import CODES, report, reports
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import LatticeCodebook
 from taskveil.client.wire import BINARY, JSON, pack_batch, to_json
-from taskveil.collector.api import reports as api
+from taskveil.collector.api import devices as api
 from taskveil.collector.releases import register
 from taskveil.collector.running import LARGE_AT_ONCE
 from taskveil.collector.store import StoreUnavailableError, open_store
