@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import taskveil as tv
-from taskveil.cli.databases import address_of, find_release, folder_id
+from taskveil.cli.serving import address_of, find_release, folder_id
 from taskveil.collector.settings import Settings
 from taskveil.collector.store import Store, open_store
 from taskveil.errors import DataError
