@@ -27,7 +27,7 @@ from taskveil.veil.volunteers import Volunteers, truths
 
 @pytest.fixture(autouse=True)
 def _machines_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimating, "QUICK", 1e6)
+    monkeypatch.setattr(estimating, "QUICK_SECONDS", 1e6)
 
 
 RNG = np.random.default_rng(7)
@@ -209,8 +209,8 @@ def test_a_busy_round_is_not_looked_at_again_at_once(
     told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "QUICK", 0.0)
-    monkeypatch.setattr(estimating, "REST", 1e6)
+    monkeypatch.setattr(estimating, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(estimating, "KEPT_TIMES_AS_LONG", 1e6)
     asked.send(veil, veil.privatize(records(500, RNG)))
     first = estimated(asked, veil)
     asked.send(veil, veil.privatize(records(501, RNG)))
@@ -237,7 +237,7 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
     told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "MOST_WAITING", 1)
+    monkeypatch.setattr(estimating, "MAX_WAITING_ESTIMATES", 1)
     asked.send(veil, veil.privatize(records(500, RNG)))
     release = asked.collector.releases.get(veil.release_id)
 
@@ -288,7 +288,7 @@ def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(
     told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "PATIENCE", 0.001)
+    monkeypatch.setattr(estimating, "ESTIMATE_TIMEOUT_SECONDS", 0.001)
     asked.send(veil, veil.privatize(records(500, RNG)))
     answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}", "read")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
