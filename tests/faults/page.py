@@ -90,15 +90,16 @@ checks can fail (`tests/faults/test_checks.py`).
   within 15 seconds after the outage. "Files may not grow" simulates a full disk. On a full disk some commits still
   succeed, in a log file that exists already.
 - **Duplicates** are sent to two workers at the same moment.
-- **Fuzzed bodies** are valid bodies with changed, missing and moved bytes, wrong lengths, odd JSON, and random bytes. Some
-  are valid by chance, because an id may be any 16 bytes. Each stored row must be a report that a device can make.
+- **Fuzzed bodies** are valid bodies with changed, missing and moved bytes, wrong lengths, odd JSON, and random bytes.
+  Some are valid by chance, because an id may be any 16 bytes. Each stored row must be a report that a device can make.
   **Fuzzed requests** break HTTP itself. **Schemathesis** makes requests from the collector's OpenAPI document.
-- **Slow clients** send headers or bodies byte by byte, do not read answers, or send nothing. They come back when they are
-  closed. Honest requests may take at most twice as long beside them, at the median and the 99th percentile. "Alone" is
-  the slower of before and after.
+- **Slow clients** send headers or bodies byte by byte, do not read answers, or send nothing. They come back when they
+  are closed. Honest requests may take at most twice as long beside them, at the median and the 99th percentile.
+  "Alone" is the slower of before and after.
 - **Tokens**: each endpoint with each token that it must refuse. The answer must be 401 or 403, and nothing may change.
-- **Order of arrival**: reports are sent one after the other, and the round is closed. The numbers are standard deviations
-  (σ) of a random order: the rank correlation with the order of sending, and how often neighbours came together. More than
+- **Order of arrival**: reports are sent one after the other, and the round is closed. The numbers are standard
+  deviations (σ) of a random order: the rank correlation with the order of sending, and how often neighbours came
+  together. More than
   {likely} is a failure. PostgreSQL's write-ahead log (`pg_wal`) is not part of this.
 - **Logs and databases** of all runs are searched for the devices' addresses, their ports (in logs), their headers, and
   the secrets of all tokens.
