@@ -230,3 +230,14 @@ def test_a_client_that_asks_much_and_reads_nothing_leaves_no_line_in_the_log(tmp
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 60)
             time.sleep(3 * SECONDS)
         assert served.stop() == (0, "")
+
+
+def test_a_closing_connection_whose_client_does_not_read_ends(tmp_path: Path) -> None:
+    """Its last answer waits in the collector's memory; a stop does not wait for the client."""
+    with collectors.served(tmp_path / "collector.db", request_seconds=SECONDS) as served, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", served.port))
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        start = time.monotonic()
+        assert served.stop() == (0, "")
+        assert time.monotonic() - start < 8

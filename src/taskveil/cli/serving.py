@@ -26,6 +26,7 @@ from taskveil.cli import options
 from taskveil.cli.console import busy, console, note, print_whole
 from taskveil.client.reading import CLIENT, MANIFEST, read_device
 from taskveil.client.verifying import read_key
+from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ Database = Annotated[
     typer.Option("--db", help="sqlite:///FILE or postgresql://…; or set TASKVEIL_DB in the environment."),
 ]
 Config = Annotated[Path | None, typer.Option(help="The collector's TOML file. It may name the database.")]
-
-SHOWN_ID_DIGITS = 12
-"""Digits of a release's id that people see. The server's packages may be missing here, so it is not imported."""
 
 
 def settings_of(db: str | None, config: Path | None) -> Settings:

@@ -105,6 +105,21 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._departure = _cancelled(self._departure)
 
+    def on_response_complete(self) -> None:
+        """An answer was written."""
+        super().on_response_complete()
+        self._limit_closing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came."""
+        super().timeout_keep_alive_handler()
+        self._limit_closing()
+
+    def shutdown(self) -> None:
+        """The collector stops."""
+        super().shutdown()
+        self._limit_closing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed. By itself uvicorn would stop only the last of several requests."""
         self._arrival, self._departure = _cancelled(self._arrival), _cancelled(self._departure)
@@ -140,6 +155,11 @@ class Connection(HttpToolsProtocol):
             self.transport.write(STATUS_LINE[document.status] + b"\r\n".join(head) + b"\r\n\r\n" + content)
         self.transport.close()
         self._abort_after(LINGER_SECONDS)
+
+    def _limit_closing(self) -> None:
+        """A connection closes when the client has read everything: not without end."""
+        if self.transport.is_closing():
+            self._abort_after(self.config.settings.request_seconds)
 
     def _abort_after(self, seconds: float) -> None:
         _cancelled(self._departure)

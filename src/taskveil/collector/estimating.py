@@ -34,7 +34,6 @@ QUICK_SECONDS = 0.1
 """A faster estimate is computed again for each request, if there are new reports."""
 KEPT_TIMES_AS_LONG = 10.0
 """A slower estimate is given again for this many times its computing time, without a look at the store."""
-MAX_KEPT_SECONDS = 30.0
 MAX_KEPT_ESTIMATES = 32
 MAX_WAITING_ESTIMATES = 16
 """A request for one more gets 503."""
@@ -181,7 +180,7 @@ class Estimates:
                 kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted, rule), until=0.0)
                 self._metrics.estimated(monotonic() - start)
             took = monotonic() - start
-            rest = 0.0 if took < QUICK_SECONDS else min(KEPT_TIMES_AS_LONG * took, MAX_KEPT_SECONDS)
+            rest = 0.0 if took < QUICK_SECONDS else KEPT_TIMES_AS_LONG * took
             kept = _Kept(reports=kept.reports, estimate=kept.estimate, until=start + took + rest)
             self._kept[key] = kept
             self._kept.move_to_end(key)

@@ -26,8 +26,8 @@ from taskveil.collector.store import StoredToken, StoreUnavailableError
 from taskveil.collector.tokens import AUTHENTICATE
 from taskveil.collector.tokens import Scope as TokenScope
 
-UNCOUNTED_BODY_BYTES = 2**16
-"""Smaller bodies are not counted: all connections together may send them at once."""
+LARGE_BODY_BYTES = 2**16
+"""Larger bodies are counted in memory, and read in a thread, so that other requests are answered meanwhile."""
 
 MAX_BODIES_IN_MEMORY = 8
 """One process holds at most as many bytes of bodies as this number of the largest ones."""
@@ -131,7 +131,7 @@ class BodyLimit:
         if declared is not None:
             if not declared.isdigit() or len(declared) > 18 or int(declared) > self._most:
                 raise self._too_large
-            if int(declared) <= UNCOUNTED_BODY_BYTES:
+            if int(declared) <= LARGE_BODY_BYTES:
                 return await self._app(scope, receive, send)
         taken = 0
 

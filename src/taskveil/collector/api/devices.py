@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from taskveil.arrays import Integers
 from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, MAGIC, MOST_POSTED, PATH, Arrived, Checked, arrived, checked
-from taskveil.collector.api.common import tagged
+from taskveil.collector.api.common import LARGE_BODY_BYTES, tagged
 from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS, OutcomeShape, ReleaseId, problems
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import OpenRelease
@@ -30,9 +30,6 @@ from taskveil.collector.running import collector_of
 from taskveil.collector.store import Fate, StoredToken, Submission
 from taskveil.collector.tokens import belongs
 from taskveil.errors import WireError
-
-THREAD_BODY_BYTES = 2**17
-"""Larger bodies are read in a thread, so that other requests are answered meanwhile."""
 
 OCTETS = "application/octet-stream"
 CONFLICT = "other bytes are stored under this id."
@@ -56,7 +53,7 @@ async def receive(request: Request) -> Response:
     kind = _kind(request)
     body = await request.body()
     collector.intake.require_room()  # a refusal should cost little
-    if len(body) <= THREAD_BODY_BYTES:
+    if len(body) <= LARGE_BODY_BYTES:
         return await _taken(request, token, kind, body, _at_once)
     try:
         async with asyncio.timeout(collector.settings.commit_seconds):
