@@ -24,8 +24,7 @@ from rich.table import Table
 
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, note, print_whole
-from taskveil.client.reading import CLIENT, MANIFEST, read_device
-from taskveil.client.verifying import read_key
+from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
 
@@ -100,7 +99,7 @@ def folder_id(named: str, verify_key: Path | None = None) -> str | None:
     home = next((one for one in homes if os.path.isfile(one / MANIFEST)), None)  # False for a text that is no path
     if home is None:
         return None
-    _, manifest = read_device(home, read_key(verify_key))
+    _, manifest = read_device(client_files(home), read_key(verify_key), where=home)
     return str(manifest["digest"])
 
 

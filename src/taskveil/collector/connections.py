@@ -19,7 +19,7 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import PROBLEM
 from taskveil.collector.problems import Problem
 from taskveil.collector.settings import Settings
 

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import PROBLEM
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.running import collector_of

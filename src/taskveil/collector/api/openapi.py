@@ -12,9 +12,8 @@ from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
-from taskveil.client.problem_document import PROBLEM
 from taskveil.client.reading import CLIENT
-from taskveil.client.wire import BINARY, JSON, Report, pack_batch
+from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import Problem
 from taskveil.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
 from taskveil.collector.store import StoredRelease
