@@ -4,6 +4,6 @@ yes or no. `tv.audit` is the front door."""
 from __future__ import annotations
 
 from taskveil.auditing.attack import Audit, Finding, audit
-from taskveil.auditing.check import Check
+from taskveil.auditing.target import Check
 
 __all__ = ["Audit", "Check", "Finding", "audit"]

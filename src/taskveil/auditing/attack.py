@@ -10,12 +10,10 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.auditing.bound import epsilon_low, epsilon_of_event_high, largest_provable
-from taskveil.auditing.check import Check
 from taskveil.auditing.pairs import Pair, find_pairs
-from taskveil.auditing.scores import ideas
+from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.structure import structural_checks
-from taskveil.auditing.target import Target
-from taskveil.auditing.telling import choose_event
+from taskveil.auditing.target import Check, Target
 from taskveil.errors import AuditError
 
 Progress = Callable[[str, float], None]

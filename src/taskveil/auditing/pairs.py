@@ -8,8 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from taskveil.arrays import Array, Floats
-from taskveil.auditing.bits import Residues, bit_patterns, raw_bits
-from taskveil.auditing.scores import Bins, mixtures
+from taskveil.auditing.scores import Bins, Residues, bit_patterns, mixtures, raw_bits
 from taskveil.auditing.target import Target
 from taskveil.veil import Veil
 

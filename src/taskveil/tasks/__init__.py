@@ -14,8 +14,7 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import LossName, SquaredError
-from taskveil.tasks.linear import LinearTask
-from taskveil.tasks.mean import MeanTask
+from taskveil.tasks.linear import LinearTask, MeanTask
 from taskveil.tasks.model import ModelTask
 from taskveil.tasks.multi import MultiTask
 

@@ -1,4 +1,4 @@
-"""Tasks with a matrix: y = Kx, judged by squared error."""
+"""Tasks with a matrix: y = Kx with squared error for each person, or its mean over a population."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from taskveil.tasks.costs.squared_error import squared_distances
 
 if TYPE_CHECKING:
     import torch
-
 
 SMALLEST = 1e-150
 """Of a weight: squares of smaller ones, and of larger ones than its inverse, leave the range of doubles."""
@@ -179,3 +178,33 @@ def spreads(X: Floats, schema: Schema | None = None) -> Floats:
     each = X.std(axis=0)
     each = np.where(each <= 1e-12 * np.abs(X).max(axis=0, initial=0.0), 0.0, each)
     return each if schema is None else np.array([np.linalg.norm(each[place]) for place in schema.weighed])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanTask(MatrixTask):
+    """The population's mean of Kx, unbiased for any population inside the domain. K has shape (m, n).
+
+    Designs for it never shrink: the mean of what reports decode to is, in expectation, the mean of Kx over the people
+    who sent them, however they differ from the volunteers. Single reports say next to nothing.
+
+    The loss of a report that decodes to v is ‖K(v − x)‖₂². A veil's expected loss, divided by the number of people N,
+    is the expected squared error of their mean. K = diag(weights) weighs the means of single attributes; an attribute
+    of weight zero is never asked for and decodes to the volunteers' mean.
+    """
+
+    def on(self, schema: Schema) -> Self:
+        """The same task on the numbers that records of a schema become.
+
+        A mean is that of the people who *have* a value, so a K that weighs fields one by one also asks how many have
+        none: with a quarter of the field's range for a whole share, about what a wrong share can do to the mean.
+        """
+        wide = super().on(schema)
+        if self.width != len(schema) or self.outputs != self.width or (np.diag(np.diag(self.K)) != self.K).any():
+            return wide
+        flags = np.zeros((0, schema.width))
+        for weight, field, place in zip(np.diag(self.K), schema.fields.fields, schema.fields.places, strict=True):
+            if field.missing and weight != 0 and not isinstance(field, Category):
+                low, high = field.box
+                flags = np.vstack([flags, np.zeros(schema.width)])
+                flags[-1, place.stop - 1] = abs(weight) * max(float(high[0] - low[0]), 1e-300) / 4
+        return type(self)(np.vstack([wide.K, flags]))

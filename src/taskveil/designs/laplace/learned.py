@@ -14,12 +14,20 @@ from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import Region
 from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.batches import Records
 from taskveil.designs.laplace.build import box_region, cloud_region, image_region
-from taskveil.designs.laplace.gradient import Answers, LightEncoder, Reports, Settings, invert, learn
-from taskveil.designs.laplace.inverse import STEPS, WARM_UP, Inverse
+from taskveil.designs.laplace.gradient import (
+    STEPS,
+    WARM_UP,
+    Inverse,
+    LearnedAnswers,
+    LearningSettings,
+    LightEncoder,
+    Reports,
+    invert,
+    learn,
+)
 from taskveil.designs.laplace.objective import Objective, check_device
-from taskveil.designs.laplace.replicas import Grid
+from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.designs.moments import USUAL_DIM
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
@@ -46,11 +54,11 @@ class TrainingSet:
     u: Records
     x: Records
     objective: Objective
-    settings: Settings
+    settings: LearningSettings
     progress: Progress
 
     @classmethod
-    def of(cls, problem: Problem, settings: Settings) -> TrainingSet:
+    def of(cls, problem: Problem, settings: LearningSettings) -> TrainingSet:
         """Everything wrong with the model or the labels is said here, before learning starts."""
         X, task, device = problem.X, problem.task, problem.device
         check_device(device)
@@ -82,7 +90,7 @@ class TrainingSet:
         """Where torch computes."""
         return str(self.u.device)
 
-    def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> Answers:
+    def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> LearnedAnswers:
         """Stage 1 on these records."""
         return learn(reports, self.objective, grid, self.settings, seed=seed, progress=self.progress, title=title)
 
@@ -94,7 +102,7 @@ def design_models(
     epsilons: Sequence[float],
     seeds: Sequence[int],
     method: str = "task_aware",
-    settings: Settings | None = None,
+    settings: LearningSettings | None = None,
 ) -> dict[tuple[float, int], Veil]:
     """A veil for every (ε, seed), all learned at once.
 
@@ -105,7 +113,7 @@ def design_models(
         method: "task_aware", "task_agnostic" or "privacy_agnostic".
         settings: how to learn; by default by the number of volunteers.
     """
-    data = TrainingSet.of(problem, settings or Settings.for_size(len(problem.X)))
+    data = TrainingSet.of(problem, settings or LearningSettings.for_size(len(problem.X)))
     cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
     stages = 2 if method == "privacy_agnostic" else 1
     problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
@@ -128,7 +136,7 @@ def design_models(
 
 def _task_aware(
     data: TrainingSet, cells: tuple[tuple[float, int], ...], latent_dim: int | None
-) -> tuple[Parts, Answers]:
+) -> tuple[Parts, LearnedAnswers]:
     """Encoder, shares of the budget and head learned together, with the noise they will meet."""
     width, settings = data.X.shape[1], data.settings
     most = min(width, latent_dim or width)
@@ -181,7 +189,7 @@ def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int
 
 def _on_frozen_latents(
     data: TrainingSet, cells: tuple[tuple[float, int], ...], encoders: dict[int, Encoder]
-) -> tuple[Parts, Answers]:
+) -> tuple[Parts, LearnedAnswers]:
     """Head and noise for encoders (of each seed, all of one latent dimension) that stay as they are."""
     parts: Parts = [
         (encoders[seed], Laplace.calibrated(region=_image(data, encoders[seed]), epsilon=epsilon))
@@ -249,7 +257,7 @@ def _as_floats(encoder: LinearEncoder) -> tuple[Floats, Floats]:
     return weights, origin - weights @ encoder.low
 
 
-def _decoder(answers: Answers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
+def _decoder(answers: LearnedAnswers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
     """Head and inverse as one network; the affine maps between them merge into one layer."""
     net, objective = answers.head.net, answers.objective
     gain = _numbers(answers.reports.gain[place, 0, :latents])

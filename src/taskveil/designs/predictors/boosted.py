@@ -17,8 +17,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST
-from taskveil.designs.predictors.tree_models import as_trees
-from taskveil.designs.predictors.trees import Trees, together
+from taskveil.designs.predictors.trees import Trees, as_trees, together
 from taskveil.errors import TaskError
 
 MOST_LEAVES = 8192

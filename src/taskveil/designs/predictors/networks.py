@@ -24,7 +24,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.crossfit import Evidence, Fit
-from taskveil.designs.laplace.batches import Records
+from taskveil.designs.laplace.replicas import Records
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.whole_layers import Layers, averaged

@@ -19,7 +19,7 @@ from taskveil.client.named import NamedEncoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.predictors.linear import affine_encoder
 from taskveil.designs.predictors.pipelines import table_lines, table_trees
-from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.trees import as_trees
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask

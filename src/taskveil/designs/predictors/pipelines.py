@@ -18,8 +18,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Category, Count, Flag
-from taskveil.designs.predictors.tree_models import as_place, as_trees, between, from_place
-from taskveil.designs.predictors.trees import Trees
+from taskveil.designs.predictors.trees import Trees, as_place, as_trees, between, from_place
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask

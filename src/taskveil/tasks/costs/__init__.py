@@ -12,7 +12,7 @@ Codebooks need a loss that is linear in the truth (`LinearInTruth`), up to a ter
 left_out(truth) with
 score = (|a|² − 2 t·a)/S for squared error, −t·ln a for cross-entropy and 1 − t·(the class of a) for zero-one. So all
 that matters about a report is the mean truth given it, which names the best answer. `linear_form` brings any loss to
-that form: one of one's own over a list of answers (`Anchored`), several as their sum (`Weighted`).
+that form: one of one's own over a list of answers (`Anchored`), several as their sum (`WeightedCost`).
 
 Tensors are used through their methods only: importing this package does not import torch.
 """
@@ -22,13 +22,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.anchored import Anchored
-from taskveil.tasks.costs.cross_entropy import CrossEntropy
+from taskveil.tasks.costs.cross_entropy import CrossEntropy, ZeroOne
 from taskveil.tasks.costs.linear_in_truth import Learnable, LinearInTruth
-from taskveil.tasks.costs.own_loss import OwnLoss
+from taskveil.tasks.costs.own_loss import Anchored, OwnLoss
 from taskveil.tasks.costs.squared_error import SquaredError
-from taskveil.tasks.costs.weighted import Weighted
-from taskveil.tasks.costs.zero_one import ZeroOne
+from taskveil.tasks.costs.weighted import WeightedCost
 
 __all__ = [
     "Anchored",
@@ -39,7 +37,7 @@ __all__ = [
     "LossName",
     "OwnLoss",
     "SquaredError",
-    "Weighted",
+    "WeightedCost",
     "ZeroOne",
     "as_cost",
 ]

@@ -16,7 +16,7 @@ _REACH, _EXACT = 2.0**22, 2.0**50  # of a latent in steps, and of a score in who
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
+class WeightedPart:
     """One loss among several: its weight, and how its truth (N, s) is written, (truth − middle) · unit."""
 
     cost: LinearInTruth
@@ -25,7 +25,7 @@ class Part:
     unit: float
 
     @classmethod
-    def of(cls, cost: LinearInTruth, weight: float, truth: Floats) -> Part:
+    def of(cls, cost: LinearInTruth, weight: float, truth: Floats) -> WeightedPart:
         """The unit makes the truth's variance what knowing it would spare: then errors in predictions of different
         parts compare as what they cost does."""
         middle = truth.mean(axis=0)
@@ -44,19 +44,19 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighted:
+class WeightedCost:
     """Σ weightᵢ · lossᵢ. Truth and answers (N, S) hold the columns of all parts, each in its unit."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WeightedPart, ...]
 
     @classmethod
-    def of(cls, forms: Sequence[tuple[LinearInTruth, float, Floats]]) -> tuple[Weighted, Floats]:
+    def of(cls, forms: Sequence[tuple[LinearInTruth, float, Floats]]) -> tuple[WeightedCost, Floats]:
         """The sum of losses given with weights and truths (N, sᵢ), and its own truth (N, S)."""
-        parts = tuple(Part.of(cost, weight, truth) for cost, weight, truth in forms)
+        parts = tuple(WeightedPart.of(cost, weight, truth) for cost, weight, truth in forms)
         written = [part.write(truth) for part, (_, _, truth) in zip(parts, forms, strict=True)]
         return cls(parts=parts), np.hstack(written)
 
-    def _split(self, *written: Floats) -> list[tuple[Part, list[Floats]]]:
+    def _split(self, *written: Floats) -> list[tuple[WeightedPart, list[Floats]]]:
         """For every part its own columns of the arrays (N, S), in its own form."""
         ends = np.cumsum([len(part.middle) for part in self.parts])[:-1]
         columns = zip(*(np.split(array, ends, axis=1) for array in written), strict=True)

@@ -1,4 +1,4 @@
-"""Models as tasks see them: frozen functions from records (N, n) to outputs (N, m), with gradients where possible."""
+"""Models as tasks use them: frozen functions from records (N, n) to outputs (N, m), with gradients where possible."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
-from taskveil.tasks.models.straight import Lines, probed_lines, probed_logits
+from taskveil.tasks.models.layered import Layered, Lines, probed_lines, probed_logits
 
 if TYPE_CHECKING:
     import torch
-
-    from taskveil.tasks.models.layered import Layered
 
 ROWS_AT_ONCE = 4096
 PROBES = 3  # records that a new model is asked about
