@@ -32,7 +32,7 @@ from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
-from taskveil.tasks.costs.squared_error import squared_distances
+from taskveil.tasks.costs.named import squared_distances
 
 UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
 MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done

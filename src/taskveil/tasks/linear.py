@@ -12,7 +12,7 @@ from taskveil.client.fields import Category
 from taskveil.errors import TaskError, needs
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
-from taskveil.tasks.costs.squared_error import squared_distances
+from taskveil.tasks.costs.named import squared_distances
 
 if TYPE_CHECKING:
     import torch

@@ -22,10 +22,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.cross_entropy import CrossEntropy, ZeroOne
-from taskveil.tasks.costs.linear_in_truth import Learnable, LinearInTruth
+from taskveil.tasks.costs.named import CrossEntropy, Learnable, LinearInTruth, SquaredError, ZeroOne
 from taskveil.tasks.costs.own_loss import Anchored, OwnLoss
-from taskveil.tasks.costs.squared_error import SquaredError
 from taskveil.tasks.costs.weighted import WeightedCost
 
 __all__ = [

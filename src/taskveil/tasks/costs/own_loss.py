@@ -16,8 +16,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.labels import Answering
-from taskveil.tasks.costs.squared_error import SquaredError, positive
+from taskveil.tasks.costs.named import Answering, LinearInTruth, SquaredError, positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +31,7 @@ _CLEAR = (1.0, 0.6, 0.3, 0.1)  # how much a report may say of its record, the re
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Anchored:
+class Anchored(LinearInTruth):
     """The cost of one of the answers `anchors` (A, m). The truth (N, A) is what each of them costs a record; answers
     (K, A) are mean costs, the least of which names an anchor."""
 
@@ -72,25 +71,9 @@ class Anchored:
         """(N, A) → (N,): the score of the best anchor."""
         return np.asarray(truth.min(axis=1))
 
-    def left_out(self, truth: Floats) -> Floats:
-        """(N, A) → (N,): nothing, the score is the cost."""
-        return np.zeros(len(truth))
-
     def different(self, outputs: int) -> float:
         """How many answers there are that differ in what they cost: the anchors."""
         return outputs
-
-    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - anchors are no classes
-        """Anchors have no classes to tell apart."""
-        return None
-
-    def softened(self, answers: Floats) -> Floats:
-        """Answers that are finite in cost whatever the truth: all anchors are."""
-        return answers
-
-    def cautious(self, answers: Floats, truth: Floats) -> Floats:  # noqa: ARG002 - the truth excludes no anchor
-        """Answers that cost little whatever the truth: no anchor is impossible."""
-        return answers
 
     def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
         """The lowest and highest prediction (A,) a device may make: twice the volunteers' range."""

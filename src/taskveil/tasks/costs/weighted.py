@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.tasks.costs.linear_in_truth import LinearInTruth
-from taskveil.tasks.costs.squared_error import SquaredError
+from taskveil.tasks.costs.named import LinearInTruth, SquaredError
 
 _REACH, _EXACT = 2.0**22, 2.0**50  # of a latent in steps, and of a score in whole numbers
 
@@ -44,7 +42,7 @@ class WeightedPart:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WeightedCost:
+class WeightedCost(LinearInTruth):
     """Σ weightᵢ · lossᵢ. Truth and answers (N, S) hold the columns of all parts, each in its unit."""
 
     parts: tuple[WeightedPart, ...]
@@ -90,14 +88,6 @@ class WeightedCost:
     def left_out(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the term of the truth alone, loss = score + left_out."""
         return np.asarray(sum(part.weight * part.cost.left_out(own) for part, (own,) in self._split(truth)))
-
-    def different(self, outputs: int) -> float:  # noqa: ARG002 - the parts may know less
-        """How many answers there are that differ in what they cost: no end of them, or many combinations."""
-        return math.inf
-
-    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - the classes of which part?
-        """Several losses have several classes, or none."""
-        return None
 
     def softened(self, answers: Floats) -> Floats:
         """Answers that are finite in cost whatever the truth."""
