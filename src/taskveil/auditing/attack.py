@@ -18,8 +18,8 @@ from taskveil.errors import AuditError
 
 Progress = Callable[[str, float], None]
 
-_NATURAL_TRIALS = 100_000
-"""Of two natural records of a veil: reading text takes ten times as long as all the rest."""
+_MAX_NATURAL_TRIALS = 100_000
+"""Reports of two natural records of a veil, at most: reading text takes ten times as long as all the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def audit(
 def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
     """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
     of them, made afterwards, are counted."""
-    trials = min(trials, _NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
+    trials = min(trials, _MAX_NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
     learn, test = trials // 2, trials - trials // 2
     first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
     seen = np.empty((2, 0)) if target.veil is None else target.numbers([pair.first, pair.second])

@@ -12,7 +12,7 @@ from taskveil.auditing.scores import Bins, Residues, bit_patterns, mixtures, raw
 from taskveil.auditing.target import Target
 from taskveil.veil import Veil
 
-_BEYOND = (1.01, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6)
+BEYOND = (1.01, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6)
 """How many times farther from the middle than the edge of the box: clipping may fail somewhere only."""
 
 _EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
@@ -134,7 +134,7 @@ def _numbers(target: Target, rng: np.random.Generator) -> list[tuple[str, Array]
         for value in (np.nan, 1e308, -1e308):
             one = np.where(np.arange(width) == column, value, target.middle)
             rows.append((f"{value:g} in attribute {column}", one))
-    for factor in _BEYOND:
+    for factor in BEYOND:
         for side, edge in (("above", high), ("below", low)):
             rows.append((f"{factor:,.10g}× the range, {side}", target.middle + factor * (edge - target.middle)))
     for place, corner in enumerate(np.where(rng.random((4, width)) < 0.5, -1e308, 1e308)):

@@ -22,7 +22,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.auditing.bound import at_least, at_most, epsilon_low, largest_provable
-from taskveil.auditing.pairs import Pair
+from taskveil.auditing.pairs import BEYOND, Pair
 from taskveil.auditing.scores import (
     Frequencies,
     Idea,
@@ -162,15 +162,12 @@ _TOGETHER = [
 _SIZES = (2, 3, 2, 5, 2, 3, 2, 8, 2, 3, 2, 16, 2, 3, 2, 63)
 """Of small batches, in turn; the large ones cost most."""
 
-_LEARN, _LEAST = 500, 1000
+_LEARN, _LEAST = 500, 1000  # calls that choose an event, at most; calls that are counted, at least
 _ENOUGH = 4000
-"""Calls of a veil: that reports are distributed as in large batches shows more than their bound."""
+"""Calls of a veil, at most: equal distributions of its reports show more than their bound does."""
 
-_ROUNDS = 50
-"""Rounds of one person; then the next one, with a ledger of their own."""
-
-_EDGES = 16
-"""Where distributions are compared, per number of a report."""
+_QUANTILES = 16
+"""Quantiles at which distributions are compared, per number of a report."""
 
 
 def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
@@ -243,9 +240,9 @@ def differ(one: Array, other: Array, *, alpha: float) -> bool:
     """
     half = len(one) // 2
     counted, width = one[half:], one.shape[1]
-    share = alpha / (8 * _EDGES * width)
+    share = alpha / (8 * _QUANTILES * width)
     for j in range(width):
-        edges = np.quantile(one[:half, j], np.linspace(0, 1, _EDGES + 2)[1:-1], method="nearest")
+        edges = np.quantile(one[:half, j], np.linspace(0, 1, _QUANTILES + 2)[1:-1], method="nearest")
         hits = [
             np.concatenate([(sample[:, j, None] <= edges).sum(axis=0), (sample[:, j, None] < edges).sum(axis=0)])
             for sample in (counted, other)
@@ -293,25 +290,21 @@ def _by_client(veil: Veil, record: Array, count: int) -> Array:
     # Ledgers write through to the disk; memory that looks like a disk makes that quick.
     memory = "/dev/shm"  # noqa: S108 - a private folder is made in it
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
-        for person in range(-(-count // _ROUNDS)):
-            ledger = Ledger(Path(folder) / f"{person}.sqlite")
-            cap = 2 * _ROUNDS * veil.mechanism.epsilon
-            with Client(device=veil.device, release=bytes(32), ledger=ledger, cap=cap) as client:
-                for turn in range(min(_ROUNDS, count - len(rows))):
-                    report = client.report(record, round=turn)
-                    numbers = veil.mechanism.layout.unpack(report.payload)
-                    rows.append(np.array([*numbers, *np.frombuffer(report.id, dtype="<i8")], dtype=np.int64))
+        ledger, cap = Ledger(Path(folder) / "ledger.sqlite"), 2 * count * veil.mechanism.epsilon
+        with Client(device=veil.device, release=bytes(32), ledger=ledger, cap=cap) as client:
+            for turn in range(count):
+                report = client.report(record, round=turn)
+                numbers = veil.mechanism.layout.unpack(report.payload)
+                rows.append(np.array([*numbers, *np.frombuffer(report.id, dtype="<i8")], dtype=np.int64))
     return np.stack(rows)
 
 
-_INPUTS = 1024
+_INPUTS = 1024  # of which one is drawn
 _WINDOWS = (0.0, 2.0**-40, 2.0**-21, 2.0**-12)
 """Half the width of the sets, as a share of the range (or of the number itself, beyond it)."""
 
 _COLUMNS = 4
 """Numbers of records and reports that are compared, each with each where they do not correspond."""
-
-_FARTHEST = 1e6
 
 
 def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows: int) -> Check:
@@ -329,7 +322,7 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
     if not target.numeric:
         return Check.not_applicable(name, "records are no numbers that a report could repeat.")
     inside = target.low + rng.random((_INPUTS, target.width)) * (target.high - target.low)
-    far = np.exp(rng.uniform(0, np.log(_FARTHEST), size=(_INPUTS, 1))) * rng.choice([-1.0, 1.0], size=(_INPUTS, 1))
+    far = np.exp(rng.uniform(0, np.log(BEYOND[-1]), size=(_INPUTS, 1))) * rng.choice([-1.0, 1.0], size=(_INPUTS, 1))
     with np.errstate(over="ignore"):  # ranges may be as wide as doubles go
         beyond = target.middle + far * (target.high - target.low) / 2 * rng.uniform(0.9, 1, size=inside.shape)
     beyond = np.clip(beyond, -np.finfo(float).max, np.finfo(float).max)

@@ -22,10 +22,7 @@ from taskveil.veil import Veil
 _LARGEST = 2.0**61
 """Whole numbers up to here are added and subtracted without overflow."""
 
-_DECIMALS = 7
-
-_ENOUGH = 20_000
-"""Reports of one input whose differences are looked at: their gcd hardly ever changes after a few hundred."""
+_DECIMALS = 7  # digits after the point of a decimal grid, at most
 
 
 def bit_patterns(reports: Array) -> Integers:
@@ -73,7 +70,6 @@ class Residues:
     @classmethod
     def of(cls, *samples: Array) -> Residues:
         """Learned from reports (N, width) of one input each; up to three moduli for every column."""
-        samples = tuple(sample[:_ENOUGH] for sample in samples)
         entries = []
         for column in range(samples[0].shape[1]):
             values = [sample[:, column] for sample in samples]
@@ -131,7 +127,7 @@ def _on_grid(values: Array, scale: float) -> np.ndarray[tuple[int], np.dtype[np.
 
 Score = Callable[[Array], Floats]
 
-_LISTED = 512
+_MAX_LISTED = 512
 """Columns with at most this many values are counted value by value."""
 
 
@@ -235,12 +231,12 @@ class Bins:
         """Categories for numbers like these (N,)."""
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         distinct, counts = np.unique(known, return_counts=True)
-        if len(distinct) <= _LISTED:
+        if len(distinct) <= _MAX_LISTED:
             return cls(atoms=distinct, edges=distinct[:0])
-        frequent = np.argsort(-counts, kind="stable")[: _LISTED // 2]
+        frequent = np.argsort(-counts, kind="stable")[: _MAX_LISTED // 2]
         frequent = frequent[counts[frequent] >= max(10, len(values) // 5000)]
         ordered = np.sort(known)
-        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _LISTED // 4).astype(np.int64)])
+        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _MAX_LISTED // 4).astype(np.int64)])
         return cls(atoms=np.sort(distinct[frequent]), edges=edges)
 
     @property
@@ -300,8 +296,8 @@ def _informed(veil: Veil, inputs: Floats) -> Score:
     return score
 
 
-_SCREEN = 20_000
-"""Reports of each input on which scores are screened; the best few then learn from all of the first half."""
+_SCREENED = 20_000
+"""Reports of each input on which all scores are compared first; the best few then learn from half of the reports."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -343,7 +339,7 @@ def choose_event(
     def promise(score: Score, a: Array, b: Array) -> tuple[float, Tail]:
         return best_tail(score(a), score(b), trials=trials, alpha=alpha, delta=delta)
 
-    few = min(_SCREEN, learn // 2)
+    few = min(_SCREENED, learn // 2)
     screened = []
     for idea in tried:
         score = idea.learn(first[:few], second[:few])

@@ -153,7 +153,7 @@ def _open(module: str | None) -> bool:
 
 Bytes = Callable[[int], bytes]
 
-PATIENCE = 60.0
+_PATIENCE = 60.0
 """Seconds until a child that gives no answer is ended."""
 
 # Self-contained, so that a fresh process loads what a device would load and no more.
@@ -174,7 +174,7 @@ Digest = tuple[str, str]
 """(of the reports, of the random bytes drawn for them; empty if none were seen)"""
 
 
-def in_child(ask: Callable[[], Any], *, patience: float = PATIENCE) -> Any:
+def in_child(ask: Callable[[], Any], *, patience: float = _PATIENCE) -> Any:
     """What `ask` returns (plain JSON) in a forked child; None if the system cannot fork or no answer came in time.
 
     An error in the child is no answer either: `ask` catches those that it expects.

@@ -49,7 +49,7 @@ class Check:
         return cls(name=name, outcome="not applicable", detail=f"Not applicable: {why}")
 
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 16  # reports in one call
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

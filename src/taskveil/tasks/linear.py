@@ -17,8 +17,8 @@ from taskveil.tasks.costs.named import squared_distances
 if TYPE_CHECKING:
     import torch
 
-SMALLEST = 1e-150
-"""Of a weight: squares of smaller ones, and of larger ones than its inverse, leave the range of doubles."""
+LEAST_WEIGHT = 1e-150
+"""The least size of a weight in K. Squares of smaller weights, and of weights above the inverse, overflow a double."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,10 @@ class MatrixTask:
                 "For weights per attribute pass np.diag(weights), for one weighted sum weights[None, :]."
             )
         sizes = np.abs(K[K != 0])
-        if len(sizes) and (sizes.min() < SMALLEST or sizes.max() > 1 / SMALLEST):
-            raise TaskError(f"the weights in K must lie between {SMALLEST:g} and {1 / SMALLEST:g}: use other units.")
+        if len(sizes) and (sizes.min() < LEAST_WEIGHT or sizes.max() > 1 / LEAST_WEIGHT):
+            raise TaskError(
+                f"the weights in K must lie between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}: use other units."
+            )
         object.__setattr__(self, "K", K)
         own_arrays(self)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from taskveil.tasks.models.frozen import FrozenModel
 
-_CANDIDATES = 256  # about so many answers are tried as the constant one by a loss without a formula
+_MAX_CONSTANTS = 256  # answers that are tried as the constant one, for a loss without a formula
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ class ModelTask:
 
     def constant_output(self, X: Floats, y: Any = None) -> Floats:
         """The one answer (outputs,) that is best for all the records X (N, n) with labels y."""
-        some = X[:: max(1, len(X) // _CANDIDATES)]
+        some = X[:: max(1, len(X) // _MAX_CONSTANTS)]
         return self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
 
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:

@@ -27,9 +27,6 @@ from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Grid, Networks, Records, Replicas, keep, snapshot, standard_laplace
 from taskveil.progress import SILENT, Progress
 
-STEPS, WARM_UP = 400, 200
-"""Of learning through the model, and of least squares before."""
-
 
 class Inverse(nn.Module):
     """Wanted answers (B, outputs) → records (B, n): two hidden layers of ReLUs."""
@@ -67,8 +64,8 @@ def fit_inverse(
     objective: Objective,
     *,
     hidden: int = 64,
-    steps: int = STEPS,
-    warm_up: int = WARM_UP,
+    steps: int = 400,
+    warm_up: int = 200,
     batch: int = 256,
     rate: float = 3e-3,
     seed: int = 0,
@@ -100,12 +97,12 @@ def fit_inverse(
     return inverse.requires_grad_(False)
 
 
-_NUMBERS_AT_ONCE = 2**25
+_NUMBERS_AT_ONCE = 2**25  # in memory while held-out losses are computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningSettings:
-    """How stage 1 learns. None of it touches the guarantee."""
+    """How designs are learned. None of it touches the guarantee."""
 
     encoder_hidden: int = 16
     head_hidden: int = 16
@@ -117,6 +114,10 @@ class LearningSettings:
     folds: int = 5
     held_out_draws: int = 16
     latent_dims: tuple[int, ...] = (1, 2, 3)
+    warm_up: int = 200
+    """Steps of least squares before stage 2 learns through the model."""
+    inverse_steps: int = 400
+    """Steps of stage 2 through the model."""
 
     @classmethod
     def for_size(cls, records: int) -> LearningSettings:

@@ -16,8 +16,6 @@ from taskveil.client.regions import Region
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace.build import box_region, cloud_region, image_region
 from taskveil.designs.laplace.gradient import (
-    STEPS,
-    WARM_UP,
     Inverse,
     LearnedAnswers,
     LearningSettings,
@@ -36,8 +34,8 @@ from taskveil.progress import Progress
 from taskveil.veil import Veil
 from taskveil.veil.decoders import Layer, NetworkDecoder
 
-MOST_CHECKED = 2000
-"""Volunteers' records the model is tried on before learning starts."""
+_MAX_CHECKED = 2000
+"""Volunteers' records that the model is tried on before learning starts."""
 
 Parts = list[tuple[Encoder, Laplace]]
 """What devices run, cell by cell."""
@@ -63,7 +61,7 @@ class TrainingSet:
         X, task, device = problem.X, problem.task, problem.device
         check_device(device)
         task.check_width(X.shape[1])
-        task.predict(X[:: max(1, len(X) // MOST_CHECKED)])  # raises where the model answers NaN
+        task.predict(X[:: max(1, len(X) // _MAX_CHECKED)])  # raises where the model answers NaN
         objective = Objective.of(task, X, problem.y, device)
         _ = objective.differentiable
         box = problem.domain.bounding_box
@@ -116,7 +114,9 @@ def design_models(
     data = TrainingSet.of(problem, settings or LearningSettings.for_size(len(problem.X)))
     cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
     stages = 2 if method == "privacy_agnostic" else 1
-    problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
+    problem.progress.begin(
+        "learning", stages * data.settings.steps + data.settings.warm_up + data.settings.inverse_steps
+    )
     match method:
         case "task_aware":
             parts, answers = _task_aware(data, cells, problem.latent_dim)
@@ -126,7 +126,14 @@ def design_models(
             parts, answers = _on_frozen_latents(data, cells, _noiseless_encoders(data, seeds, problem.latent_dim))
         case _:
             raise TaskError(f"no learned design is named {method!r}.")
-    inverse = invert(answers, data.x, seed=seeds[0], progress=problem.progress)
+    inverse = invert(
+        answers,
+        data.x,
+        seed=seeds[0],
+        progress=problem.progress,
+        warm_up=data.settings.warm_up,
+        steps=data.settings.inverse_steps,
+    )
     decoders = [_decoder(answers, inverse, place, parts[place][0].latent_dim) for place in range(len(cells))]
     return {
         cell: Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from taskveil.designs.sensitivity import sign_vectors
 
-SHARE = 0.25
-"""Of a CUDA device's free memory one set of records may take; networks, their gradients and noise need the rest."""
+_SHARE_OF_MEMORY = 0.25
+"""Share of the free memory of a CUDA device that one set of records may take; networks and noise need the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Records:
         values, where = torch.as_tensor(X, dtype=torch.float32), torch.device(device)
         if where.type == "cuda":
             free, _ = torch.cuda.mem_get_info(where)
-            values = values.to(where) if values.nbytes <= SHARE * free else values.pin_memory()
+            values = values.to(where) if values.nbytes <= _SHARE_OF_MEMORY * free else values.pin_memory()
         return cls(values, where)
 
     def __len__(self) -> int:

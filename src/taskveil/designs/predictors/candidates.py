@@ -23,9 +23,9 @@ from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
 from taskveil.tasks.models.freezing import is_torch_module
 
-SECONDS = 6.0
-"""Of processor time that the fits of trees may take, about, for them to be a candidate of encoder="auto": tables of
-many columns and classes take longer. Networks always are one, since pictures need them."""
+MAX_TREE_SECONDS = 6.0
+"""Processor time that the fits of trees may take, about, for trees to be a candidate of encoder="auto". Tables with
+many columns and classes take longer. Networks are always a candidate, since pictures need them."""
 
 
 def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
@@ -48,7 +48,7 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
         # Of a linear model that is itself the truth, nothing but lines is to be learnt.
         found += [Light()] if allowed.allows("light") else []
         trees = BoostedTrees()
-        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= SECONDS
+        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= MAX_TREE_SECONDS
         found += [trees] if allowed.allows("trees") and quick else []
     if allowed.allows("own"):
         found += _own(task, y, evidence, allowed)

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from taskveil.arrays import Floats
 from taskveil.client.windows import Window
 from taskveil.designs.predictors.whole_layers import Convolution, Dense, Layer, Layers, Pooling
+from taskveil.tasks.models.frozen import PROBES
 from taskveil.tasks.models.modules import rows_of
 
 
@@ -170,8 +171,7 @@ class Chain:
         return scale[:, 0], shift[:, 0]
 
 
-PROBES = 3
-_CLOSE = 1e-6  # of the largest output
+_CLOSE = 1e-6  # error of a layer form, as a share of the largest output
 
 aten = torch.ops.aten
 

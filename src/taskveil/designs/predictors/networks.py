@@ -27,16 +27,17 @@ from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.laplace.replicas import Records
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.layer_models import as_layers
+from taskveil.designs.predictors.light import Pace
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 
-BATCH, RATE, DECAY, AVERAGING = 64, 3e-3, 0.1, 0.995
+PACE = Pace(batch=64, rate=3e-3, decay=0.1, averaging=0.995)
 LOOKS = (60, 100, 160, 250, 400, 630, 1000, 1600)
 """Steps after which networks are kept: what held-out losses choose from."""
 DROPOUT = 0.3
-"""Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
-_AT_ONCE = 2**11  # records asked about together
+"""The share of inputs that hidden layers of pictures leave out in training, unless the architecture has dropout."""
+_AT_ONCE = 2**11  # records in one call
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -206,14 +207,14 @@ class _Learning:
         torch.manual_seed(seed)
         network = _Scaled(self.module, *self._scaler, dropout=self._dropout).to(self.device)
         parameters = list(network.parameters())
-        groups = [{"params": [p], "weight_decay": DECAY if p.dim() > 1 else 0.0} for p in parameters]
-        optimizer = torch.optim.AdamW(groups, lr=RATE)
+        groups = [{"params": [p], "weight_decay": PACE.decay if p.dim() > 1 else 0.0} for p in parameters]
+        optimizer = torch.optim.AdamW(groups, lr=PACE.rate)
         average, taken = copy.deepcopy(network).requires_grad_(False), 0
         random = torch.Generator().manual_seed(seed)
         mine = torch.as_tensor(rows)
         while True:
             # A last batch of one would leave batch normalisation without a spread.
-            for pick in torch.split(mine[torch.randperm(len(mine), generator=random)], BATCH):
+            for pick in torch.split(mine[torch.randperm(len(mine), generator=random)], PACE.batch):
                 if len(pick) == 1 and len(mine) > 1:
                     continue
                 network.train()
@@ -222,7 +223,7 @@ class _Learning:
                 losses.mean().backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 taken += 1
-                _average(average, network, 1 - min(AVERAGING, taken / (taken + 10)))
+                _average(average, network, 1 - min(PACE.averaging, taken / (taken + 10)))
                 yield average
 
 

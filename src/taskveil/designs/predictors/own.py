@@ -23,12 +23,10 @@ from taskveil.designs.predictors.trees import as_trees
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-from taskveil.tasks.models.estimators import from_estimator, unfitted
+from taskveil.tasks.models.estimators import TINY_PROBABILITY, from_estimator, unfitted
 
 OWN = "own"
 """What the predictor is called."""
-
-_UNSEEN = 1e-12  # the probability of a class that a copy has not seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +119,7 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
     known, seen = task.frozen.classes, np.unique(np.asarray(y))
     if known is not None and len(seen) == 1 and seen[0] in known:
         # Of one class nothing is to be learnt, and most estimators refuse to try.
-        sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(_UNSEEN))[None])
+        sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(TINY_PROBABILITY))[None])
         return lambda X: np.repeat(sure, len(X), axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of the model itself has warned already
@@ -139,7 +137,7 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
         outputs = frozen(X)
         if places is not None:
             # A copy knows only the classes it has seen: the others get next to no probability.
-            every = np.full((len(outputs), task.outputs), np.log(_UNSEEN))
+            every = np.full((len(outputs), task.outputs), np.log(TINY_PROBABILITY))
             every[:, places] = outputs
             outputs = every
         return task.cost.answers(outputs)

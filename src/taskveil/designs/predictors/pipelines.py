@@ -23,9 +23,9 @@ from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
 
-_ASKED = 64  # records of every kind that tell what a feature depends on
-_COMPARED = 1024  # on which a conversion must agree
-_CLOSE = 1e-6  # of the outputs' spread
+_ASKED = 64  # records of every kind that show what a feature depends on
+_COMPARED = 1024  # records on which a conversion is compared with its original
+_CLOSE = 1e-6  # error of a conversion, as a share of the outputs' spread
 
 
 def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:

@@ -23,8 +23,8 @@ from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.client.trees import MOST_KNOTS, TreeEncoder, Walk
 from taskveil.errors import DataError
 
-_MOST_LEAF = 2.0**30  # in whole numbers: what is rounded then is a billionth of the largest leaf
-_AT_ONCE = 1024  # records that walk together
+_LARGEST_LEAF = 2.0**30  # in whole numbers: rounding changes a leaf by a billionth of the largest
+_ROWS_AT_ONCE = 1024  # records that walk through the trees together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,12 +83,12 @@ class Trees:
         by_attribute = np.split(knots, np.cumsum(counts)[:-1])
         outputs = np.tile(self.offset, (len(X), 1))
         first = self.output[self._walk.order]
-        for start in range(0, len(X), _AT_ONCE):
-            part = X[start : start + _AT_ONCE]
+        for start in range(0, len(X), _ROWS_AT_ONCE):
+            part = X[start : start + _ROWS_AT_ONCE]
             ranks = np.stack([np.searchsorted(known, x) for known, x in zip(by_attribute, part.T, strict=True)])
             reached = self.values[self._walk(ranks)]  # (T, B, V)
             for place in range(reached.shape[2]):
-                np.add.at(outputs[start : start + _AT_ONCE].T, first + place, reached[:, :, place])
+                np.add.at(outputs[start : start + _ROWS_AT_ONCE].T, first + place, reached[:, :, place])
         return outputs
 
     def first(self, count: int) -> Trees:
@@ -127,7 +127,7 @@ class Trees:
         for place in range(per_leaf):
             np.maximum.at(largest, self.output + place, most[:, place])
             np.add.at(reach, self.output + place, most[:, place])
-        step = np.maximum(np.maximum(largest / _MOST_LEAF, reach / 2.0**51), 1e-280)
+        step = np.maximum(np.maximum(largest / _LARGEST_LEAF, reach / 2.0**51), 1e-280)
         step = np.clip(2.0 ** np.ceil(np.log2(step)), LEAST_STEP, LARGEST_STEP)
         tree = np.repeat(np.arange(len(self.output)), self._walk.leaves)
         steps = step[self.output[tree][:, None] + np.arange(per_leaf)]
@@ -171,7 +171,7 @@ def together(parts: Sequence[Trees], places: Sequence[Integers], offset: Floats,
 
 _FARTHEST = float(np.finfo(np.float64).max)
 _SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")  # they keep every attribute's order
-_PROBES = 512  # records that a conversion is compared on
+_COMPARED = 512  # records on which a conversion is compared with its original
 
 
 @dataclass(frozen=True)
@@ -302,16 +302,16 @@ def from_place(place: Integers) -> Floats:
 def _agrees(estimator: Any, trees: Trees, tolerance: float) -> bool:
     """The same predictions on records whose values lie at thresholds, next to them and anywhere between."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(_PROBES, trees.width))
+    X = rng.normal(size=(_COMPARED, trees.width))
     looked = trees.attribute[trees.attribute >= 0]
     for column in np.unique(looked):
         knots = np.unique(trees.threshold[looked == column])
         knots = knots[np.abs(knots) < 1e30]  # beyond, models in single precision refuse records
         if len(knots):
-            at = rng.choice(knots, size=_PROBES)
-            beside = np.nextafter(at, rng.choice([-np.inf, np.inf], size=_PROBES))
-            between = rng.uniform(knots[0] - 1.0, knots[-1] + 1.0, size=_PROBES)
-            X[:, column] = np.choose(rng.integers(0, 3, size=_PROBES), [at, beside, between])
+            at = rng.choice(knots, size=_COMPARED)
+            beside = np.nextafter(at, rng.choice([-np.inf, np.inf], size=_COMPARED))
+            between = rng.uniform(knots[0] - 1.0, knots[-1] + 1.0, size=_COMPARED)
+            X[:, column] = np.choose(rng.integers(0, 3, size=_COMPARED), [at, beside, between])
     mine = trees(X)
     if hasattr(estimator, "predict_proba"):
         theirs = np.asarray(estimator.predict_proba(X), dtype=np.float64)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ANCHORS = 48
-"""Answers on the list, at most."""
+"""Answers on the list, at most. Twice as many outputs of the model are tried."""
 
-_ENOUGH = 1e-3  # of what the list spares already: answers that spare less are left out
-_GIVEN, _JUDGES = 96, 600  # of the model's outputs are tried on so many records
-_DRAWN = (1.0, 0.6, 0.3, 0.1, 0.0)  # those outputs, and only so far from their mean: private answers are cautious
-_CLEAR = (1.0, 0.6, 0.3, 0.1)  # how much a report may say of its record, the rest being anybody's
+_LEAST_GAIN = 1e-3  # as a share of what the list saves: an answer that saves less is left out
+_MAX_JUDGED = 600  # records that answers are tried on
+_DRAWN = (1.0, 0.6, 0.3, 0.1, 0.0)  # distances of tried answers from the mean output: private answers are cautious
+_CLEAR = (1.0, 0.6, 0.3, 0.1)  # the share of a report that depends on its record; the rest is like anybody's
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +46,8 @@ class Anchored(LinearInTruth):
             outputs: what the model says of some records (N', m), the answers to choose from.
             labels: of N records, one row each.
         """
-        candidates = drawn_together(outputs[:: max(1, len(outputs) // _GIVEN)])
-        chosen = _most_useful(costs(candidates, labels[:: max(1, len(labels) // _JUDGES)]))
+        candidates = drawn_together(outputs[:: max(1, len(outputs) // (2 * ANCHORS))])
+        chosen = _most_useful(costs(candidates, labels[:: max(1, len(labels) // _MAX_JUDGED)]))
         return cls(anchors=candidates[chosen]), costs(candidates[chosen], labels)
 
     @property
@@ -104,7 +104,7 @@ def _most_useful(costs: Floats) -> list[int]:
     while len(chosen) < min(ANCHORS, costs.shape[1]):
         means = np.minimum(least[:, None], seen).mean(axis=0)
         best = int(means.argmin())
-        if float(least.mean()) - means[best] <= _ENOUGH * (start - means[best]):
+        if float(least.mean()) - means[best] <= _LEAST_GAIN * (start - means[best]):
             break
         chosen.append(best)
         least = np.minimum(least, seen[:, best])

@@ -10,7 +10,10 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.tasks.costs.named import LinearInTruth, SquaredError
 
-_REACH, _EXACT = 2.0**22, 2.0**50  # of a latent in steps, and of a score in whole numbers
+_MAX_STEPS, _MAX_SCORE = (
+    2.0**22,
+    2.0**50,
+)  # of a latent in steps; of a score in whole numbers, which doubles add exactly
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,5 +115,5 @@ class WeightedCost(LinearInTruth):
         vectors = step * (self.scores(answers, np.eye(width)) - offsets).T
         # What is the same for all answers ranks none of them.
         vectors, offsets = vectors - vectors.mean(axis=0), offsets - offsets.mean()
-        unit = float((np.abs(vectors).sum(axis=1) * _REACH + np.abs(offsets)).max()) / _EXACT or 1.0
+        unit = float((np.abs(vectors).sum(axis=1) * _MAX_STEPS + np.abs(offsets)).max()) / _MAX_SCORE or 1.0
         return np.rint(-vectors / unit).astype(np.int64), np.rint(-offsets / unit).astype(np.int64)

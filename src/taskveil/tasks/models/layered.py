@@ -33,9 +33,9 @@ _SLOPES: dict[Activation, Callable[[Floats], Floats]] = {
 }
 """The derivative of every activation, from its value."""
 
-_POINTS = 256  # records that a form is compared with its original at
-_LOST = 1e-5  # of the spread of a layer's outputs
-_MODERATE = 4.0  # logits that differ by more come from probabilities that say little about them
+_COMPARED = 256  # records on which a form is compared with its original
+_MAX_LOST = 1e-5  # error of a folded layer, as a share of its outputs' spread
+_CLEAR_LOGITS = 6.0  # logits that differ by more cannot be read from probabilities in single precision
 
 
 class ScalerForm(NamedTuple):
@@ -111,8 +111,8 @@ class Layered:
     def typical_scaled(self) -> Floats:
         """(N, n): numbers like those that scalers make of records, of several sizes."""
         width = self.layers[0].weights.shape[1]
-        sizes: Floats = np.resize([0.1, 1.0, 10.0], (_POINTS, 1))
-        return spread_points(_POINTS, width) * sizes
+        sizes: Floats = np.resize([0.1, 1.0, 10.0], (_COMPARED, 1))
+        return spread_points(_COMPARED, width) * sizes
 
     def _folded(self) -> tuple[DenseForm, ...] | None:
         """The layers with all scalers inside the first; None where that costs digits, as it does for an attribute that
@@ -124,7 +124,7 @@ class Layered:
             weights = weights * scaler.slope
             X = (X - scaler.offset) / scaler.slope + scaler.center
         mine, true = X @ weights.T + offset, scaled @ self.layers[0].weights.T + self.layers[0].offset
-        if not (np.abs(mine - true) <= _LOST * np.ptp(true, axis=0) + 1e-300).all():
+        if not (np.abs(mine - true) <= _MAX_LOST * np.ptp(true, axis=0) + 1e-300).all():
             return None
         return DenseForm(weights, offset), *others
 
@@ -162,7 +162,7 @@ def agrees(form: Layered, model: Any, function: Callable[[Floats], Floats], clas
     scaled = form.typical_scaled()
     if classifier:
         scores = form.behind_scalers(scaled)
-        scaled *= min(1.0, _MODERATE / float(np.ptp(scores, axis=1).max() + 1e-300))
+        scaled *= min(1.0, _CLEAR_LOGITS / float(np.ptp(scores, axis=1).max() + 1e-300))
     X = scaled
     for _, scaler in reversed(getattr(model, "steps", [])[:-1]):
         X = X if scaler in (None, "passthrough") else scaler.inverse_transform(X)
@@ -246,12 +246,10 @@ Lines = tuple[Floats, Floats]
 _SIZES = 10.0 ** np.arange(-1, 10)
 """Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
 thousands bend in thousands, and trees have their splits there."""
-_EACH = 24  # records of every size
-_CLEAR = 6.0  # logits that differ by no more are seen in probabilities of single precision
-_SEEN = 1e-3  # so well
-_TRIES, _FAR = 60, 1e9
-_STEP = 2.0**10
-"""How far weights are measured: the offset costs them digits within fewer steps."""
+_PER_SIZE = 24  # records of every size
+_CLOSE = 1e-3  # error of a clear logit read from probabilities
+_MAX_TRIES = 60  # changes of the steps along which logits are measured
+_STEP_SIZE = 2.0**10  # at which weights are measured; at smaller steps the offset costs them digits
 
 
 def probed_lines(
@@ -271,7 +269,7 @@ def probed_lines(
         said = model(X)
         return said - said[:, :1] if up_to_shift else said
 
-    points = spread_points(_EACH * len(_SIZES), width) * np.repeat(_SIZES, _EACH)[:, None]
+    points = spread_points(_PER_SIZE * len(_SIZES), width) * np.repeat(_SIZES, _PER_SIZE)[:, None]
     slack = (16.0 + 4.0 * np.sqrt(width)) * rounding
     try:
         start = asked(np.zeros((1, width)))[0]
@@ -279,8 +277,8 @@ def probed_lines(
         # Most models are found out by a few records, whatever the number of attributes.
         if not (np.abs(said + opposite - 2.0 * start) <= slack * _sizes(said, opposite, start)).all():
             return None
-        steps = _STEP * np.eye(width)
-        weights = ((asked(steps) - asked(-steps)) / (2.0 * _STEP)).T
+        steps = _STEP_SIZE * np.eye(width)
+        weights = ((asked(steps) - asked(-steps)) / (2.0 * _STEP_SIZE)).T
     except TaskError:
         return None
     size = np.abs(points) @ np.abs(weights).T + np.abs(start)
@@ -304,15 +302,15 @@ def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None
         said = model(X)
         return said - said[:, :1]
 
-    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _EACH)
+    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _PER_SIZE)
     try:
         start = asked(np.zeros((1, width)))[0]
-        if np.ptp(start) > _CLEAR:
+        if np.ptp(start) > _CLEAR_LOGITS:
             return None
         steps = np.ones(width)  # so large that logits move by about one
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             moved = np.abs(asked(np.diag(steps)) - start).max(axis=1)
-            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _FAR), 4.0, 1.0))
+            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _SIZES[-1]), 4.0, 1.0))
             if (factor == 1.0).all():
                 break
             steps *= factor
@@ -322,8 +320,10 @@ def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None
     except TaskError:
         return None
     mine = points @ weights.T + start
-    clear = np.ptp(mine, axis=1) <= _CLEAR
-    straight = (np.abs(mine - said)[clear] <= _SEEN).all() and (np.abs(_chances(mine) - _chances(said)) <= _SEEN).all()
+    clear = np.ptp(mine, axis=1) <= _CLEAR_LOGITS
+    straight = (np.abs(mine - said)[clear] <= _CLOSE).all() and (
+        np.abs(_chances(mine) - _chances(said)) <= _CLOSE
+    ).all()
     return (weights, start) if straight and clear.any() and weights.any() else None
 
 
@@ -343,5 +343,5 @@ def spread_points(count: int, width: int) -> Floats:
 def _sizes(said: Floats, opposite: Floats, start: Floats) -> Floats:
     """(N, 1): how large the numbers are that were added up to answers: about the largest answer to a record of that
     size."""
-    largest = np.maximum(np.abs(said), np.abs(opposite)).max(axis=1).reshape(-1, _EACH).max(axis=1)
-    return np.asarray(np.repeat(largest, _EACH)[:, None] + np.abs(start).max())
+    largest = np.maximum(np.abs(said), np.abs(opposite)).max(axis=1).reshape(-1, _PER_SIZE).max(axis=1)
+    return np.asarray(np.repeat(largest, _PER_SIZE)[:, None] + np.abs(start).max())

@@ -102,7 +102,7 @@ def outputs(node: Node, call: Call) -> dict[str, Tensor]:
     return dict(zip(node.outputs, computed if isinstance(computed, tuple) else (computed,), strict=False))
 
 
-OLDEST = 7  # before, broadcasting was another
+OLDEST_OPSET = 7  # older operator sets broadcast in another way
 
 
 def read_onnx(path: Path, *, logits: bool) -> tuple[nn.Module, int]:
@@ -132,8 +132,8 @@ def _check_operators(path: Path, model: Any) -> int:
             "the model with plain layers, or pass the torch module or scikit-learn estimator itself."
         )
     opset = max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAIN), default=0)
-    if opset < OLDEST:
-        raise TaskError(f"{path} uses operator set {opset}; export it with {OLDEST} or later.")
+    if opset < OLDEST_OPSET:
+        raise TaskError(f"{path} uses operator set {opset}; export it with {OLDEST_OPSET} or later.")
     return int(opset)
 
 

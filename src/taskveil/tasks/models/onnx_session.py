@@ -55,7 +55,7 @@ def load_onnx(path: Path) -> Any:
 
 
 _KINDS = {1: "float32", 11: "float64", 7: "int64", 6: "int32", 9: "bool", 8: "text"}
-"""What inputs take, by TensorProto's numbering."""
+"""Types of inputs and outputs, by TensorProto's numbering."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +170,6 @@ def _cast(values: Array, entry: Entry) -> Array:
     return np.rint(values).clip(float(limits.min), np.nextafter(float(limits.max) + 1.0, 0.0)).astype(entry.kind)
 
 
-_FLOAT, _INT64, _STRING, _DOUBLE = 1, 7, 8, 11  # by TensorProto's numbering
-
 _NAMES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
 _CARRIES_NAMES = ("ArrayFeatureExtractor", "Cast", "Identity", "Reshape", "Squeeze")  # in their first input
 
@@ -190,8 +188,8 @@ class Answer:
 def find_answer(path: Any, graph: Any) -> Answer:
     """What the file `path` answers, or TaskError where that is not one row of numbers for each record."""
     makers = {name: node for node in graph.node for name in node.output}
-    labels = [o for o in graph.output if _kind(o) in (_INT64, _STRING)]
-    others = [o for o in graph.output if _kind(o) not in (_INT64, _STRING)]
+    labels = [o for o in graph.output if _kind(o) in ("int64", "text")]
+    others = [o for o in graph.output if _kind(o) not in ("int64", "text")]
     if len(labels) > 1 or len(others) != 1:
         raise TaskError(
             f"{path} must have one output, or a label and the probabilities of all classes; it has "
@@ -202,7 +200,7 @@ def find_answer(path: Any, graph: Any) -> Answer:
     maker = makers.get(found.name)
     if maker is not None and maker.op_type == "ZipMap":
         return Answer(name=maker.input[0], probabilities=True, classes=_distinct(path, _stated(maker)))
-    if _kind(found) not in (_FLOAT, _DOUBLE):
+    if _kind(found) not in ("float32", "float64"):
         raise TaskError(f"{path} must answer with floating numbers, FLOAT or DOUBLE, in its output {found.name}.")
     if labels:
         classes = _distinct(path, _carried(labels[0].name, makers, graph))
@@ -211,9 +209,10 @@ def find_answer(path: Any, graph: Any) -> Answer:
     return Answer(name=found.name, probabilities=last, classes=None)
 
 
-def _kind(output: Any) -> int:
-    """The type of an output's numbers, 0 where it is no tensor."""
-    return int(output.type.tensor_type.elem_type) if output.type.WhichOneof("value") == "tensor_type" else 0
+def _kind(output: Any) -> str | None:
+    """The type of an output's values, None where it is no tensor or of a type that is not known."""
+    tensor = output.type.WhichOneof("value") == "tensor_type"
+    return _KINDS.get(output.type.tensor_type.elem_type) if tensor else None
 
 
 def _stated(node: Any) -> Array | None:
@@ -253,14 +252,14 @@ def _distinct(path: Any, classes: Array | None) -> Array:
     return classes
 
 
-_ADD_UP = 1e-4  # to one, in single precision and over many trees
+_CLOSE_TO_ONE = 1e-4  # error of a sum of probabilities, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _STRAIGHT = {
     "Add", "Cast", "Concat", "Constant", "Div", "FeatureVectorizer", "Flatten", "Gather", "Gemm", "Identity",
     "LinearRegressor", "MatMul", "Mul", "Reshape", "Scaler", "Squeeze", "Sub", "Unsqueeze",
 }  # fmt: skip
 _TO_CHANCES = {"LinearClassifier", "Normalizer", "Softmax"}
-_QUIET = 4  # nothing but what ends the process is printed
+_FATAL_ONLY = 4  # onnxruntime's level of messages: only those that end the process
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +358,7 @@ class SessionModel:
             return answer
         if answer.ndim != 2 or (self.classes is not None and answer.shape[1] != len(self.classes)):
             raise ValueError(f"it answers {count} records with probabilities of shape {answer.shape}, not one a class")
-        if not (np.abs(answer.sum(axis=1) - 1.0) <= _ADD_UP).all() or not (answer >= -_ADD_UP).all():
+        if not (np.abs(answer.sum(axis=1) - 1.0) <= _CLOSE_TO_ONE).all() or not (answer >= -_CLOSE_TO_ONE).all():
             raise ValueError("its probabilities do not add up to one: scores and several labels are not supported")
         return np.asarray(np.log(np.maximum(answer, TINY_PROBABILITY)))
 
@@ -367,7 +366,7 @@ class SessionModel:
         from onnxruntime import RunOptions
 
         quietly = RunOptions()
-        quietly.log_severity_level = _QUIET
+        quietly.log_severity_level = _FATAL_ONLY
         (answer,) = self._session.run(None, given, quietly)
         return np.asarray(answer, dtype=np.float64)
 
@@ -430,7 +429,7 @@ def _started(content: bytes) -> Any:
 
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = _QUIET
+    options.log_severity_level = _FATAL_ONLY
     return InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
