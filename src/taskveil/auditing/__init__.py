@@ -1,5 +1,7 @@
-"""The sceptic: attacks that try to disprove the guarantee, statistical ones with a confidence, structural ones with a
-yes or no. `tv.audit` is the front door."""
+"""Attacks that try to disprove the guarantee: statistical ones with a confidence, structural ones with a yes or no.
+
+Call them with `tv.audit`.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from taskveil.veil import Veil
 
 
 def bit_pattern_attack(target: Target, pair: Pair, count: int = 40_000) -> Check:
-    """Exponent, lowest bit and raw bits of a report do not tell inputs apart beyond ε (Mironov 2012)."""
+    """Whether exponent, lowest bit and raw bits of a report keep to ε (Mironov 2012)."""
     name = "64-bit patterns"
     if target.report(target.middle[None, :]).dtype.kind != "f":
         return Check.not_applicable(name, "reports are whole numbers.")
@@ -63,7 +63,7 @@ def bit_pattern_attack(target: Target, pair: Pair, count: int = 40_000) -> Check
 
 
 def fresh_noise(target: Target, count: int = 1 << 15) -> Check:
-    """Reports of one record repeat within a call, and between calls, exactly as often as chance has it."""
+    """Whether reports of one record repeat, within a call and between calls, exactly as often as by chance."""
     name = "fresh noise for every report"
     records = np.tile(target.middle, (count, 1))
     one, two, three = target.report(records), target.report(records), target.report(records)
@@ -80,11 +80,11 @@ def fresh_noise(target: Target, count: int = 1 << 15) -> Check:
     most = max(rates, key=lambda key: float(rates[key].mean()))
     if floor > ceiling:
         return Check.of(name, f"Noise is reused: {rates[most].mean():.1%} of reports agree between {most}.", held=False)
-    return Check.of(name, "Reports repeat as often as chance has it.", held=True)
+    return Check.of(name, "Reports repeat as often as by chance.", held=True)
 
 
 def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
-    """Two reports together tell the record of one of them no better than ε allows: rows and calls share no noise.
+    """Whether two reports together keep to ε about the record of one of them: rows and calls share no noise.
 
     The other record is known and stays the same, so ε bounds the two reports together as it bounds one. Noise that is
     shared, or opposite, in two rows cancels in their difference or sum.
@@ -112,7 +112,7 @@ def equal_rows(one: Array, other: Array) -> Bools:
 
 
 def _neighbours(target: Target, record: Array, count: int, *, before: bool) -> Array:
-    """The known record before or after the other one, again and again in one call."""
+    """Both reports where the known record stands before or after the other one, many times in one call."""
     known = target.beside(record)
     batch = np.tile(np.stack([known, record] if before else [record, known]), (count, 1))
     made = target.report(batch)
@@ -171,12 +171,12 @@ _QUANTILES = 16
 
 
 def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
-    """Reports made one at a time, and at both ends of small batches, tell two inputs apart no better than ε allows.
+    """Whether reports made one at a time, and at both ends of small batches, keep to ε.
 
     Args:
         target: what is audited.
         pair: the two inputs.
-        most: calls for each input and way of calling, at most; as many are made as disproving the claim takes.
+        most: calls for each input and way of calling, at most. No more are made than disproving the claim takes.
     """
     if target.veil is not None:
         most = min(most, _ENOUGH)
@@ -191,7 +191,7 @@ def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
 
 
 def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
-    """What a `Client` hands out, numbers and random id, is distributed like the reports of its veil."""
+    """Whether reports of a `Client`, numbers and random id, are distributed like the reports of its veil."""
     name = "through a Client"
     veil = target.veil
     if veil is None:
@@ -223,7 +223,7 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
         if target.veil is not None:
             usual = [target.sample(record, 4 * len(reports)) for record, reports in zip(inputs, made, strict=True)]
             if any(differ(*both, alpha=alpha / 2) for both in zip(usual, made, strict=True)):
-                detail = f"Asked {way}, reports are distributed otherwise than in large batches."
+                detail = f"Asked {way}, reports have another distribution than in large batches."
                 return Check.of(name, detail, held=False)
         worst = max(worst, shown)
     provable = largest_provable(count, alpha=alpha, delta=target.delta)
@@ -233,7 +233,7 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
 
 
 def differ(one: Array, other: Array, *, alpha: float) -> bool:
-    """Whether two samples of reports cannot be of one distribution; wrongly so with probability `alpha` at most.
+    """Whether two samples of reports have different distributions; a false alarm has probability `alpha` at most.
 
     Every number's distribution function is compared at and just below some of its quantiles, by exact bounds. The
     quantiles are taken from reports that are not counted. Columns that `one` does not have are left out.
@@ -308,7 +308,7 @@ _COLUMNS = 4
 
 
 def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows: int) -> Check:
-    """Neither in many calls of one record, nor far out of range, does a report repeat its record.
+    """Whether no report repeats its record, neither in many calls of one record nor far out of range.
 
     Args:
         target: what is audited.
@@ -318,9 +318,9 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
     """
     name = "no record repeated"
     if target.veil is not None and target.veil.mechanism.responses:
-        return Check.not_applicable(name, "a report is a choice from a list, in which no record stands.")
+        return Check.not_applicable(name, "a report is an entry of a public list, which holds no record.")
     if not target.numeric:
-        return Check.not_applicable(name, "records are no numbers that a report could repeat.")
+        return Check.not_applicable(name, "records are not numbers, so a report cannot repeat them.")
     inside = target.low + rng.random((_INPUTS, target.width)) * (target.high - target.low)
     far = np.exp(rng.uniform(0, np.log(BEYOND[-1]), size=(_INPUTS, 1))) * rng.choice([-1.0, 1.0], size=(_INPUTS, 1))
     with np.errstate(over="ignore"):  # ranges may be as wide as doubles go
@@ -358,7 +358,7 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
 
 
 def _views(target: Target, inputs: Floats) -> Floats:
-    """What a report would repeat (M, c): the latents of a veil, the numbers of the record for anything else."""
+    """Numbers that a report could repeat (M, c): the latents of a veil, the numbers of the record otherwise."""
     seen = inputs[:, : 2 * _COLUMNS] if target.veil is None else target.veil.encode(inputs)
     return np.asarray(seen, dtype=np.float64)
 

@@ -42,7 +42,7 @@ def bit_patterns(reports: Array) -> Integers:
 
 
 def raw_bits(reports: Array) -> Integers:
-    """The 64 bits of every number as an integer: zeros of either sign, and every NaN, are told from each other."""
+    """The 64 bits of every number as an integer: zeros of either sign, and all kinds of NaN, differ."""
     wide = reports.astype(np.float64 if reports.dtype.kind == "f" else np.int64)
     return np.ascontiguousarray(wide).view(np.int64)
 
@@ -133,9 +133,9 @@ _MAX_LISTED = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
-    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit.
+    """A way to build a score for two inputs from some reports of each; `robust` ways hardly overfit.
 
-    `says` is what a report of high score is, to be followed by the name of x.
+    `says` describes a report of high score; the name of x follows it.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Idea:
 
 
 def ideas(veil: Veil | None, inputs: Floats, reports: Array) -> list[Idea]:
-    """Everything worth trying for two inputs (2, n), as a veil's encoder takes them, and reports like these."""
+    """All ways to score reports of two inputs (2, n), which are numbers as a veil's encoder takes them."""
     width = reports.shape[1]
     found = [
         Idea(
@@ -259,7 +259,7 @@ def _same(reports: Array) -> Array:
 
 
 def mixtures(reports: Array) -> Floats:
-    """Differences and sums of two columns, up to 6 pairs: what is left when both got the same noise."""
+    """Differences and sums of two columns, up to 6 pairs: noise that both columns share cancels in them."""
     pairs = list(combinations(range(reports.shape[1]), 2))[:6]
     r = reports.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -286,7 +286,7 @@ def distance_from_medians(first: Array, second: Array, columns: Callable[[Array]
 
 
 def _informed(veil: Veil, inputs: Floats) -> Score:
-    """The likelihood ratio as the release's parameters would have it."""
+    """The likelihood ratio according to the parameters of the release."""
     latents = veil.encoder(inputs)
 
     def score(reports: Array) -> Floats:
@@ -345,7 +345,7 @@ def choose_event(
         score = idea.learn(first[:few], second[:few])
         screened.append(promise(score, first[-few:], second[-few:])[0])
     promising = [tried[int(place)] for place in np.argsort(-np.array(screened), kind="stable")[:3]]
-    # A screening that small misses narrow margins; the classic scores are never dropped.
+    # Few reports miss narrow margins, so robust scores are never dropped.
     promising += [idea for idea in tried if idea.robust and idea not in promising]
     best: tuple[float, Event] | None = None
     for idea in promising:

@@ -175,7 +175,7 @@ Digest = tuple[str, str]
 
 
 def in_child(ask: Callable[[], Any], *, patience: float = _PATIENCE) -> Any:
-    """What `ask` returns (plain JSON) in a forked child; None if the system cannot fork or no answer came in time.
+    """The result of `ask` (plain JSON) in a forked child; None if the system cannot fork or no answer came in time.
 
     An error in the child is no answer either: `ask` catches those that it expects.
     """
@@ -220,7 +220,7 @@ def _read(reader: int, deadline: float) -> bytes | None:
 
 
 def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
-    """From now on this process draws from `source`. Only ever called in a child, which has no way back.
+    """Make this process draw from `source` from now on. Only ever called in a child, because it cannot be undone.
 
     Replaced are `os.urandom` under every name a loaded module knows it by (`random.SystemRandom` and so `secrets` have
     their own) and taskveil's own door, by `door` where it differs. Code outside Python asks the system itself.
@@ -243,7 +243,7 @@ def _names_of_urandom(_modules: int) -> list[tuple[ModuleType, str]]:
 
 
 def digest(make: Callable[[], Array]) -> Digest:
-    """Make the reports once, looking over the shoulder of the entropy source. Only ever called in a child."""
+    """Digests of the reports and of the bytes drawn for them. Only ever called in a child."""
     system, seen = os.urandom, hashlib.sha256()
     drawn = 0
 
@@ -301,7 +301,7 @@ FAILURES: tuple[Failure, ...] = ("failed", "came short", "failed half way")
 
 
 def no_foreign_randomness(target: Target) -> Check:
-    """Neither np.random nor random can be reached from what makes reports."""
+    """Whether neither np.random nor random can be reached from the code that makes reports."""
     veil = target.veil
     roots = [target.call] if veil is None else [veil.mechanism, veil.encoder, veil.schema]
     found = foreign_randomness(*roots)
@@ -310,7 +310,7 @@ def no_foreign_randomness(target: Target) -> Check:
 
 
 def no_entropy_no_report(target: Target) -> Check:
-    """When the operating system gives no randomness, at once or half way, there is an error and no report.
+    """Whether there is an error and no report when the operating system gives no randomness, at once or half way.
 
     Every failure is injected into a child process. A mechanism that was not seen to ask (one that draws outside Python,
     or drew ahead) cannot be tried in this way.
@@ -362,7 +362,7 @@ def _starve(target: Target, failure: Failure) -> dict[str, Any]:
 
 
 def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
-    """Processes forked from this one, and freshly started ones, never draw the same noise."""
+    """Whether processes forked from this one, and freshly started ones, never draw the same noise."""
     name = "no noise shared by processes"
     probe = np.tile(target.middle, (4096, 1))
     repeats = float(at_most(equal_rows(target.report(probe), target.report(probe)).sum(), 4096, ALPHA))
@@ -372,7 +372,7 @@ def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
     digests = forked + spawn_digests(target.veil, batch, spawns)
     if len(digests) < 2:
         return Check.not_applicable(name, "no two other processes made reports.")
-    # Near-deterministic reports may agree by chance; then only the bytes drawn can tell.
+    # Nearly constant reports may agree by chance; then only the bytes drawn show it.
     telling = rows * np.log(repeats) + np.log(len(digests) ** 2) < np.log(ALPHA)
     made = [made for made, _ in digests]
     drawn = [drawn for _, drawn in digests if drawn]

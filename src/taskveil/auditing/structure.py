@@ -23,7 +23,7 @@ from taskveil.errors import AuditError
 
 
 def claim_covers_parameters(target: Target) -> Check:
-    """The claimed ε is at least what scale, sensitivity or weights imply, in sixty digits."""
+    """Whether the claimed ε is at least the ε that scale, sensitivity or weights imply, in sixty digits."""
     name = "claim covers the parameters"
     if target.veil is None:
         return Check.not_applicable(name, "the parameters are not known.")
@@ -33,7 +33,7 @@ def claim_covers_parameters(target: Target) -> Check:
 
 
 def latents_inside(target: Target, hostile: Sequence[Array]) -> Check:
-    """What noise is added to, or what is coded, lies inside the release's set for all hostile inputs, each (N, n)."""
+    """Whether latents lie inside the set of the release for all hostile inputs, each (N, n)."""
     name = "latents inside their set"
     if target.veil is None:
         return Check.not_applicable(name, "a callable shows no latents.")
@@ -41,7 +41,7 @@ def latents_inside(target: Target, hostile: Sequence[Array]) -> Check:
     try:
         k = np.concatenate([target.veil.encode(part) for part in hostile]) / mechanism.region.step
     except Exception as error:  # whatever it is, the input has no latents
-        return Check.of(name, f"An input was refused ({type(error).__name__}), which tells about it.", held=False)
+        return Check.of(name, f"An input was refused ({type(error).__name__}), which reveals something.", held=False)
     whole = np.asarray(np.isfinite(k).all(axis=1))
     steps = np.floor(np.where(whole[:, None], k, 0.0)).astype(np.int64)
     exact = np.asarray((steps == np.where(whole[:, None], k, 0.5)).all(axis=1))
@@ -57,7 +57,7 @@ def latents_inside(target: Target, hostile: Sequence[Array]) -> Check:
 
 
 def reports_on_grid(target: Target, hostile: Sequence[Array]) -> Check:
-    """All hostile inputs, each (N, n), are answered, by one report of one length, from the set the release names."""
+    """Whether all hostile inputs, each (N, n), get one report of one length from the set that the release names."""
     name = "reports on the grid"
     parts = [part[i : i + 10_000] for part in hostile for i in range(0, len(part), 10_000)]
     try:
@@ -65,7 +65,7 @@ def reports_on_grid(target: Target, hostile: Sequence[Array]) -> Check:
     except AuditError as error:
         return Check.of(name, f"A hostile input is not answered like others: {error}", held=False)
     except Exception as error:  # whatever it is, the input was not answered
-        detail = f"An input was refused ({type(error).__name__}), and a refusal tells about the record."
+        detail = f"An input was refused ({type(error).__name__}), and a refusal reveals something about the record."
         return Check.of(name, detail, held=False)
     if target.veil is None:
         held, where = np.asarray(np.isfinite(reports.astype(np.float64)).all(axis=1)), "finite numbers"
@@ -88,7 +88,7 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
 
     Args:
         target: what is audited.
-        pair: two inputs that are easy to tell apart.
+        pair: two inputs that are easy to distinguish.
         trials: of the audit; the checks make fewer reports when it has few.
         rng: draws hostile inputs.
     """

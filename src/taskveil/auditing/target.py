@@ -23,7 +23,7 @@ ALPHA = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One question, its answer, and a sentence that says what was seen.
+    """One question, its answer, and a sentence about the evidence.
 
     'Held' means that the attack was carried out and failed, 'broken' that it succeeded, 'not applicable' that it could
     not be carried out: that speaks neither for the mechanism nor against it.
@@ -117,7 +117,7 @@ class Target:
         return np.asarray(self.low + (self.high - self.low) / 2)
 
     def beside(self, record: Array) -> Array:
-        """An input like any other (n,), of the same kind as this one."""
+        """An ordinary input (n,) of the same kind as this one."""
         return self.natural.middle if self.natural is not None and record.dtype == object else self.middle
 
     def numbers(self, records: Sequence[Array]) -> Floats:
@@ -147,7 +147,7 @@ class Target:
         made = self.call(records if self.numeric or self.natural is None else self.natural.as_mappings(records))
         if isinstance(made, Sequence) and len(made) > 0 and all(isinstance(one, bytes) for one in made):
             if len({len(one) for one in made}) > 1:
-                raise AuditError("reports have different lengths, and a length tells about the record.")
+                raise AuditError("reports have different lengths, and a length reveals something about the record.")
             made = np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(made), -1)
         made = np.asarray(made)
         made = made[:, None] if made.ndim == 1 else made
@@ -159,7 +159,7 @@ class Target:
         return made.astype(np.int64) if made.dtype.kind in "bu" else made
 
     def values(self, reports: Array) -> Array:
-        """What the numbers of reports stand for, in the units of latents where a veil knows."""
+        """The values that reports stand for, in units of latents for a veil."""
         return reports if self.veil is None else self.veil.mechanism.values(reports.astype(np.int64))
 
     def sample(self, record: Array, count: int) -> Array:

@@ -126,7 +126,7 @@ def water_filling(eigenvalues: Floats, v: float) -> Floats:
             squared = roots[:count] / total * (1 + count * v) - v
             if squared[-1] > 0:
                 return np.asarray(squared)
-    return np.ones(1)  # a task that no direction matters to: report anything
+    return np.ones(1)  # no direction matters to the task: any report will do
 
 
 def ball_loss(eigenvalues: Floats, radius: float, epsilon: float) -> float:

@@ -142,7 +142,7 @@ class LightEncoder(nn.Module):
         return raw
 
     def shares(self, mask: Tensor) -> Tensor:
-        """(R, 1, Z): what part of the budget every latent has; none for padding."""
+        """(R, 1, Z): the share of the budget of every latent; zero for padding."""
         return (self.share + mask.log()).softmax(-1)
 
 
@@ -156,7 +156,7 @@ class Head(nn.Module):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reports:
-    """Where reports come from while learning: an encoder in training, or latents that are already fixed.
+    """Reports while designs learn: from an encoder in training, or from latents that are already fixed.
 
     `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head, `fixed`
     holds latents (N, Z) for all replicas alike or (N, R, Z).
@@ -189,7 +189,7 @@ class Reports:
         return phi + self.noise * standard_laplace(phi.shape, generator)
 
     def take(self, chosen: Tensor) -> Reports:
-        """Of some replicas. An encoder is cut down by whoever trained it (`replicas.keep`)."""
+        """Reports of some replicas. The caller cuts the encoder down (`replicas.keep`)."""
         fixed = self.fixed
         if fixed is not None and fixed.values.dim() == 3:
             fixed = Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
@@ -257,7 +257,7 @@ def learn(
 def _steps(
     training: LearnedAnswers, modules: nn.Module, held: Tensor, settings: LearningSettings, seed: int
 ) -> Iterator[int]:
-    """Takes one step after the other on the records that are not held out (R, N), and says which it was."""
+    """Take one training step after the other on the records that are not held out (R, N); yields its number."""
     optimiser = _optimiser(modules, settings)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, settings.steps, pct_start=0.1)
     generator = torch.Generator(held.device).manual_seed(seed)
@@ -303,7 +303,7 @@ def _held_out(training: LearnedAnswers, held: Tensor, draws: int) -> Tensor:
 
 
 def invert(answers: LearnedAnswers, X: Records, *, seed: int, progress: Progress = SILENT, **options: Any) -> Inverse:
-    """Stage 2 for what the heads of all replicas ask for."""
+    """Stage 2: the inverse for the answers that the heads of all replicas give."""
     generator = torch.Generator(X.device).manual_seed(seed)
     replicas = len(answers.reports.replicas)
 

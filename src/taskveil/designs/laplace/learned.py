@@ -38,7 +38,7 @@ _MAX_CHECKED = 2000
 """Volunteers' records that the model is tried on before learning starts."""
 
 Parts = list[tuple[Encoder, Laplace]]
-"""What devices run, cell by cell."""
+"""Encoder and mechanism of every cell."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class TrainingSet:
 
     @classmethod
     def of(cls, problem: Problem, settings: LearningSettings) -> TrainingSet:
-        """Everything wrong with the model or the labels is said here, before learning starts."""
+        """The training set of a problem; errors in the model or the labels are raised here, before learning starts."""
         X, task, device = problem.X, problem.task, problem.device
         check_device(device)
         task.check_width(X.shape[1])
@@ -67,7 +67,7 @@ class TrainingSet:
         box = problem.domain.bounding_box
         extent = box.high - box.low
         spread = np.divide(X.std(axis=0), extent, out=np.zeros_like(extent), where=extent > 0)
-        # Attributes that hardly move within their range are not blown up beyond ten times the liveliest one.
+        # Attributes with little spread within their range are scaled up at most ten times as much as the widest one.
         scale = extent * np.maximum(spread, 0.1 * float(spread.max()))
         gain = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         mean = X.mean(axis=0)
@@ -105,7 +105,7 @@ def design_models(
     """A veil for every (ε, seed), all learned at once.
 
     Args:
-        problem: the volunteers, a task with gradients, where to learn, and where to say how far it is.
+        problem: the volunteers, a task with gradients, the torch device, and the progress bar.
         epsilons: budgets of one report.
         seeds: of the search for designs.
         method: "task_aware", "task_agnostic" or "privacy_agnostic".
@@ -175,7 +175,7 @@ def _scaled_record(data: TrainingSet) -> Encoder:
 
 
 def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int | None) -> dict[int, Encoder]:
-    """One encoder per seed, learned without a thought for the noise; latents are centred on the volunteers' mean."""
+    """One encoder per seed, learned without noise; latents are centred on the volunteers' mean."""
     count = min(latent_dim or USUAL_DIM, data.X.shape[1])
     # Without noise the budget does not matter.
     grid = Grid(cells=tuple((1.0, seed) for seed in seeds), latent_dims=(count,), folds=data.settings.folds)

@@ -1,8 +1,7 @@
 """A network of the user's architecture, trained anew: copies with fresh weights, which devices run side by side.
 
-Copies learn from some of the volunteers. What a copy says of the others is what a device would say of strangers. The
-mean of the folds' copies is better than any of them; where a device cannot store them all, it gets one more, trained on
-all volunteers.
+Each copy learns from some of the volunteers, and its predictions for the others are out-of-fold. The mean of the copies
+is better than any of them. Where a device cannot store all copies, it gets one network trained on all volunteers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from taskveil.tasks.models.modules import rows_of
 
 PACE = Pace(batch=64, rate=3e-3, decay=0.1, averaging=0.995)
 LOOKS = (60, 100, 160, 250, 400, 630, 1000, 1600)
-"""Steps after which networks are kept: what held-out losses choose from."""
+"""Numbers of steps after which networks are kept; held-out losses choose between them."""
 DROPOUT = 0.3
 """The share of inputs that hidden layers of pictures leave out in training, unless the architecture has dropout."""
 _AT_ONCE = 2**11  # records in one call
@@ -90,7 +89,7 @@ class Architecture:
             raise TaskError(f"the network cannot run on devices: {error}") from error
         return cls(module=module, pictures=found.sees_pictures, name=name)
 
-    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - who asks for an architecture knows
+    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - not counted
         """About how much processor time one fit takes: not counted, since the caller chose the architecture."""
         return 0.0
 
@@ -137,7 +136,7 @@ class Architecture:
 
 
 def _can_start_anew(module: nn.Module) -> bool:
-    """Whether whatever holds weights knows how to draw them again."""
+    """Whether every layer with weights can draw them again."""
     return all(
         hasattr(part, "reset_parameters")
         for part in module.modules()
@@ -172,7 +171,7 @@ def _drop(part: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _Learning:
-    """The volunteers as networks see them, and how networks learn from them."""
+    """The volunteers as inputs of networks, and the training."""
 
     def __init__(self, module: nn.Module, pictures: bool, evidence: Evidence) -> None:
         X, device = evidence.X, evidence.device
@@ -199,7 +198,7 @@ class _Learning:
         return Trained(networks=kept, device=self.device, shift=shift, unit=unit)
 
     def _own_randomness(self) -> AbstractContextManager[None]:
-        """First weights and dropout come from torch's own generators, which the caller finds as they were."""
+        """A context in which torch's own generators may be used; afterwards they are as they were before."""
         return torch.random.fork_rng(devices=None if self.device.startswith("cuda") else [])
 
     def _run(self, rows: Integers, goal: Tensor, seed: int) -> Iterator[nn.Module]:

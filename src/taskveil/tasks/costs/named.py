@@ -79,7 +79,7 @@ class LinearInTruth(ABC):
 
 
 class Answering(Protocol):
-    """What a loss asks of a model: how many outputs it has, and its classes' names, in their order, if it has any."""
+    """What a loss needs to know of a model: the number of outputs, and the names of its classes in order, if any."""
 
     classes: Array | None
 
@@ -126,7 +126,7 @@ def class_numbers(values: Array, model: Answering, loss: str) -> Integers:
 
 
 def _first(wrong: Array) -> str:
-    """Names the first record of which something is wrong, without quoting it."""
+    """The number of the first wrong record, without quoting it."""
     return f"record {int(np.flatnonzero(wrong)[0])} of {len(wrong)}"
 
 
@@ -154,7 +154,7 @@ class SquaredError(LinearInTruth):
         return np.asarray(labels, dtype=np.float64)
 
     def own_truth(self, outputs: Floats) -> Floats:
-        """What the model itself says, where there are no labels."""
+        """Outputs (N, m): without labels the truth is the model's own output."""
         return outputs
 
     def answers(self, outputs: Floats) -> Floats:
@@ -289,7 +289,7 @@ class CrossEntropy(LinearInTruth):
         return np.asarray(np.eye(model.outputs)[labels])
 
     def own_truth(self, outputs: Floats) -> Floats:
-        """Logits → class probabilities: what the model itself says, where there are no labels."""
+        """Logits → class probabilities: without labels the truth is the model's own answer."""
         return self.answers(outputs)
 
     def answers(self, outputs: Floats) -> Floats:
@@ -298,7 +298,7 @@ class CrossEntropy(LinearInTruth):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def outputs(self, answers: Floats) -> Floats:
-        """Class probabilities → logits that say so."""
+        """Class probabilities → logits."""
         return np.asarray(np.log(np.maximum(answers, LEAST_PROBABILITY)))
 
     def losses(self, outputs: Floats, truth: Floats) -> Floats:
@@ -331,7 +331,7 @@ class CrossEntropy(LinearInTruth):
         return np.asarray(-truth @ np.log(np.maximum(answers, LEAST_PROBABILITY)).T)
 
     def labels_apart(self, count: int) -> Floats | None:
-        """(count, count): one answer for each class, favoured by whoever predicts that class to be the likeliest."""
+        """(count, count): one answer for each class, the best one where that class is the likeliest."""
         return np.asarray(np.full((count, count), 0.1 / count) + 0.9 * np.eye(count))
 
     def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
@@ -409,9 +409,9 @@ def _log_softmax(outputs: Floats) -> Floats:
 class ZeroOne(CrossEntropy):
     """The probability that the class of the highest output is wrong; of equal outputs the first counts.
 
-    Outputs, labels and answers are those of cross-entropy, and it is learned by cross-entropy: whoever knows the
-    classes' probabilities knows the most probable one, and a count of errors has no gradient. Without labels the truth
-    is the class that the model itself gives.
+    Outputs, labels and answers are those of cross-entropy. It is also learned by cross-entropy, because the classes'
+    probabilities name the most probable class, and a count of errors has no gradient. Without labels the truth is the
+    class that the model itself gives.
     """
 
     name: ClassVar[str] = "zero_one"
