@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from taskveil.arrays import Floats
-from taskveil.client.windows import Window
+from taskveil.client.networks import Window
 from taskveil.designs.predictors.whole_layers import Convolution, Dense, Layer, Layers, Pooling
 from taskveil.tasks.models.frozen import PROBES
 from taskveil.tasks.models.modules import rows_of

@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
-from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.whole_layers import Dense, Layers
