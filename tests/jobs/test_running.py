@@ -11,10 +11,10 @@ import pytest
 import taskveil
 from taskveil.errors import ClusterError, DataError, TaskError
 from taskveil.jobs import running
-from taskveil.jobs.plans import Part
+from taskveil.jobs.plans import JobPart
 from taskveil.jobs.running import Engine
 
-PARTS = [Part(number=number, source=0, first=number, last=number + 1, row=9 * number, rows=9) for number in range(3)]
+PARTS = [JobPart(number=number, source=0, first=number, last=number + 1, row=9 * number, rows=9) for number in range(3)]
 
 
 class Doubling:
@@ -23,7 +23,7 @@ class Doubling:
     def __init__(self, failing: dict[int, Exception] | None = None) -> None:
         self.failing = failing or {}
 
-    def __call__(self, part: Part) -> int:
+    def __call__(self, part: JobPart) -> int:
         if part.number in self.failing:
             raise self.failing[part.number]
         return 2 * part.number
@@ -35,7 +35,7 @@ class Doubling:
         return int(row.column("twice")[0].as_py())
 
 
-def sent(*parts: Part) -> pa.Table:
+def sent(*parts: JobPart) -> pa.Table:
     return pa.Table.from_pylist([asdict(part) for part in parts])
 
 
@@ -81,8 +81,10 @@ def test_a_result_comes_with_the_number_of_its_part() -> None:
     ],
 )
 def test_parts_travel_together(rows: list[int], cores: int, sizes: list[int]) -> None:
-    parts = [Part(number=place, source=place, first=0, last=1, row=0, rows=count) for place, count in enumerate(rows)]
-    loads = list(running._together(parts, cores))
+    parts = [
+        JobPart(number=place, source=place, first=0, last=1, row=0, rows=count) for place, count in enumerate(rows)
+    ]
+    loads = list(running._loads(parts, cores))
     assert [part for load in loads for part in load] == parts
     assert [len(load) for load in loads] == sizes
 

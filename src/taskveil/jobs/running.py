@@ -1,9 +1,8 @@
-"""Where the parts of a job are worked on: here, one after another, or on a Ray cluster.
+"""Runs the parts of a job: in this process, one after another, or on a Ray cluster.
 
-On a cluster, Ray Data's `map_batches` moves *which* rows are to be worked on and what came of it, both a few numbers in
-Arrow tables. Rows themselves are read where they are needed, from storage, by Arrow, some at a time: neither people's
-records nor reports that are not published ever lie in the cluster's object store, which keeps copies on several
-machines and spills to their disks.
+On a cluster, Ray Data's `map_batches` moves the descriptions of parts and of results: a few numbers in Arrow tables.
+Each worker reads its rows from storage, some at a time. People's records and unpublished reports never lie in the
+cluster's object store, which keeps copies on several machines and spills to their disks.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import taskveil
 from taskveil import errors
 from taskveil.errors import ClusterError, TaskveilError, needs
-from taskveil.jobs.plans import Part
+from taskveil.jobs.plans import JobPart
 from taskveil.jobs.ray_joining import connected
 from taskveil.jobs.ray_working import EngineName, attended, check_engine, failures
 
@@ -26,17 +25,18 @@ with needs("a folder of records"):
     import pyarrow as pa
 
 Result = TypeVar("Result")
-_MOST_ROWS, _MOST = 1 << 22, 64  # in all, of parts that travel together; and so many of them
-_RAISED, _SAYING = "raised", "saying"  # the columns of an error, in place of a result
-PartProgress = Callable[[int, int], None]
-"""Called with the number of rows done since the last call, and with that of all rows."""
+LOAD_ROWS, LOAD_PARTS = 1 << 22, 64
+"""The most rows, and the most parts, of a load that goes to a worker at once."""
+_RAISED, _SAYING = "raised", "saying"  # the columns of an error, instead of a result
+RowProgress = Callable[[int, int | None], None]
+"""Called with the number of rows done since the last call, and the number of all rows; None if that is not known."""
 
 
-class Work(Protocol[Result]):
-    """What is done with a part, and how that travels."""
+class PartWork(Protocol[Result]):
+    """The work on a part, and how its result travels."""
 
-    def __call__(self, part: Part) -> Result:
-        """What comes of a part."""
+    def __call__(self, part: JobPart) -> Result:
+        """The result of a part."""
         ...
 
     def packed(self, result: Result) -> pa.Table:
@@ -50,8 +50,8 @@ class Work(Protocol[Result]):
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """`name` says where parts are worked on; on Ray, at the cluster's `address`, or on this machine, by so many
-    `workers` at a time."""
+    """Where parts are worked on: `name` is "plain" or "ray". Ray uses the cluster at `address`, or this machine, and at
+    most `workers` workers at a time."""
 
     name: EngineName = "plain"
     address: str | None = None
@@ -61,11 +61,12 @@ class Engine:
         check_engine(self.name, self.address, self.workers)
 
     def joined(self) -> AbstractContextManager[None]:
-        """Connected to the cluster, inside: of several runs, each would else start one of its own."""
+        """Keeps one connection to the cluster for several runs. Otherwise each run starts a cluster of its own."""
         return nullcontext() if self.name == "plain" else connected(self.address, workers=self.workers)
 
-    def run(self, work: Work[Result], parts: Sequence[Part], *, kept: str) -> Iterator[tuple[Part, Result]]:
-        """Every part with what came of it, as soon as it is there; `kept` is what a failure leaves, in words."""
+    def run(self, work: PartWork[Result], parts: Sequence[JobPart], *, kept: str) -> Iterator[tuple[JobPart, Result]]:
+        """Every part with its result, as soon as it is there; an error message ends with `kept`, which says what a
+        failure leaves."""
         if self.name == "plain":
             yield from ((part, work(part)) for part in parts)
             return
@@ -73,23 +74,23 @@ class Engine:
             yield from _on_ray(work, parts, self.workers)
 
 
-def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> Iterator[tuple[Part, Result]]:
+def _on_ray(work: PartWork[Result], parts: Sequence[JobPart], workers: int | None) -> Iterator[tuple[JobPart, Result]]:
     import ray.data
 
     cores = ray.cluster_resources().get("CPU", 0)  # type: ignore[no-untyped-call]
     if cores < 1:
         raise ClusterError("the cluster has no core to work on: add a machine to it.")
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
-    ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
-    loads = _together(parts, min(workers or int(cores), int(cores)))
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # taskveil reports errors itself
+    ray.data.DataContext.get_current().enable_progress_bars = False  # taskveil's bar counts rows
+    loads = _loads(parts, min(workers or int(cores), int(cores)))
     asked = [pa.Table.from_pylist([asdict(part) for part in some]) for some in loads]
     results = ray.data.from_arrow(asked).map_batches(
         _worked(work),
         batch_format="pyarrow",
-        batch_size=None,  # of all that travel together
+        batch_size=None,  # a batch is a load
         num_cpus=1,
         compute=ray.data.TaskPoolStrategy(size=workers and min(workers, len(asked))),  # or Ray warns of idle ones
-    )  # Ray Data runs a part again for as long as its worker is lost, and leaves nobody another choice
+    )  # Ray Data runs a part again as often as its worker is lost; this cannot be changed
     rows: Any
     for rows in attended(results.iter_batches(batch_format="pyarrow", batch_size=None, prefetch_batches=0)):
         if _RAISED in rows.column_names:
@@ -98,15 +99,15 @@ def _on_ray(work: Work[Result], parts: Sequence[Part], workers: int | None) -> I
             yield parts[number], work.unpacked(rows.slice(place, 1))
 
 
-def _together(parts: Sequence[Part], cores: int) -> Iterator[list[Part]]:
-    """Parts that travel together, because a core has nothing to do while Ray Data hands it the next, a sixth of a
-    second each time. Fewer and fewer, so that at the end no core waits long for another; and never so many rows that
-    nobody hears of them for long."""
-    some: list[Part] = []
+def _loads(parts: Sequence[JobPart], cores: int) -> Iterator[list[JobPart]]:
+    """Loads of parts for the workers. A core is idle for a sixth of a second before each load, so a load has many
+    parts. Later loads have fewer, so that at the end no core waits long for another; and no load has so many rows that
+    progress is not shown for long."""
+    some: list[JobPart] = []
     left = len(parts)
     for part in parts:
-        most = min(_MOST, math.ceil(left / (1.5 * cores)))
-        if some and (len(some) >= most or sum(one.rows for one in some) + part.rows > _MOST_ROWS):
+        most = min(LOAD_PARTS, math.ceil(left / (1.5 * cores)))
+        if some and (len(some) >= most or sum(one.rows for one in some) + part.rows > LOAD_ROWS):
             yield some
             left -= len(some)
             some = []
@@ -115,14 +116,13 @@ def _together(parts: Sequence[Part], cores: int) -> Iterator[list[Part]]:
         yield some
 
 
-def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
-    """What a worker calls with a table of parts, and then answers with a table of results. What it raises travels as a
-    result, too: of an error that Ray sees, only its traceback arrives."""
-
+def _worked(work: PartWork[Any]) -> Callable[[pa.Table], pa.Table]:
+    """The function that turns a table of parts into a table of results on a worker. An error travels as a result, too:
+    Ray would pass on only its traceback."""
     sent_by = taskveil.__version__
 
     def all_of(asked: pa.Table) -> pa.Table:
-        parts = [Part(**row) for row in asked.to_pylist()]
+        parts = [JobPart(**row) for row in asked.to_pylist()]
         try:
             if taskveil.__version__ != sent_by:
                 raise ClusterError(
@@ -138,12 +138,12 @@ def _worked(work: Work[Any]) -> Callable[[pa.Table], pa.Table]:
 
 
 def _saying(error: Exception) -> str:
-    """What an error of ours says, or the system's words; those of others may hold a record's."""
+    """The message of a taskveil error, or the operating system's. Other messages may quote records."""
     return str(error) if isinstance(error, TaskveilError) else getattr(error, "strerror", None) or ""
 
 
 def _raised(kind: str, saying: str) -> TaskveilError:
-    """What a worker raised, if that is an error of ours, or a ClusterError that names it."""
+    """The taskveil error that a worker raised, or a ClusterError that names another error."""
     known = getattr(errors, kind, None)
     if isinstance(known, type) and issubclass(known, TaskveilError):
         return known(saying)
