@@ -108,12 +108,6 @@ def whereabouts() -> Any:
             time.sleep(0.3)
             return str(ray.get_runtime_context().get_node_id())
 
-        def packed(self, result: str) -> pa.Table:
-            return pa.table({"where": [result]})
-
-        def unpacked(self, row: pa.Table) -> str:
-            return str(row.column("where")[0])
-
     return Whereabouts()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -193,14 +193,6 @@ class PartWriter:
             self._make(part)
         return self._look(part)
 
-    def packed(self, result: WrittenPart) -> pa.Table:
-        """The result as one row."""
-        return pa.Table.from_pylist([asdict(result)])
-
-    def unpacked(self, row: pa.Table) -> WrittenPart:
-        """The result that was packed."""
-        return WrittenPart(**row.select([part.name for part in fields(WrittenPart)]).to_pylist()[0])
-
     def _make(self, part: JobPart) -> None:
         source = self.sources[part.source]
         check_job(self.job, self.target)  # before any report is drawn
@@ -263,30 +255,6 @@ class Counting:
         """The tally of no report."""
         veil = veil_of(self.files)
         return scores_of(veil).tally(np.zeros((0, veil.mechanism.report_width), dtype=np.int64))
-
-    def packed(self, result: Tally) -> pa.Table:
-        """The result as one row: whole numbers and doubles, bit for bit."""
-        return pa.table(
-            {
-                "release": [result.release],
-                "count": [result.count],
-                "codes": pa.array([result.codes], type=pa.list_(pa.int64())),
-                "total": pa.array([result.total], type=pa.list_(pa.float64())),
-                "square": pa.array([result.square.ravel()], type=pa.list_(pa.float64())),
-            }
-        )
-
-    def unpacked(self, row: pa.Table) -> Tally:
-        """The result that was packed."""
-        codes, total, square = (row.column(name)[0].values for name in ("codes", "total", "square"))
-        sums = np.asarray(total)
-        return Tally(
-            release=row.column("release")[0].as_py(),
-            count=row.column("count")[0].as_py(),
-            codes=None if codes is None else np.asarray(codes),
-            total=sums,
-            square=np.asarray(square).reshape(len(sums), len(sums)),
-        )
 
 
 @lru_cache(maxsize=2)

@@ -7,11 +7,9 @@ lost. What must happen exactly once is seen to by whoever writes (`taskveil.jobs
 from __future__ import annotations
 
 import contextlib
-import queue
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
@@ -74,42 +72,6 @@ def in_any_order(
             for task in waiting:
                 with contextlib.suppress(Exception):
                     ray.cancel(task, force=True)
-
-
-def attended(results: Iterable[Result]) -> Iterator[Result]:
-    """Results that Ray computes, as they come; or an error soon after the cluster was lost, or Ctrl-C was pressed:
-    Ray itself would wait for long, and end this process unasked."""
-    came: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-    left = threading.Event()
-
-    def fetch() -> None:
-        try:
-            for result in results:
-                came.put((True, result))
-                if left.is_set():
-                    return
-        except BaseException as error:
-            came.put((False, error))
-        else:
-            came.put((False, None))
-
-    threading.Thread(target=fetch, daemon=True).start()
-    head = _Head()
-    try:
-        while True:
-            try:
-                good, result = came.get(timeout=_LOOK)
-            except queue.Empty:
-                head.look()
-                continue
-            if good:
-                yield result
-            elif result is not None:
-                raise result
-            else:
-                return
-    finally:
-        left.set()
 
 
 class _Head:
