@@ -13,10 +13,9 @@ import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import console, note, pairs, row_bar
 from taskveil.cli.models import as_task, load_model, settled
-from taskveil.client.reading import CLIENT, read_device
-from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
-from taskveil.veil.carrying import carried
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.veil.release import release_files
 
 if TYPE_CHECKING:
     from taskveil.jobs.commands import Done
@@ -48,8 +47,7 @@ def privatize(
     from taskveil.jobs.running import Engine
 
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
-    home = release / CLIENT if (release / CLIENT).is_dir() else release
-    device, _ = read_device(home, read_key(verify_key))
+    device, _ = read_device(client_files(release), read_key(verify_key), where=release)
     names = device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
     with _job(source, target, where) as advance:
@@ -102,7 +100,7 @@ def decode(
 
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
     task = None
-    files, key = tuple(carried(release).items()), read_key(verify_key)
+    files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
     if model is not None:
         task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)

@@ -59,7 +59,7 @@ def design(
         encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
             "own" (the task's own model), or "auto", which compares those that are allowed and the mean of several. Or a
             torch module, whose architecture is trained again from new weights, or a callable for Python clients. See
-            docs/models.md.
+            docs/guides/models.md.
         answers: "direct", the best answer given the report; or "record", the model's answer to the estimated record,
             for when a record must be passed to the model.
         share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With

@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from taskveil.client.reading import CLIENT
-from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import client_files, read_key
 from taskveil.errors import DataError, TaskveilError
 from taskveil.estimates.scores import Tally
 from taskveil.jobs.parts import (
@@ -42,7 +41,7 @@ from taskveil.jobs.storage import Folder, Place
 from taskveil.jobs.tables import TableFile
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.veil.carrying import carried, carried_half
+from taskveil.veil.release import release_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +79,8 @@ def privatize_tables(
         overwrite: delete the reports in `target` and draw again. This is a second report of the same people.
         progress: called with the number of rows done since the last call, and the number of all rows if it is known.
     """
-    home = release / CLIENT if (release / CLIENT).is_dir() else release
     work = Privatizing(
-        files=tuple(carried_half(home, CLIENT).items()),
+        files=tuple(client_files(release).items()),
         columns=dict(columns or {}),
         units=dict(units or {}),
         verify_key=read_key(verify_key),
@@ -129,7 +127,7 @@ def decode_tables(
         progress: called with the number of rows done since the last call, and the number of all rows.
     """
     work = Decoding(
-        files=tuple(carried(release).items()),
+        files=tuple(release_files(release).items()),
         columns=dict(columns or {}),
         predict=predict,
         probabilities=probabilities,
@@ -169,7 +167,7 @@ def tally_tables(
     key = read_key(verify_key)
     known: dict[str, Files] = {}
     for place in releases:
-        files = tuple(carried(place).items())
+        files = tuple(release_files(place).items())
         known[veil_of(files, key).release_id] = files
     folders = [opened(source) for source in sources]
     paths = [os.path.realpath(folder.at(name)) for folder, tables in folders for name in tables]

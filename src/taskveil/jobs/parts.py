@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from taskveil.client.device import Device
-from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.reading import read_device
 from taskveil.errors import DataError, needs
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.jobs.answers import AnswerColumns, estimates_of, outputs_of
@@ -27,7 +27,6 @@ from taskveil.jobs.storage import Draft, Folder
 from taskveil.jobs.tables import TableFile
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.veil.carrying import unpacked
 
 with needs("a folder of records"):
     import pyarrow as pa
@@ -38,7 +37,7 @@ JOB = b"taskveil.job"
 Groups = Sequence[int] | None
 """Row groups of a table; None for all rows."""
 Files = tuple[tuple[str, bytes], ...]
-"""The files of a release by name (`taskveil.veil.carrying`)."""
+"""The files of a release by name, as `Veil.files` gives them."""
 
 
 class RowWork(Protocol):
@@ -260,13 +259,11 @@ class Counting:
 @lru_cache(maxsize=2)
 def _device(files: Files, verify_key: bytes | None) -> tuple[Device, str]:
     """The device of a release and the release's id. A process opens a release once for all parts."""
-    with unpacked(dict(files)) as folder:
-        device, manifest = read_device(folder / CLIENT, verify_key)
+    device, manifest = read_device(dict(files), verify_key)
     return device, str(manifest["digest"])
 
 
 @lru_cache(maxsize=2)
 def veil_of(files: Files, verify_key: bytes | None = None, task: Task | None = None) -> Veil:
     """The veil of a release. A process opens a release once for all parts."""
-    with unpacked(dict(files)) as folder:
-        return Veil.load(folder, task=task, verify_key=verify_key)
+    return Veil.from_files(dict(files), task=task, verify_key=verify_key)

@@ -13,7 +13,6 @@ from taskveil.sweeps.frontier import written
 from taskveil.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.sweeps.work import Made, Place
 from taskveil.veil import Veil
-from taskveil.veil.carrying import unpacked
 
 
 class ReleaseFolders:
@@ -62,8 +61,7 @@ class ReleaseFolders:
     def save(self, designs: Sequence[Made]) -> None:
         """Write the releases among the designs that are not there yet, each checked, and all of it or nothing."""
         for _, target, files in self._new(designs):
-            with unpacked(files) as folder:
-                Veil.load(folder).save(target)
+            Veil.from_files(files).save(target)
         if self.folder is not None and self._segments:
             written(self.folder / FOLDERS, (json.dumps(self._segments, indent=1, ensure_ascii=False) + "\n").encode())
 
