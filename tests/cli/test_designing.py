@@ -75,7 +75,7 @@ def test_the_table_of_designs_fits_80_columns_whatever_it_holds(monkeypatch: pyt
     stream = io.StringIO()
     monkeypatch.setattr(designing, "console", Console(file=stream, width=80))
     chosen = entry("codebook", "linear and light and trees and own", 0.12345678, 0.0)
-    considered = (chosen, entry("task_aware", "hidden", 123456.7, 0.00123456), entry("nothing", "linear", 2.0, 1e-12))
+    considered = (chosen, entry("task_aware", "hidden", 123456.7, 0.00123456), entry("constant", "linear", 2.0, 1e-12))
     designing.print_considered("codebook", considered)
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80

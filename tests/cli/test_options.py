@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 from tests.cli.running import run
@@ -11,7 +10,7 @@ from taskveil.cli import options
 
 def test_what_a_client_may_take_by_default_is_what_design_says() -> None:
     """The command line states it too, so that `--help` need not load what designs need."""
-    assert inspect.signature(tv.design).parameters["client_bytes"].default == options.CLIENT_BYTES
+    assert tv.OnDevice().max_bytes == options.CLIENT_BYTES
 
 
 def test_a_repeated_option_loses_nothing(tmp_path: Path) -> None:

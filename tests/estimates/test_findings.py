@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,10 @@ import collections_drawn as drawn
 import taskveil as tv
 from taskveil.veil.losses import _simulated
 
-HONEST = {"share_model": True, "volunteers_unseen": True, "method": "codebook", "encoder": "linear"}
+HONEST: dict[str, Any] = {
+    "on_device": tv.OnDevice(encoder="linear", share_model=True, volunteers_unseen=True),
+    "method": "codebook",
+}
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
 
 
@@ -28,7 +32,7 @@ def churn() -> tuple[tv.Veil, pd.DataFrame]:
     schema = tv.Schema.of(table)
     model = LogisticRegression(max_iter=500).fit(schema.expand(table[2000:4000]), label[2000:4000])
     task = tv.ModelTask(model, loss="cross_entropy")
-    return tv.design(table[:2000], task, y=label[:2000], epsilon=3.0, domain=schema, **HONEST), table[2000:]
+    return tv.design(table[:2000], task, y=label[:2000], epsilon=3.0, schema=schema, **HONEST), table[2000:]
 
 
 def more_basic(table: pd.DataFrame) -> pd.DataFrame:
@@ -176,7 +180,7 @@ def test_7_missing_values_with_a_number_written_by_hand_are_covered() -> None:
     age = np.where(there, rng.gamma(4, 8, 20_000).clip(0, 99), np.nan)
     table = pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], 20_000)})
     schema = tv.Schema.of(table[:300]).replace(age=tv.Number(0, 1000, missing=True))
-    veil = tv.design(table[:300], tv.MeanTask(np.eye(2)), epsilon=4.0, domain=schema)
+    veil = tv.design(table[:300], tv.MeanTask(np.eye(2)), epsilon=4.0, schema=schema)
     truth, held = np.nanmean(age), []
     numbers = veil.schema.expand(table)
     for _ in range(60):

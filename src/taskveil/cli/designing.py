@@ -44,9 +44,7 @@ def design(
     unit: options.Units = None,
     method: Annotated[
         str,
-        typer.Option(
-            help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization, nothing or means."
-        ),
+        typer.Option(help="auto, codebook, task_aware, means, constant, or a method to compare with (taskveil.peers)."),
     ] = "auto",
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
@@ -76,16 +74,17 @@ def design(
     refuse_existing(folder, overwrite, " Reports of the release that is there could then not be decoded any more.")
     if encoder == "own" and not share_model:
         raise tv.TaskveilError(
-            "--encoder own puts the model on every device, and whoever has a device has it then. If that is meant, "
+            "--encoder own puts the model on every device: everybody who has a device has the model. If you want that, "
             "pass --share-model."
         )
     asked = Asked(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
         drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
+        answers=options.answering(answers),
     )  # fmt: skip
     chosen: dict[str, Any] = {
-        "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,
-        "answers": answers, "device": device,
+        "epsilon": epsilon, "torch_device": device,
+        "on_device": tv.OnDevice(encoder=encoder, share_model=share_model, max_bytes=client_bytes),
     }  # fmt: skip
     with busy("reading", quiet=as_json):
         job = Job.of(asked)
@@ -98,7 +97,7 @@ def design(
         # The method was chosen without the volunteers held out: that choice is the one that was judged.
         chosen["method"] = method if judgement is None or method != "auto" else judgement.twin.method
         with bar.part("with all volunteers", 1.0) as part:
-            veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, progress=part, **chosen)
+            veil = tv.design(job.X, job.task, y=job.y, schema=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
     if job.schema is None:
@@ -155,7 +154,7 @@ def print_considered(method: str, considered: Sequence[Considered]) -> None:
     for place, entry in enumerate(shown.values()):
         view.add_row(
             entry.method,
-            "–" if entry.method == "nothing" else entry.encoder,
+            "–" if entry.method == "constant" else entry.encoder,
             f"{entry.held_out_loss:.4g}",
             f"{entry.standard_error:.2g}" if place else "",
             in_words(entry.bytes, "B"),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
+
+from taskveil.errors import TaskError
+
+if TYPE_CHECKING:
+    import taskveil as tv
 
 Volunteers = Annotated[Path, typer.Argument(help="CSV or Parquet of volunteers' records, a person a row.")]
 Target = Annotated[str | None, typer.Option(help="The column that the model predicts; no attribute of a record.")]
@@ -44,7 +49,8 @@ Encoder = Annotated[
     str, typer.Option(help="What devices compute for a model: auto, linear, light, trees or own (the model itself).")
 ]
 ShareModel = Annotated[
-    bool, typer.Option("--share-model", help="The model may go to the devices: whoever has one then has the model.")
+    bool,
+    typer.Option("--share-model", help="The model may run on the devices: everybody who has one then has the model."),
 ]
 ClientBytes = Annotated[int, typer.Option(help="The most that the client folder may take.", min=1024)]
 CLIENT_BYTES = 512 * 1024
@@ -69,6 +75,24 @@ Gpus = Annotated[
     float, typer.Option(help="With --engine ray, GPUs or shares of one that every task takes for itself.", min=0.0)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def answering(answers: str) -> Literal["direct", "record"]:
+    """The value of --answers, checked."""
+    if answers not in ("direct", "record"):
+        raise TaskError(f"--answers takes direct or record, got {answers!r}.")
+    return cast('Literal["direct", "record"]', answers)
+
+
+def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
+    """The cluster that --engine, --address, --workers and --gpus ask for; None for this process."""
+    import taskveil as tv
+    from taskveil.jobs.ray_working import check_engine
+
+    check_engine(engine, address, workers)
+    if engine == "plain" and gpus:
+        raise TaskError("--gpus is about a Ray cluster: pass --engine ray too.")
+    return tv.Ray(address=address, workers=workers, gpus=gpus) if engine == "ray" else None
 
 
 def joined(listed: list[str] | None) -> str | None:

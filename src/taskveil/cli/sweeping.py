@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -47,7 +47,8 @@ def sweep(
         typer.Option(help="A column whose every value is a group of people that gets designs of its own."),
     ] = None,
     releases: Annotated[
-        Path | None, typer.Option(help="Where the designs of the first seed go, a release each; must not exist.")
+        Path | None,
+        typer.Option(help="With --segment: where the designs of the first seed go, a release each; must not exist."),
     ] = None,
     device: options.TorchDevice = "cpu",
     engine: options.EngineName = "plain",
@@ -57,6 +58,11 @@ def sweep(
     as_json: options.Json = False,
 ) -> None:
     """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
+    if releases is not None and segment is None:
+        raise tv.TaskveilError(
+            "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
+            "taskveil design."
+        )
     budgets = numbers("--epsilons", epsilons.split(","), "numbers with commas between")
     with busy("reading", quiet=as_json):
         job = Job.of(
@@ -72,42 +78,38 @@ def sweep(
                 weights=weight,
                 means=means,
                 segment=segment,
+                answers=options.answering(answers),
             )
         )
+    asked: dict[str, Any] = {
+        "y": job.y,
+        "epsilons": budgets,
+        "methods": None if methods is None else methods.split(","),
+        "seeds": seeds,
+        "on_device": tv.OnDevice(encoder=encoder, share_model=share_model, max_bytes=client_bytes),
+        "schema": job.schema,
+        "block": block,
+        "torch_device": device,
+        "resume": folder / "finished.json",
+        "engine": options.cluster(engine, address, workers, gpus),
+    }
+    gains = None
     try:
         with busy("designing", quiet=as_json) as bar:
-            found = tv.sweep(
-                job.X,
-                job.task,
-                y=job.y,
-                epsilons=budgets,
-                methods=None if methods is None else cast("Any", methods.split(",")),
-                seeds=seeds,
-                encoder=encoder,
-                share_model=share_model,
-                client_bytes=client_bytes,
-                answers=cast("Any", answers),
-                domain=job.schema,
-                block=block,
-                device=device,
-                resume=folder / "finished.json",
-                segment=job.labels,
-                releases=releases,
-                engine=cast("Any", engine),
-                address=address,
-                workers=workers,
-                num_gpus=gpus,
-                progress=bar,
-            )
+            if segment is None:
+                frontier = tv.sweep(job.X, job.task, progress=bar, **asked)
+            else:
+                gains = tv.sweep_segments(job.X, job.task, segment=job.labels, releases=releases, progress=bar, **asked)
+                frontier = gains.common
     except ResumeError as error:
         raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
-    frontier, texts = (found, []) if isinstance(found, tv.Frontier) else (found.common, [found.table()])
+    texts = [] if gains is None else [gains.table()]
     shown = [frontier.table(), *texts]
     (folder / "table.txt").write_text("\n\n".join(shown) + "\n", encoding="utf-8")
     # Nothing of single records is in what is made to be shown.
     files = [frontier.to_json(folder / "frontier.json", losses=False)]
-    if not isinstance(found, tv.Frontier):
-        files.append(found.to_json(folder / "segments.json", losses=False))
+    if gains is not None:
+        files.append(gains.to_json(folder / "segments.json", losses=False))
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:

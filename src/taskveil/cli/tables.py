@@ -12,7 +12,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import console, note, pairs, refuse_existing, row_bar
-from taskveil.cli.models import as_task, load_model, settled
+from taskveil.cli.models import as_task, load_model, with_loss
 from taskveil.cli.volunteers import PARQUET
 from taskveil.client.reading import CLIENT, read_device
 from taskveil.client.rounding import rounded_up
@@ -106,7 +106,7 @@ def decode(
     task = None
     veil = tv.Veil.load(release, verify_key=verify_key)
     if model is not None:
-        task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
+        task = with_loss(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
         veil = tv.Veil.load(release, verify_key=verify_key, task=task)
     elif predict and holds_log_probabilities(veil):
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")

@@ -1,4 +1,5 @@
-"""`method="auto"`: the candidates of all designers that fit, and the constant prediction; `selection` chooses."""
+"""`method="auto"` and `method="constant"`: the candidates of all designers that fit, and the constant prediction, which
+each of them has to beat; `selection` chooses."""
 
 from __future__ import annotations
 
@@ -10,16 +11,20 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.client.regions import BoxRegion
+from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.crossfit import FOLDS
-from taskveil.designs.folds import folds_of, people
 from taskveil.designs.on_device import MANIFEST, bytes_of
-from taskveil.designs.problem import Designer, Problem
-from taskveil.designs.selection import Candidate, choose
+from taskveil.designs.problem import Designer, Problem, Unseeded
+from taskveil.designs.selection import Candidate, choose, folds_of, people
 from taskveil.designs.threads import one_thread
 from taskveil.errors import NothingToReportWarning, callers_line
 from taskveil.progress import SILENT
-from taskveil.tasks import Task, take_labels
+from taskveil.tasks import LinearTask, Task, needs_unbiased, take_labels
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.losses import expected_losses
 
 MOST = 20_000
@@ -33,7 +38,7 @@ class Competing(Protocol):
     def candidates(
         self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
     ) -> Iterator[tuple[float, list[Candidate]]]:
-        """For every budget, what may be chosen; with `compared`, each with its held-out losses."""
+        """The candidates for every budget; with `compared`, each with its held-out losses."""
         ...
 
 
@@ -117,10 +122,10 @@ def _chosen(
             found[epsilon] += candidates
     constants = {} if otherwise is None else dict(refitted(otherwise, problem, epsilons, seed, fold))
     for epsilon in epsilons:
-        (nothing,) = constants.get(epsilon, [None])
-        chosen, considered = choose(found[epsilon], person, nothing)
-        if chosen is nothing:
-            warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
+        (constant,) = constants.get(epsilon, [None])
+        chosen, considered = choose(found[epsilon], person, constant)
+        if chosen is constant:
+            warnings.warn(_constant_is_best(epsilon), NothingToReportWarning, stacklevel=callers_line())
         yield epsilon, replace(chosen.make(), considered=considered)
 
 
@@ -179,9 +184,77 @@ def _losses(veil: Veil, problem: Problem, rows: Integers, seed: int) -> Floats:
     return found
 
 
-def _nothing_helps(epsilon: float) -> str:
+def _constant_is_best(epsilon: float) -> str:
     return (
         f"with these volunteers no design for ε = {epsilon:g} is better than a constant prediction at the 5% level, so "
-        "reports of this veil carry nothing and no budget is spent. More volunteers, a larger budget or a model that "
-        'predicts better can change that. veil.considered lists the losses; method="codebook" insists on a report.'
+        "the reports of this veil contain no information and spend no budget. More volunteers, a larger budget or a "
+        'model that predicts better can change that. veil.considered lists the losses; with method="codebook" the '
+        "reports contain information in any case."
     )
+
+
+LEAST_EPSILON = 2.0**-36
+"""The budget that a release of a constant states: reports spend none, but a release must state one above zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantDesigner(Unseeded):
+    """Reports are fair coins whatever the record, and every report gets the answer that is best for all volunteers."""
+
+    name: str
+    encoder: str = "none"
+
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task but a MeanTask, whose answers must be unbiased for people unlike the volunteers."""
+        return needs_unbiased(task, self.name)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed; the budget is left unspent."""
+        for seed in seeds:
+            if problem.answering == "record" or isinstance(problem.task, LinearTask):
+                answer, output = constant_record(problem, seed), None
+            else:
+                answer, output = problem.X.mean(axis=0), problem.task.constant_output(problem.X, problem.y)
+            yield from ((epsilon, seed, self._veil(problem, answer, output, epsilon)) for epsilon in epsilons)
+
+    def _veil(self, problem: Problem, answer: Floats, output: Floats | None, epsilon: float) -> Veil:
+        box, width = problem.domain.bounding_box, problem.X.shape[1]
+        none = np.zeros((1, width), dtype=np.int64)
+        encoder = LinearEncoder(low=box.low, high=box.high, weights=none, offset=none[:, 0], step=np.ones(1))
+        scores = np.zeros((2, 1), dtype=np.int64)
+        stage = Stage(
+            vectors=scores,
+            offsets=scores[:, 0],
+            shifts=scores,
+            response=Response.calibrated(size=2, favoured=1, epsilon=min(epsilon, LEAST_EPSILON)),
+        )
+        return Veil(
+            encoder=encoder,
+            mechanism=Codebook(region=BoxRegion(step=1.0, low=none[0, :1], high=none[0, :1] + 1), stages=(stage,)),
+            decoder=_twice(answer),
+            answering=None if output is None else _twice(output),
+            task=problem.task,
+            method=self.name,
+        )
+
+
+def _twice(row: Floats) -> CodewordDecoder:
+    """A decoder that answers both reports with the same row."""
+    return CodewordDecoder(codewords=np.stack([row, row]), sizes=np.array([2]))
+
+
+def constant_record(problem: Problem, seed: int) -> Floats:
+    """The record (n,) whose answer serves all volunteers best: for a linear task their mean, for others the best that
+    can be found (see `codebooks.answers`)."""
+    X, task = problem.X, problem.task
+    if isinstance(task, LinearTask):
+        return np.asarray(X.mean(axis=0))
+
+    def everybody(numbers: Floats) -> Floats:
+        return np.asarray(numbers.sum(axis=0, keepdims=True))
+
+    output, rng = task.constant_output(X, problem.y)[None], np.random.default_rng(seed)
+    (answer,) = answered_with(task, output, X, problem.y, everybody, rng=rng, device=problem.torch_device)
+    return np.asarray(answer)

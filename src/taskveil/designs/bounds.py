@@ -24,9 +24,8 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.codebooks.linear import REACH, Latents, ListedChoice, Plan
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
-from taskveil.designs.folds import folds_of
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.selection import beats
+from taskveil.designs.selection import beats, folds_of
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range

@@ -118,7 +118,7 @@ def _checked(veil: Veil, assumption: str) -> tuple[Codebook, Volunteers]:
     if not isinstance(assumption, str) or assumption not in ("cells", "labels"):
         raise DataError(f'assume is "cells", "labels" or None, got {assumption!r}.')
     mechanism = veil.mechanism
-    if not isinstance(mechanism, Codebook) or len(mechanism.stages) != 1 or veil.method == "nothing":
+    if not isinstance(mechanism, Codebook) or len(mechanism.stages) != 1 or veil.method == "constant":
         raise DataError(
             f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another kind: "
             "without assume= you get what they measure."

@@ -63,7 +63,7 @@ class Rule(NamedTuple):
 def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
     """Rows by kind, the test whether people differ from the volunteers in them, and sentences about them."""
     match veil.mechanism:
-        case _ if veil.method == "nothing":
+        case _ if veil.method == "constant":
             return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
         case Codebook(stages=(stage,)):
             response, m, size = stage.response, stage.response.favoured, stage.response.size

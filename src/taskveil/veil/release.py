@@ -163,6 +163,11 @@ def sign(folder: Path, key: bytes) -> None:
         sign_files(folder / name, key)
 
 
+def _renamed(method: str) -> str:
+    """A method's name of today: "constant" was called "nothing" before."""
+    return "constant" if method == "nothing" else method
+
+
 def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], str]:
     """Read and check a release: the parts a `Veil` is built from, by name, and the release's id.
 
@@ -185,12 +190,13 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             counts, measured = (arrays[volunteers["cells"][name]["tensor"]] for name in ("counts", "measured"))
             arrays["volunteers.mean"] = counts @ measured / counts.sum()
             volunteers = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
+        considered = [{**_UNSAID, **entry, "method": _renamed(entry["method"])} for entry in server["considered"]]
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
             "decoder": decoder,
             "task": None if task is None else unpack(task, arrays, SERVER_KINDS, *TASKS.values()),
-            "method": str(server["method"]),
+            "method": _renamed(str(server["method"])),
             "columns": device.columns,
             "units": device.units,
             "schema": _schema(device, server.get("table"), arrays),
@@ -198,7 +204,7 @@ def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any],
             "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
             "volunteers": None if volunteers is None else unpack(volunteers, arrays, SERVER_KINDS, Volunteers),
             "outputs": None if outputs is None else unpack(outputs, arrays, SERVER_KINDS, Outputs),
-            "considered": unpack([{**_UNSAID, **entry} for entry in server["considered"]], arrays, SERVER_KINDS, tuple),
+            "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
         }
         if answering is not None and parts["answering"].shape[1] != device.mechanism.report_width:
             raise ReleaseError(f"{folder}: the answers do not fit the reports.")

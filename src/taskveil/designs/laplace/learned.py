@@ -52,7 +52,7 @@ class TrainingSet:
     @classmethod
     def of(cls, problem: Problem, settings: Settings) -> TrainingSet:
         """Everything wrong with the model or the labels is said here, before learning starts."""
-        X, task, device = problem.X, problem.task, problem.device
+        X, task, device = problem.X, problem.task, problem.torch_device
         check_device(device)
         task.check_width(X.shape[1])
         task.predict(X[:: max(1, len(X) // MOST_CHECKED)])  # raises where the model answers NaN
@@ -111,11 +111,13 @@ def design_models(
     problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
     match method:
         case "task_aware":
-            parts, answers = _task_aware(data, cells, problem.latent_dim)
+            parts, answers = _task_aware(data, cells, problem.on_device.latent_dim)
         case "task_agnostic":
             parts, answers = _on_frozen_latents(data, cells, dict.fromkeys(seeds, _scaled_record(data)))
         case "privacy_agnostic":
-            parts, answers = _on_frozen_latents(data, cells, _noiseless_encoders(data, seeds, problem.latent_dim))
+            parts, answers = _on_frozen_latents(
+                data, cells, _noiseless_encoders(data, seeds, problem.on_device.latent_dim)
+            )
         case _:
             raise TaskError(f"no learned design is named {method!r}.")
     inverse = invert(answers, data.x, seed=seeds[0], progress=problem.progress)
