@@ -1,8 +1,8 @@
 """A forest that may run on people's devices: what that asks of a device, and what it buys.
 
-One learns: how to say that the task's own model may be shared (`share_model=True`), what a device then has to fetch and
-to compute (`veil.size`), how a report is made and answered, and how the loss compares with a constant prediction and
-with what one would write in five lines: randomised response on a bin of the forest's prediction, or noise on it.
+You learn how to allow the task's own model on devices (`tv.OnDevice(share_model=True)`), what a device then has to
+fetch and to compute (`veil.size`), how a report is made and answered, and how the loss compares with a constant
+prediction and with methods of five lines: randomised response on a bin of the forest's prediction, or noise on it.
 
 Everybody who has a device has the forest then, and may learn from it about the people it was fitted to: docs/models.md.
 """

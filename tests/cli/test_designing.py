@@ -79,9 +79,9 @@ def test_the_table_of_designs_fits_80_columns_whatever_it_holds(monkeypatch: pyt
     designing.print_considered("codebook", considered)
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith(("  codebook ", "  task_aware ", "  nothing ")) for line in lines) == 3
+    assert sum(line.startswith(("  codebook ", "  task_aware ", "  constant ")) for line in lines) == 3
     assert "…" not in stream.getvalue()
-    assert re.search(r"nothing +– +2 +1e-12 +524 kB +988 thousand", stream.getvalue())
+    assert re.search(r"constant +– +2 +1e-12 +524 kB +988 thousand", stream.getvalue())
     assert re.search(r"0\.1235 +524 kB", stream.getvalue())  # of the chosen one there is no difference
 
 

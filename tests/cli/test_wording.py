@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from taskveil.cli.wording import reworded
+from taskveil.cli.console import reworded
 from taskveil.designs import bounds
 from taskveil.records import column_warnings, inference
 

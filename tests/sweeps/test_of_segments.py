@@ -168,7 +168,7 @@ def test_what_is_in_the_way_is_said_before_anything_is_designed(
         tv.sweep_segments(TABLE, TASK, segment="country", **OPTIONS)
     with pytest.raises(DataError, match="the test records have no labels"):
         tv.sweep_segments(TABLE, TASK, segment=WHERE, test=TABLE, **OPTIONS)
-    with pytest.raises(DataError, match="which was not passed"):
+    with pytest.raises(DataError, match="test was not passed"):
         tv.sweep_segments(TABLE, TASK, segment=WHERE, segment_test=WHERE, **OPTIONS)
 
 

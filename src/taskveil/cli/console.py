@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from taskveil.cli.wording import reworded
 from taskveil.errors import TaskveilError, needs
 from taskveil.progress import Progress
 
@@ -114,3 +114,29 @@ def print_whole(view: Table) -> None:
     """As wide as the table needs, because a number cut off says nothing."""
     needed = Measurement.get(console, console.options.update(max_width=1000), view).maximum
     Console(width=max(console.width, needed)).print(view)
+
+
+_OPTIONS = (
+    (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
+    (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
+    (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
+    (r"\bwith tv\.Category\b", "in a --schema"),
+    (r"\bleave the column out\.", "leave the column out: --drop."),
+    (r"\bshare_model=True\b", "--share-model"),
+    (r"(?<!['-])\bmax_bytes=", "--client-bytes "),
+    (r"(?<!['-])\bmax_bytes\b(?!')", "--client-bytes"),
+    (r"\bengine=tv\.Ray\(gpus=(\d+)\)", r"--engine ray --gpus \1"),
+    (r"\btorch_device='(\w+)'", r"--device \1"),
+    (r"\bfor tv\.MeanTask\(K\)", "of taskveil design --means"),
+    (r"\bsave it with volunteers=True\b", "design it without --no-volunteers"),
+    (r"(?<!['-])\b(encoder|answers|loss|method|engine|assume)=[\"'](\w+)[\"']", r"--\1 \2"),
+    (r"\bassume=(?!\w)", "--assume"),
+    (r"\bleave out anytime\b", "leave out --anytime"),
+)
+
+
+def reworded(message: str) -> str:
+    """A message of the package for people who type commands: options instead of arguments, rows counted from 1."""
+    for argument, option in _OPTIONS:
+        message = re.sub(argument, option, message)
+    return re.sub(r"(?<=\brow )\d+(?=, column |\W+\d+% of the labels)", lambda row: str(int(row[0]) + 1), message)

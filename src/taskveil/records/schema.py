@@ -2,7 +2,7 @@
 
     schema = tv.Schema.of(volunteers)                                    # look at it: print(schema)
     schema = schema.replace(power=tv.Number(0, 250, "hp", missing=True))  # correct it
-    veil = tv.design(volunteers, task, epsilon=2.0, domain=schema)
+    veil = tv.design(volunteers, task, epsilon=2.0, schema=schema)
 
 Devices get its `fields` alone (`client.record`); that a column was a pandas integer is the server's to know.
 """

@@ -373,5 +373,5 @@ def test_no_encoder_is_larger_than_devices_allow() -> None:
         for b in (2**19, 6000)
     )
     assert free.client_bytes > 6000 >= small.client_bytes
-    with pytest.raises(TaskError, match="no encoder fits into client_bytes=1024"):
+    with pytest.raises(TaskError, match="no encoder fits into max_bytes=1024"):
         tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", on_device=tv.OnDevice(max_bytes=1024))
