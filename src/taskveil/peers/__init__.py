@@ -11,7 +11,7 @@ All but the limits are methods with a name: `taskveil.sweep(..., methods=["auto"
 
 from __future__ import annotations
 
-from taskveil.designs.laplace.design import LaplaceDesigner
+from taskveil.designs.auto import LaplaceDesigner
 from taskveil.designs.problem import Designer
 from taskveil.peers import baselines
 from taskveil.peers.laplace import AttributeLaplace, PredictionLaplace
