@@ -72,7 +72,35 @@ _HOME = {
     "sweep_segments": "taskveil.sweeps.sweep",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = [
+    "Ball",
+    "Box",
+    "Category",
+    "Client",
+    "Cost",
+    "Count",
+    "Date",
+    "Flag",
+    "LinearTask",
+    "MeanTask",
+    "ModelTask",
+    "MultiTask",
+    "Number",
+    "OnDevice",
+    "Points",
+    "Ray",
+    "Schema",
+    "TaskveilError",
+    "Veil",
+    "__version__",
+    "audit",
+    "compose",
+    "design",
+    "estimate",
+    "reports_within",
+    "sweep",
+    "sweep_segments",
+]
 
 
 def __getattr__(name: str) -> Any:

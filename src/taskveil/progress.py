@@ -173,9 +173,11 @@ def _silent() -> Progress:
 class Screen(Protocol):
     """Where progress is shown."""
 
-    def show(self, what: str, share: float | None) -> None: ...
+    def show(self, what: str, share: float | None) -> None:
+        """Show a description and the share that is done, or None while it is not known."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Remove what is shown."""
 
 
 class _Called:

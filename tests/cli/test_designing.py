@@ -62,7 +62,7 @@ def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path
     assert float(rows[0][2]) == pytest.approx(first.held_out_loss, rel=1e-3)
     assert f"{len(others) + 1 - len(rows)} more designs of the same methods and encoders" in shown
     assert max(len(line) for line in table.splitlines()[: len(rows) + 2]) <= 80
-    assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of what records tell is kept", shown)
+    assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of the usable signal is kept", shown)
     assert "weighed by 1/spread" in shown
 
 
@@ -155,7 +155,7 @@ def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str,
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--epsilons", "1,two"), "--epsilons takes numbers with commas between, got '1,two'"),
+        (("--epsilons", "1,two"), "--epsilons takes numbers separated by commas, got '1,two'"),
         (("--target", "zzz"), "no column 'zzz', only a, b, c, d, e, f"),
         (("--methods", "magic"), "magic"),
     ],

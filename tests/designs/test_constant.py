@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from hostile import hostile_records
 from taskveil.client import Client
 from taskveil.designs.auto import ConstantDesigner, folds, refitted
 from taskveil.designs.problem import Problem
+from taskveil.veil.losses import Considered
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(80, 3)) + 2.0
@@ -97,3 +99,11 @@ def test_it_is_judged_on_everybody_by_answers_they_had_no_part_in() -> None:
         others = np.bincount(y[fold != part]) + 0.5  # one person more, of either class
         expected = -np.log(others / others.sum())
         np.testing.assert_allclose(one.losses[fold == part], expected[y[fold == part]])
+
+
+def test_releases_with_the_old_name_are_read_with_the_new_one(tmp_path: Path) -> None:
+    tried = Considered(method="nothing", encoder="none", held_out_loss=1.0, standard_error=0.0, bytes=1, operations=0)
+    veil = tv.design(X, LINEAR, epsilon=2.0, method="constant")
+    replace(veil, method="nothing", considered=(tried,)).save(tmp_path / "r")
+    loaded = tv.Veil.load(tmp_path / "r")
+    assert (loaded.method, loaded.considered[0].method) == ("constant", "constant")

@@ -25,26 +25,24 @@ def sweep(
     domain: options.Bounds = None,
     weight: options.Weight = None,
     means: options.Means = False,
-    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
+    epsilons: Annotated[str, typer.Option(help="Budgets to try, separated by commas.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Methods to compare, with commas between; by default auto for a model, and codebook, task_aware and "
+            help="Methods to compare, separated by commas; by default auto for a model, and codebook, task_aware and "
             "task_agnostic for columns."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 1,
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
-    client_bytes: options.ClientBytes = options.CLIENT_BYTES,
+    client_bytes: options.ClientBytes = None,
     answers: options.AnswersName = "direct",
-    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
-    block: Annotated[
-        int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
-    ] = 1,
+    folder: Annotated[Path, typer.Option(help="Folder for the table, JSON, picture and page.")] = Path("results/sweep"),
+    block: Annotated[int, typer.Option(help="For rows in time order: how many neighbours count as one.", min=1)] = 1,
     segment: Annotated[
         str | None,
-        typer.Option(help="A column whose every value is a group of people that gets designs of its own."),
+        typer.Option(help="A column of groups of people. Every group gets designs of its own."),
     ] = None,
     releases: Annotated[
         Path | None,
@@ -57,13 +55,13 @@ def sweep(
     gpus: options.Gpus = 0.0,
     as_json: options.Json = False,
 ) -> None:
-    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
+    """Loss against budget for several designs, to choose ε. After an interruption run it again to continue."""
     if releases is not None and segment is None:
         raise tv.TaskveilError(
             "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
             "taskveil design."
         )
-    budgets = numbers("--epsilons", epsilons.split(","), "numbers with commas between")
+    budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     with busy("reading", quiet=as_json):
         job = Job.of(
             Asked(
@@ -86,7 +84,7 @@ def sweep(
         "epsilons": budgets,
         "methods": None if methods is None else methods.split(","),
         "seeds": seeds,
-        "on_device": tv.OnDevice(encoder=encoder, share_model=share_model, max_bytes=client_bytes),
+        "on_device": options.on_device(encoder, share_model, client_bytes),
         "schema": job.schema,
         "block": block,
         "torch_device": device,
@@ -106,7 +104,7 @@ def sweep(
     texts = [] if gains is None else [gains.table()]
     shown = [frontier.table(), *texts]
     (folder / "table.txt").write_text("\n\n".join(shown) + "\n", encoding="utf-8")
-    # Nothing of single records is in what is made to be shown.
+    # These files are made to be shown: they contain no losses of single records.
     files = [frontier.to_json(folder / "frontier.json", losses=False)]
     if gains is not None:
         files.append(gains.to_json(folder / "segments.json", losses=False))

@@ -22,23 +22,23 @@ from taskveil.veil import Veil
 from taskveil.veil.losses import Considered
 
 LEVEL = 0.05
-"""How often noise may look like a design that is worth sending."""
+"""The chance that a worthless design is taken for one that beats the constant prediction."""
 
 SLACK = 0.01
-"""Of the lowest loss: designs that lose less than this against each other count as equally good."""
+"""A fraction of the lowest loss: designs within it count as equally good."""
 
 ROUNDING = 1e-9
-"""Of the losses: a lead below this may be made of rounding errors, which all point in one direction."""
+"""A fraction of the losses: a smaller lead may consist of rounding errors, which all point in one direction."""
 
 
 FEWEST_DISTINCT = 10
-"""Fewer different records are categories: that all of ten occur an even number of times has a chance of 1 in 1,000."""
+"""Fewer different records are categories: with ten, an even count of each has a chance of 1 in 1,000."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One design that may be chosen: what it is, what it costs volunteers who had no part in it (N,), NaN where that
-    was not judged, what it takes on a device, and how to make it from all volunteers."""
+    """One design that may be chosen: its method and encoder, the held-out losses (N,) of the volunteers, NaN for those
+    who did not judge it, its size on a device, and a function that makes it from all volunteers."""
 
     method: str
     encoder: str
@@ -49,8 +49,8 @@ class Candidate:
 
 
 def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, int]:
-    """By how much the losses (N,) of one are below those of the other on average, the standard error of that, and of
-    how many people: the records of one `person` (N,) count as one."""
+    """The mean by which the losses (N,) of one are below those of the other, its standard error, and the number of
+    people: the records of one `person` (N,) count as one."""
     count = len(np.unique(person))
     if count < 2 or not (np.isfinite(one).all() and np.isfinite(other).all()):
         return 0.0, math.inf, count
@@ -61,8 +61,8 @@ def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, in
 
 
 def beats(one: Floats, other: Floats, person: Integers) -> bool:
-    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. What differs
-    in the last digits only is the same."""
+    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. Differences in
+    the last digits do not count."""
     mean, error, count = lead(one, other, person)
     if math.isinf(error) or mean <= ROUNDING * float(np.abs(other).mean()):
         return False
@@ -72,7 +72,7 @@ def beats(one: Floats, other: Floats, person: Integers) -> bool:
 def choose(
     candidates: Sequence[Candidate], person: Integers, constant: Candidate | None = None
 ) -> tuple[Candidate, tuple[Considered, ...]]:
-    """The candidate that the two rules take, and all that were considered, the chosen one first.
+    """The candidate that the two rules choose, and all candidates, the chosen one first.
 
     Args:
         candidates: at least one, unless there is a constant.

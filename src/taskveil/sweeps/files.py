@@ -30,7 +30,7 @@ _TRIED = 64  # records on which two tasks must agree to be taken for the same
 
 
 class FinishedPoints:
-    """Points by their `Place`. With a path, all that a task finished are written before the next ones arrive.
+    """Points by their `Place`. With a path, the points of each finished task are written before the next ones arrive.
 
     A file of another problem is refused, and one of another designer or of other people under the same name.
     """
@@ -48,7 +48,7 @@ class FinishedPoints:
         self.problem = problem
         self.points: dict[Place, Point] = {}
         self.releases: dict[str, str] = {}
-        """The ids of the releases that were made of them, by their folders."""
+        """The ids of their releases, by folder."""
         self.designers = {} if path is None else {designer.name: identity(designer) for designer in designers}
         self.segments = dict(segments or {})
         if self.path is not None and self.path.exists():
@@ -79,8 +79,8 @@ class FinishedPoints:
         self.releases = releases
 
     def add(self, found: Iterable[tuple[Segment, Point]], releases: Mapping[str, str] | None = None) -> None:
-        """Keep some more points and the ids of their `releases`; a reader finds the old file or the new one, never
-        half of it."""
+        """Keep more points and the ids of their `releases`. The file is replaced as a whole, so that nobody reads half
+        of it."""
         self.points |= {Place(segment, p.method, p.epsilon, p.seed): p for segment, p in found}
         self.releases |= releases or {}
         if self.path is None:
@@ -127,8 +127,8 @@ def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -
 
 
 def identity(designer: Designer) -> str:
-    """The same for two designers of one name only if they are the same: one of ours, or one class with one source and
-    equal fields. Fields that cannot be told apart are refused."""
+    """A text that two designers of one name share only if they are the same: one of ours, or one class with one source
+    and equal fields. Fields that cannot be compared are refused."""
     if DESIGNERS.get(designer.name) is designer:
         return "taskveil"
     kind = type(designer)
@@ -160,7 +160,7 @@ def _labels(checked: Any) -> tuple[Any, ...]:
 
 
 def _rounded(values: Floats) -> Floats:
-    """To nine digits of the largest: models may answer a little differently on the next run."""
+    """Values rounded to nine digits of the largest: a model's answers may differ in the last digits on the next run."""
     power = np.floor(np.log10(np.abs(values).max(initial=0.0) or 1.0))
     return np.append(np.round(values / 10.0**power, 9), power)
 
@@ -199,11 +199,11 @@ class ReleaseFolders:
         return f"{home}/{self._methods[place.method]}-{budget}"
 
     def missing(self, places: Iterable[Place], known: Mapping[str, str]) -> set[Place]:
-        """Those of the places whose release is not there yet; a ReleaseError if something else is in its place.
+        """The places without a release in the folder; a ReleaseError if something else has the release's name.
 
         Args:
-            places: all that are asked for.
-            known: ids of the releases that this very sweep has made before, by their folders.
+            places: all designs that are asked for.
+            known: ids of the releases that this sweep has made before, by folder.
         """
         found = set()
         for place in places:
@@ -218,11 +218,11 @@ class ReleaseFolders:
         return found
 
     def ids(self, designs: Sequence[Made]) -> dict[str, str]:
-        """The ids of the releases among the designs that are not there yet, by their folders."""
+        """The ids of the missing releases among the designs, by folder."""
         return {name: _release_id(files[f"{CLIENT}/{MANIFEST}"]) for name, _, files in self._new(designs)}
 
     def save(self, designs: Sequence[Made]) -> None:
-        """Write the releases among the designs that are not there yet, each checked, and all of it or nothing."""
+        """Write the missing releases among the designs, each checked and written as a whole."""
         for _, target, files in self._new(designs):
             with unpacked(files) as folder:
                 Veil.load(folder).save(target)
@@ -230,7 +230,7 @@ class ReleaseFolders:
             written(self.folder / FOLDERS, (json.dumps(self._segments, indent=1, ensure_ascii=False) + "\n").encode())
 
     def _new(self, designs: Sequence[Made]) -> list[tuple[str, Path, dict[str, bytes]]]:
-        """Name, place and files of every release that is not there yet."""
+        """Name, path and files of every release that is missing in the folder."""
         found = [(self.name(made.place), made.release) for made in designs]
         return [
             (name, self.folder / name, files)

@@ -44,17 +44,17 @@ FEWEST_VOLUNTEERS = FOLDS * FEWEST
 part may be smaller than what a design needs at all."""
 
 FEWEST_TESTED = 50
-"""People of a segment who are needed to judge its design: of 20 whose losses are skewed, a 95% interval misses the
-truth up to one time in five; of 50, one in ten."""
+"""People who must be there to judge a segment's design. With 20 people whose losses are skewed, a 95% interval misses
+the truth up to one time in five; with 50, one in ten."""
 
 MOST_SEGMENTS = 1000
-"""Releases that somebody can look after; a column with more values is no grouping of people."""
+"""Largest number of segments, each with a release of its own: a column with more values does not name groups."""
 
 COMMON = "common"
-"""The folder of what everybody gets."""
+"""The folder of the common designs."""
 
 FOLDERS = "folders.json"
-"""The file beside them that says which folder is whose: not every name can be a folder's."""
+"""The file that says which folder belongs to which segment: not every name can be a folder's."""
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?<![.])")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # of which Windows makes no folder
@@ -232,9 +232,8 @@ def _made_safe(name: str) -> str:
 class SegmentedFrontier:
     """The frontier of the design for everybody, `common`, and those of `segments` that have designs of their own.
 
-    `people` are the numbers of volunteers and of tested people of every segment, the largest first; `why_not` says in
-    a sentence why some keep the common design. `tested` are the places of a segment's people among the test records of
-    the common frontier.
+    `people` are the numbers of volunteers and of tested people of every segment, the largest first. `why_not` says why
+    some keep the common design. `tested` are the places of a segment's people among the common test records.
     """
 
     common: Frontier
@@ -257,12 +256,12 @@ class SegmentedFrontier:
         theirs = None if own is None else own.per_record(method, epsilon)
         ours = gain = low = high = None
         sure = False
-        # Of segments without a design of their own, nothing is said: the mean loss of very few people is theirs.
+        # No losses of segments without a design of their own: the mean loss of very few people reveals theirs.
         if common is not None and theirs is not None and name in self.tested:
             ours = common[self.tested[name]]
             paired, block = ours - theirs, self.common.block
             gain = float(paired.mean())
-            if np.ptp(paired) > 1e-9 * np.abs(paired).max():  # what is the same for all says nothing about others
+            if np.ptp(paired) > 1e-9 * np.abs(paired).max():  # equal differences contain no information about others
                 low, high = (_number(end) for end in interval(paired, confidence=CONFIDENCE, block=block))
                 # Bonferroni: the chance that any of them is wrong is at most that of each, added up. And a bound, not
                 # an interval: few people whose losses are skewed look surer than they are.
@@ -303,8 +302,8 @@ class SegmentedFrontier:
         widths = [max(len(line[i]) for line in lines if len(line) == columns or i < 3) for i in range(columns)]
         text = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
         text.append(
-            "gain: what the common design costs the segment's people more than their own, with its 95% interval for "
-            "others like those tested, each by itself. *: above zero, with 95% confidence for all of these together."
+            "gain: the loss of the segment's people with the common design minus that with their own, with the 95% "
+            "interval of each for other people like those tested. *: above zero, with 95% confidence for all together."
         )
         reasons = [f"{name}: {reason}" for name, reason in self.why_not.items()]
         text += [*reasons[:5], *([f"… and {len(reasons) - 5} more segments."] if len(reasons) > 5 else [])]

@@ -37,7 +37,7 @@ Segment = str | None
 
 
 class Place(NamedTuple):
-    """Which design of a sweep: for whom, by which method, at which budget, from which seed."""
+    """One design of a sweep: segment, method, budget and seed."""
 
     segment: Segment
     method: str
@@ -82,10 +82,10 @@ class Work:
         return self.method if self.segment is None else f"{self.segment}, {self.method}"
 
     def parted(self, designer: Designer, task: Task) -> list[Work]:
-        """The same in parts that workers can do side by side without doing anything twice.
+        """The same in parts that workers can do at the same time without computing anything twice.
 
-        Where the task is a matrix, nothing is worth sharing. For a model, most of the time goes into what a record
-        says of the answer, which all budgets share (measured: 5.4 of 7.5 seconds for four budgets).
+        For a linear task nothing is shared. For a model, all budgets share the fit of the predictors, which takes most
+        of the time (measured: 5.4 of 7.5 seconds for four budgets).
         """
         if isinstance(designer, AtOnce) and designer.at_once(task):
             return [self]
@@ -95,8 +95,8 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shared:
-    """What all tasks need: the trial of every segment and of everybody (None), and designers that are the caller's own,
-    since ours are known everywhere by their names. Designs of the seed `released` come back as files too."""
+    """The input of all tasks: the trial of every segment and of everybody (None), and the caller's own designers; ours
+    are found by name on every machine. Designs of the seed `released` come back as files too."""
 
     trials: Mapping[Segment, Trial]
     own: Mapping[str, Designer]
@@ -112,7 +112,7 @@ class Shared:
 
 
 class Made(NamedTuple):
-    """One design of a sweep: where it belongs, what it costs, and the files of its release, if wanted."""
+    """One design of a sweep: its segment, its losses, and the files of its release if it is wanted."""
 
     segment: Segment
     point: Point
@@ -128,7 +128,7 @@ def make(shared: Shared, work: Work, progress: Progress = SILENT) -> Iterator[Ma
     """All designs of one task, each as soon as it is there; errors name the segment."""
     try:
         for count, made in enumerate(_made(shared, work, progress), start=1):
-            progress.reach(count / work.count)  # of designers that do not say themselves how far they are
+            progress.reach(count / work.count)  # for designers that do not report progress
             yield made
     except TaskveilError as error:
         if work.segment is None:
@@ -205,7 +205,7 @@ def _on_worker(parcel: Parcel, work: Work) -> tuple[list[Made], list[tuple[type[
 
 
 def _size(shared: Shared, work: Work) -> tuple[bool, int]:
-    """What a task is worth being begun early: whether anything is learned, and how many records are looked at."""
+    """The order in which tasks start: learned designs first, then by the number of records."""
     learned = shared.designer(work.method).seeded(shared.task(work.segment))
     return learned, work.count * len(shared.trials[work.segment].problem.X)
 
@@ -263,7 +263,7 @@ def from_parcel(parcel: Parcel) -> Any:
 
 @contextlib.contextmanager
 def _modules_sent() -> Iterator[None]:
-    """Inside, what is defined in the caller's own files is sent itself, not by the name of its module."""
+    """Inside, classes and functions of the caller's own files are sent themselves, not by the name of their module."""
     from ray import cloudpickle
 
     installed = tuple({os.path.realpath(path) + os.sep for path in (*sysconfig.get_paths().values(), sys.base_prefix)})
