@@ -21,7 +21,7 @@ from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.options import Ray, SweepOptions, designers_of
 from taskveil.sweeps.segments import SegmentedFrontier, SegmentPeople, all_labels, apart, groups_of
 from taskveil.sweeps.trials import Trial
-from taskveil.sweeps.work import Made, Place, Segment, Shared, Work, make_here, make_on_ray
+from taskveil.sweeps.work import Made, Place, Segment, Shared, DesignWork, make_here, make_on_ray
 from taskveil.tasks import LinearTask, MeanTask, Task
 
 USUAL: tuple[Method, ...] = ("auto",)
@@ -161,7 +161,7 @@ def _swept(X: Any, task: Task, options: SweepOptions) -> tuple[dict[Segment, Fro
             own={designer.name: designer for designer in designers if DESIGNERS.get(designer.name) is not designer},
             released=None if options.releases is None else first,
         )
-        works = Work.missing(place for place in wanted if place not in done.points or place in unreleased)
+        works = DesignWork.missing(place for place in wanted if place not in done.points or place in unreleased)
         made: Iterator[list[Made]]
         if options.engine is None:
             made = make_here(shared, works, bar)

@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class DesignWork:
     """One task: designs by one method for one group of people, at every one of the budgets with every seed."""
 
     segment: Segment
@@ -55,12 +55,12 @@ class Work:
     seeds: tuple[int, ...]
 
     @classmethod
-    def missing(cls, places: Iterable[Place]) -> list[Work]:
+    def missing(cls, places: Iterable[Place]) -> list[DesignWork]:
         """All that is to do: seeds that lack the same budgets are asked for together."""
         lacking: dict[tuple[Segment, str], dict[int, list[float]]] = {}
         for segment, method, epsilon, seed in places:
             lacking.setdefault((segment, method), {}).setdefault(seed, []).append(epsilon)
-        found: list[Work] = []
+        found: list[DesignWork] = []
         for (segment, method), by_seed in lacking.items():
             together: dict[tuple[float, ...], list[int]] = {}
             for seed, epsilons in by_seed.items():
@@ -81,7 +81,7 @@ class Work:
         """What a progress bar calls it."""
         return self.method if self.segment is None else f"{self.segment}, {self.method}"
 
-    def parted(self, designer: Designer, task: Task) -> list[Work]:
+    def parted(self, designer: Designer, task: Task) -> list[DesignWork]:
         """The same in parts that workers can do at the same time without computing anything twice.
 
         For a linear task nothing is shared. For a model, all budgets share the fit of the predictors, which takes most
@@ -124,7 +124,7 @@ class Made(NamedTuple):
         return Place(self.segment, self.point.method, self.point.epsilon, self.point.seed)
 
 
-def make(shared: Shared, work: Work, progress: Progress = SILENT) -> Iterator[Made]:
+def make(shared: Shared, work: DesignWork, progress: Progress = SILENT) -> Iterator[Made]:
     """All designs of one task, each as soon as it is there; errors name the segment."""
     try:
         for count, made in enumerate(_made(shared, work, progress), start=1):
@@ -138,7 +138,7 @@ def make(shared: Shared, work: Work, progress: Progress = SILENT) -> Iterator[Ma
         ) from error
 
 
-def _made(shared: Shared, work: Work, progress: Progress) -> Iterator[Made]:
+def _made(shared: Shared, work: DesignWork, progress: Progress) -> Iterator[Made]:
     trial, designer = shared.trials[work.segment], shared.designer(work.method)
     problem, block = replace(trial.problem, progress=progress), trial.block
     if isinstance(designer, Formula):
@@ -158,7 +158,7 @@ def _made(shared: Shared, work: Work, progress: Progress) -> Iterator[Made]:
         yield Made(work.segment, point, release)
 
 
-def make_here(shared: Shared, works: Sequence[Work], progress: Progress = SILENT) -> Iterator[list[Made]]:
+def make_here(shared: Shared, works: Sequence[DesignWork], progress: Progress = SILENT) -> Iterator[list[Made]]:
     """One task after the other; every design by itself as soon as it is there."""
     progress.begin("designing", sum(work.count for work in works))
     for work in works:
@@ -167,7 +167,7 @@ def make_here(shared: Shared, works: Sequence[Work], progress: Progress = SILENT
 
 
 def make_on_ray(
-    shared: Shared, works: Sequence[Work], cluster: Ray, *, kept: str, progress: Progress = SILENT
+    shared: Shared, works: Sequence[DesignWork], cluster: Ray, *, kept: str, progress: Progress = SILENT
 ) -> Iterator[list[Made]]:
     """The same designs by the workers of a cluster, task by task in any order, the largest first.
 
@@ -195,7 +195,7 @@ def make_on_ray(
                 yield designs
 
 
-def _on_worker(parcel: Parcel, work: Work) -> tuple[list[Made], list[tuple[type[Warning], str]]]:
+def _on_worker(parcel: Parcel, work: DesignWork) -> tuple[list[Made], list[tuple[type[Warning], str]]]:
     """The designs of one task, and the warnings, which are shown where the sweep was started."""
     shared: Shared = from_parcel(parcel)
     with warnings.catch_warnings(record=True) as said, one_thread():
@@ -204,7 +204,7 @@ def _on_worker(parcel: Parcel, work: Work) -> tuple[list[Made], list[tuple[type[
     return designs, list(dict.fromkeys((warning.category, str(warning.message)) for warning in said))
 
 
-def _size(shared: Shared, work: Work) -> tuple[bool, int]:
+def _size(shared: Shared, work: DesignWork) -> tuple[bool, int]:
     """The order in which tasks start: learned designs first, then by the number of records."""
     learned = shared.designer(work.method).seeded(shared.task(work.segment))
     return learned, work.count * len(shared.trials[work.segment].problem.X)
