@@ -70,8 +70,8 @@ bench: $(READY)
 
 # All measured pages. Minutes on 16 cores and a graphics card: `make reproduce JOBS=16 DEVICE=cuda`.
 reproduce: $(READY)
-	$(BIN)/taskveil reproduce all --seeds 5 --splits 10 --jobs $(JOBS) --device $(DEVICE) --json results/results.json --plot results --summary docs/results.md --resume results/finished
-	$(BIN)/taskveil reproduce field --held-back --jobs $(JOBS) --json results/field.json --plot docs --summary docs/field.md --resume results/field
+	$(BIN)/taskveil reproduce all --seeds 5 --splits 10 --jobs $(JOBS) --device $(DEVICE) --json results/results.json --plot results --summary docs/results/results.md --resume results/finished
+	$(BIN)/taskveil reproduce field --held-back --jobs $(JOBS) --json results/field.json --plot docs/results --summary docs/results/field.md --resume results/field
 
 # $(1): the extra of taskveil that is installed, from these sources.
 define install

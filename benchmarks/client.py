@@ -116,10 +116,10 @@ def large_table(folder: Path, rows: int) -> None:
 
 
 def privatize(release: Path, source: Path) -> None:
-    from taskveil.client.reading import read_device
+    from taskveil.client.reading import client_files, read_device
     from taskveil.jobs.parquet import privatize_table
 
-    device, manifest = read_device(release / "client")
+    device, manifest = read_device(client_files(release))
     start = time.process_time()
     count = privatize_table(device, manifest["digest"], source, source.with_suffix(".reports"))
     rate = count / (time.process_time() - start) / 1e6

@@ -11,7 +11,7 @@ with these probabilities. The truth is the weighted mean of what the release mea
   96.5% at N ≥ 300, single rows 92.5% or more; no upper limit below N = 300, for heavy tails and for shares with fewer
   than 20 expected reports.
 - drift: false alarms where people are like the volunteers, with volunteers and designs anew every five collections:
-  4 to 6%.
+  4 to 6%. "cautious" is below 4%: the test raises less often than it states.
 - anytime: 95% or more of collections covered at all of 10, 30, …, 10⁵ reports; width at 10⁴ at most 1.8 × fixed.
 
 MISSED is beyond a bar by more than chance explains with so many draws, "missed?" is beyond by less. Speed is measured
@@ -41,7 +41,7 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Level
 from taskveil.estimates import Tally
 from taskveil.estimates.rows import labels_of
 from taskveil.estimates.scores import scores_of
-from taskveil.veil.losses import _simulated
+from taskveil.veil.channels import channel_of
 from taskveil.veil.volunteers import missing_in
 
 Floats = NDArray[np.float64]
@@ -96,6 +96,26 @@ def classifier() -> Population:
     return Population(*smoothed(X, y, 0.0), task, 600, LEARNED)
 
 
+def trees() -> Population:
+    """Women: boosted trees from eight attributes, which many have in common, to whether they had an affair."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    table = pd.read_csv(DATA / "field/fair.csv")
+    X, y = table.iloc[:, :8].to_numpy(np.float64), (table["affairs"] > 0).to_numpy().astype(np.int64)
+    task = tv.ModelTask(HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(X, y), loss="cross_entropy")
+    return Population(X, y, task, 1000, {**LEARNED, "encoder": "trees"})
+
+
+def few_records() -> Population:
+    """Answers to six questions, yes or no: people have one of 64 records."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(SIZE, 6)).astype(np.float64)
+    y = ((X - 0.5) @ [2.0, -1.6, 1.2, 0.8, -0.6, 0.4] + rng.logistic(size=SIZE) > 0).astype(np.int64)
+    return Population(X, y, tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy"), 1000, LEARNED)
+
+
 def regression() -> Population:
     """Houses: a ridge regression from six attributes to the price."""
     from sklearn.linear_model import Ridge
@@ -138,6 +158,8 @@ def heavy(sigma: float) -> Population:
 KINDS: dict[str, tuple[Callable[[], Population], tuple[float, ...], tuple[int, ...]]] = {
     "classifier": (classifier, SMALL, (300, 3000)),
     "regression": (regression, SMALL, (300, 3000)),
+    "trees": (trees, SMALL, (300, 3000)),
+    "few records": (few_records, SMALL, (300, 3000)),
     "linear": (partial(survey, tv.LinearTask, method="codebook"), SMALL, (300, 3000)),
     "Laplace": (partial(survey, tv.LinearTask, method="task_aware"), SMALL, (300, 3000)),
     "sums, lattice": (partial(survey, tv.LinearTask, method="codebook"), LARGE, (300, 3000)),
@@ -216,10 +238,12 @@ def channel(veil: tv.Veil, of: Population, p: Floats) -> Channel:
             values = veil.decoder.estimates(mechanism.lattice.nearest(mechanism.region.enforce(latents)))
 
     def draw(count: int, rng: np.random.Generator) -> Tally:
-        return scores.tally(_simulated(mechanism, latents[rng.choice(len(p), count, p=p)], rng))
+        return scores.tally(channel_of(mechanism, veil.decoder).simulate(latents[rng.choice(len(p), count, p=p)], rng))
 
     rare = np.append(shares, np.ones(values.shape[1]))
-    return Channel(np.append(shares, p @ values), rare, p @ values * scores.kept + np.asarray(scores.outside), draw)
+    return Channel(
+        np.append(shares, p @ values), rare, p @ values * scores.sums.kept + np.asarray(scores.sums.outside), draw
+    )
 
 
 def codes_of(veil: tv.Veil, share: Floats, count: int, rng: np.random.Generator) -> Tally:
@@ -242,11 +266,11 @@ def as_real(veil: tv.Veil, of: Population, p: Floats, expected: Floats) -> bool:
     """Whether 2,000 real reports are as expected: once in a thousand cells they are not, by chance."""
     rows = np.random.default_rng(0).choice(len(p), 2000, p=p)
     reports, scores = veil.privatize(of.some(rows)[0]), scores_of(veil)
-    if scores.raw is None:
+    if scores.sums is None:
         values = np.bincount(reports[:, 0], minlength=len(expected)) / 2000
         error = np.sqrt(expected * (1 - expected) / 2000) + 1 / 2000
     else:
-        raw = scores.raw(reports)
+        raw = scores.sums.raw(reports)
         values, error = raw.mean(axis=0), raw.std(axis=0) / np.sqrt(2000) + 1e-9
     return bool((np.abs(values - expected) / error).max() < -ndtri(5e-4 / len(expected)))
 
@@ -311,7 +335,8 @@ def drift(kind: str, epsilon: float, draws: int) -> Iterator[str]:
     if raised:
         mean, error = float(np.mean(raised)), float(np.std(raised)) / np.sqrt(len(raised))
         beyond = max(0.04 - mean, mean - 0.06)
-        word = "ok" if beyond <= 0 else "MISSED" if beyond > 2 * error else "missed?"
+        far = "cautious" if mean < 0.04 else "MISSED"
+        word = "ok" if beyond <= 0 else far if beyond > 2 * error else f"{far.lower()}?"
         yield f"{kind:14} {epsilon:5g} drift raised {100 * mean:5.2f} ± {100 * error:4.2f}%  {word}"
 
 

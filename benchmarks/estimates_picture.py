@@ -1,6 +1,6 @@
-"""The picture of docs/estimates.md: what is measured and what is assumed, beside the truth.
+"""The picture of docs/guides/estimates.md: what is measured and what is assumed, beside the truth.
 
-    python benchmarks/estimates_picture.py [PNG, by default docs/estimates.png]
+    python benchmarks/estimates_picture.py [PNG, by default docs/guides/estimates.png]
 
 2,000 volunteers and three populations of 20,000 people: with more tickets, with fewer renewals, and ten years older.
 Each sends one report of a model release and one of a means release, ε = 3 each, drawn anew in every run.
@@ -79,5 +79,5 @@ def draw(path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    home = Path(__file__).parents[1] / "docs" / "estimates.png"
+    home = Path(__file__).parents[1] / "docs" / "guides" / "estimates.png"
     print(f"picture: {draw(Path(sys.argv[1]) if len(sys.argv) > 1 else home)}")

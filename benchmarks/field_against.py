@@ -1,7 +1,7 @@
-"""Two versions of docs/field.md, beside each other: by how much our designs became better or worse.
+"""Two versions of docs/results/field.md, beside each other: by how much our designs became better or worse.
 
     python benchmarks/field_against.py OLD.md NEW.md
-    git show HEAD~5:docs/field.md > old.md && python benchmarks/field_against.py old.md docs/field.md
+    git show HEAD~5:docs/results/field.md > old.md && python benchmarks/field_against.py old.md docs/results/field.md
 
 For every pair of a table and a model, the new loss of `auto` and of `auto shared` as a multiple of the old one, at
 every budget. A loss that equals the constant's is marked with *: nothing was sent there, or nothing that the digits

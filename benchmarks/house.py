@@ -83,6 +83,23 @@ def entered(root: Path) -> int:
     return len(files)
 
 
+def private_words(root: Path) -> list[tuple[Path, int, str]]:
+    """File, line and word of each private word in the package, the collector's pages, the documents and README."""
+    source = root / "src" / "taskveil"
+    texts = [
+        *sorted(source.rglob("*.py")),
+        *sorted((source / "collector" / "pages").rglob("*.*")),
+        *sorted((root / "docs").rglob("*.md")),
+        root / "README.md",
+    ]
+    return [
+        (path, place, match.group())
+        for path in texts
+        for place, line in enumerate(path.read_text(errors="ignore").splitlines(), 1)
+        for match in WORDS.finditer(line)
+    ]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -98,20 +115,9 @@ def main() -> None:
     every = sorted(source.rglob("*.py"))
     ours = [path for path in every if path.relative_to(source).parts[0] not in WITHOUT]
     outside = [path for path in every if path.relative_to(source).parts[0] != "client"]
-    texts = [
-        *every,
-        *sorted((source / "collector" / "pages").rglob("*.*")),
-        *sorted((root / "docs").rglob("*.md")),
-        root / "README.md",
-    ]
     lines = Counter(path.relative_to(source).parts[0] for path in ours for _ in path.read_text().splitlines())
     numeric = [(path, name) for path in ours for name in constants(path)]
-    words = [
-        (path, place, match.group())
-        for path in texts
-        for place, line in enumerate(path.read_text(errors="ignore").splitlines(), 1)
-        for match in WORDS.finditer(line)
-    ]
+    words = private_words(root)
     keywords = {name: len(inspect.signature(getattr(tv, name)).parameters) - 2 for name in ("design", "sweep")}
     if chosen.words:
         print("\n".join(f"{path.relative_to(root)}:{place}: {word}" for path, place, word in words))

@@ -5,7 +5,7 @@
     python benchmarks/ray.py --only privatize sweep     # parts: see --help
     python benchmarks/ray.py --rows 4000000 --repeat 1  # a short one
     python benchmarks/ray.py --json benchmarks/scaling/measured.json    # keeps what parts of it were found to be
-    python benchmarks/ray.py --paper docs/scale.md      # measures nothing: writes the page's tables from that file
+    python benchmarks/ray.py --paper docs/guides/scale.md  # measures nothing: writes the page's tables from that file
 
 The cluster is up before anything is timed, and what that took is said. Plain, one worker and two take turns, `--repeat`
 times; a rate or a ratio is the median over the turns, because a machine's mood changes from minute to minute. Behind

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.client.reading import read_device
+from taskveil.client.reading import client_files, read_device
 from taskveil.client.regions import BoxRegion
 from taskveil.jobs.parquet import decode_table, privatize_table
 from taskveil.records.tables import read_column, select
@@ -109,7 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made.save(folder / "release")
-        device, manifest = read_device(folder / "release" / "client")
+        device, manifest = read_device(client_files(folder / "release"))
         pq.write_table(arrow, folder / "people.parquet")
         frame.to_csv(folder / "people.csv", index=False)
         reports = folder / "reports.parquet"

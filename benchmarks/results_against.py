@@ -1,7 +1,8 @@
-"""Two versions of docs/results.md, beside each other: by how much codebooks became better or worse.
+"""Two versions of docs/results/results.md, beside each other: by how much codebooks became better or worse.
 
     python benchmarks/results_against.py OLD.md NEW.md
-    git show HEAD~5:docs/results.md > old.md && python benchmarks/results_against.py old.md docs/results.md
+    git show HEAD~5:docs/results/results.md > old.md
+    python benchmarks/results_against.py old.md docs/results/results.md
     taskveil reproduce mnist --only mnist-codebook --jobs 2 --summary new.md    # some of the parts alone
 
 For every experiment, the new losses of honest `auto` and codebook rows as multiples of the old ones, on the paper's

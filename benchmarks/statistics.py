@@ -1,4 +1,4 @@
-"""What a statistician would check: every figure that docs/statistics.md quotes, printed by one command.
+"""What a statistician would check: every figure that docs/theory/statistics.md quotes, printed by one command.
 
     python benchmarks/statistics.py                    all parts, about ten minutes on one core
     python benchmarks/statistics.py --only coverage    one of them

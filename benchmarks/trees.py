@@ -7,10 +7,8 @@ Times are of one core's processor: on a shared machine that is what a core can d
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -25,8 +23,7 @@ from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.tree_models import as_trees
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 from taskveil.veil.guarantee import Guarantee
-from taskveil.veil.manifest import write_files
-from taskveil.veil.parts import pack_device
+from taskveil.veil.release import half_files, pack_device
 
 TREES, LEAVES, WIDTH = 100, 64, 20
 
@@ -68,11 +65,9 @@ def ensembles() -> dict[str, TreeEncoder]:
 
 def client_bytes(device: Device) -> int:
     """Of the folder that devices get."""
-    with tempfile.TemporaryDirectory() as folder:
-        kept = device.mechanism
-        promise = Guarantee(epsilon=kept.epsilon, delta=kept.delta, enforced_by=kept.enforced_by)
-        write_files(Path(folder), *pack_device(device, promise))
-        return sum(path.stat().st_size for path in Path(folder).iterdir())
+    kept = device.mechanism
+    promise = Guarantee(epsilon=kept.epsilon, delta=kept.delta, enforced_by=kept.enforced_by)
+    return sum(map(len, half_files("client", *pack_device(device, promise)).values()))
 
 
 def main() -> None:

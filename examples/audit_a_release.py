@@ -1,7 +1,7 @@
-"""Attack a guarantee: on a sound release, and on a function with a fault that reads like sound code.
+"""Attack a guarantee: a sound release, and a function with a hidden error.
 
-One learns: what `tv.audit` proves and what it does not, how to audit code that is not taskveil's, and what a broken
-mechanism looks like when it is caught.
+You learn what `tv.audit` proves and what it does not, how to audit code of another library, and how the verdict looks
+when a broken mechanism is caught.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A scikit-learn classifier as the task: how good its answers stay when it only sees private reports.
+"""A scikit-learn classifier as the task: how good are its answers from private reports?
 
-One learns: how to hand over a fitted pipeline or a forest (`ModelTask`), how a sweep shows what each budget costs, and
-how to read off the smallest one that is sure to keep enough.
+You learn how to use a fitted pipeline or a forest (`ModelTask`), how a sweep shows what each budget costs, and how to
+find the smallest budget that keeps enough of the signal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The whole way of a report: design, release, device with a ledger, upload, collector, estimates.
+"""The whole path of a report: design, release, device with a ledger, upload, collector, estimates.
 
-One learns: what is written where, that a retry repeats the same bytes and costs nothing, that the ledger refuses
-beyond the cap, and that the server refuses by itself what no device can have made. The collector here is Python's own
-HTTP server on this machine; nothing leaves it.
+You learn what is stored where. A retry repeats the same bytes and costs nothing. The ledger refuses reports beyond the
+cap. The server refuses each report that no device can have made. The collector here is Python's own HTTP server on this
+machine; nothing leaves it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Weighted means of a table: what a private report costs when some attributes matter more than others.
+"""Weighted means of a table: what does a private report cost if some attributes matter more than others?
 
-One learns: how to say what the data is for (`LinearTask`), how to design a veil, what it promises, what it costs the
-task, and how well the mean of many private reports meets the mean of the records nobody sent.
+You learn how to state the purpose of the data (`LinearTask`), how to design a veil, what it promises and what it costs.
+You also see how close the mean of many private reports is to the mean of the records.
 """
 
 from __future__ import annotations

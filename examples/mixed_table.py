@@ -1,8 +1,8 @@
-"""A table with text, a flag, dates and missing values. A pipeline by column names, then three lines of taskveil.
+"""A table with text, a flag, dates and missing values: a pipeline by column names, then three lines of taskveil.
 
-What you learn: a table goes into `tv.design` as it is, and the model gets tables like the one it was fitted to. What a
-record consists of is inferred, printed, and can be corrected. A device reports a dictionary of natural values; what is
-missing or unheard of is reported like anything else. The server's estimates are a table again.
+You learn that `tv.design` accepts such a table, and that the model receives tables like the one it was fitted to. The
+schema of a record is inferred and printed, and you can correct it. A device reports a dictionary of natural values.
+Missing and unknown values are reported like any other. The server's estimates are a table again.
 """
 
 import tempfile

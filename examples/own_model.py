@@ -1,10 +1,11 @@
-"""A forest that may run on people's devices: what that asks of a device, and what it buys.
+"""A forest that may run on people's devices: what does it cost the device, and what do you gain?
 
-You learn how to allow the task's own model on devices (`tv.OnDevice(share_model=True)`), what a device then has to
-fetch and to compute (`veil.size`), how a report is made and answered, and how the loss compares with a constant
-prediction and with methods of five lines: randomised response on a bin of the forest's prediction, or noise on it.
+You learn how to allow devices to run the task's own model (`OnDevice(share_model=True)`), what a device then has to
+fetch and compute (`veil.size`), and how a report is made and answered. The loss is compared with a constant prediction and with
+two simple methods: randomised response on a bin of the forest's prediction, and noise on the prediction.
 
-Everybody who has a device has the forest then, and may learn from it about the people it was fitted to: docs/models.md.
+Everybody with a device then has the forest, and may learn from it about the people it was fitted to:
+docs/guides/models.md.
 """
 
 from __future__ import annotations

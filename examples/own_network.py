@@ -1,7 +1,7 @@
-"""A torch network as the task: train it, freeze it, and find the private reports it still works on.
+"""A torch network as the task: train it, freeze it, and design private reports for it.
 
-One learns: what a network must look like to be a task, that devices get neither torch nor the network, and that the
-server's `Veil.load` needs the model again, because releases hold none.
+You learn which networks can be a task. Devices get neither torch nor the network. The server's `Veil.load` needs the
+model again, because a release does not contain it.
 """
 
 from __future__ import annotations

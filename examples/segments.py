@@ -1,11 +1,11 @@
-"""Groups of people with designs of their own: what each gains against one design for everybody, and a release each.
+"""Designs for groups of people: what does each group gain over one design for everybody?
 
     python examples/segments.py          # on this machine, one design after the other
-    python examples/segments.py ray      # the same by all its cores, or by a cluster (pip install "taskveil[ray]")
+    python examples/segments.py ray      # on all its cores, or on a cluster (pip install "taskveil[ray]")
 
-The data ships with scikit-learn: ten measurements of 442 diabetes patients. Say that they come to two practices, one
-for those under fifty. Which release a report is of tells the practice it comes from, and nothing here hides that: a
-segment must be something that the server knows anyway, or that needs no protection.
+The data ships with scikit-learn: ten measurements of 442 diabetes patients. Suppose that they visit two practices, one
+for patients under fifty. The release of a report reveals the practice. Nothing here hides that: a segment must be
+something that the server knows anyway, or that needs no protection.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
-from taskveil.client.windows import PoolingLayer, Window
+from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 
 UNBOUNDED = 2**53 - 1
 

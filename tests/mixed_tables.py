@@ -11,7 +11,7 @@ import releases
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
-from taskveil.client.reading import read_device
+from taskveil.client.reading import client_files, read_device
 from taskveil.jobs.parquet import privatize_table
 from taskveil.veil.decoders import CodewordDecoder
 
@@ -46,7 +46,7 @@ def veil(schema: tv.Schema) -> tv.Veil:
 
 def reports(release: Path, source: Path) -> np.ndarray:
     """The reports (N,) of the people in a file, which are as many as the engine says; kept beside it."""
-    device, manifest = read_device(release / "client")
+    device, manifest = read_device(client_files(release / "client"))
     target = source.with_suffix(".reports.parquet")
     count = privatize_table(device, manifest["digest"], source, target, overwrite=True)
     found = pq.read_table(target)["report_0"].to_numpy()

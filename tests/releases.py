@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ import mixed_records
 import taskveil as tv
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
-from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,
@@ -25,10 +27,12 @@ from taskveil.client.mechanisms import (
     SumCodebook,
 )
 from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.reading import MANIFEST, WEIGHTS, canonical
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
+from taskveil.veil.release import manifest_of
 
 NAMES = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
 
@@ -259,6 +263,14 @@ def wide_level_response() -> LevelResponse:
 
 def laplace(region: Region, epsilon: float) -> Laplace:
     return Laplace.calibrated(region=region, epsilon=epsilon)
+
+
+def write_files(folder: Path, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """Write manifest and weights of one half of a release into a folder; returns the digest of the content."""
+    manifest, weights = manifest_of(content, arrays)
+    (folder / WEIGHTS).write_bytes(weights)
+    (folder / MANIFEST).write_bytes(canonical(manifest))
+    return str(manifest["digest"])
 
 
 def veil(encoder: Encoder, mechanism: Mechanism) -> tv.Veil:

@@ -1,4 +1,4 @@
-"""docs/choosing-epsilon.md: its code runs and prints the tables that stand beside it; its other numbers are so."""
+"""docs/guides/choosing-epsilon.md: its code prints the tables beside it, and its other numbers are right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskveil.client.promise import WEAK
 from taskveil.sweeps.segments import FEWEST_TESTED, FEWEST_VOLUNTEERS, MOST_SEGMENTS
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXT = (DOCS / "choosing-epsilon.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "guides" / "choosing-epsilon.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -63,7 +63,7 @@ def test_the_formula_of_rappor_gives_what_is_said() -> None:
 
 
 def test_the_documents_lead_to_each_other() -> None:
-    guarantee = (DOCS / "guarantee.md").read_text(encoding="utf-8")
-    assert "(choosing-epsilon.md)" in guarantee
-    for target, section in re.findall(r'"([A-Z][^"]+)" in \[[\w.-]+\]\(([\w.-]+)\)', TEXT):
-        assert f"## {target}" in (DOCS / section).read_text(encoding="utf-8")
+    guarantee = (DOCS / "theory" / "guarantee.md").read_text(encoding="utf-8")
+    assert "(../guides/choosing-epsilon.md)" in guarantee
+    for target, section in re.findall(r'"([A-Z][^"]+)" in \[[\w.-]+\]\(([\w./-]+)\)', TEXT):
+        assert f"## {target}" in (DOCS / "guides" / section).read_text(encoding="utf-8")

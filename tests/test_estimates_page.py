@@ -1,4 +1,4 @@
-"""docs/estimates.md: its code runs from top to bottom, and numbers that it names are those of the code."""
+"""docs/guides/estimates.md: its code runs from top to bottom, and numbers that it names are those of the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskveil.estimates.limits import BETS
 from taskveil.estimates.result import FORMAT
 from taskveil.veil.volunteers import FEWEST as SMALLEST
 
-PAGE = Path(__file__).parents[1] / "docs/estimates.md"
+PAGE = Path(__file__).parents[1] / "docs/guides/estimates.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

@@ -1,5 +1,4 @@
-"""docs/scale.md: its tables are what the arithmetic makes of what was measured, and numbers in words are those of the
-code."""
+"""docs/guides/scale.md: its tables follow from the measured numbers, and numbers in words are those of the code."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from taskveil.collector.store import postgres_settling
 from taskveil.jobs.plans import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/guides/scale.md").read_text(encoding="utf-8")
 
 
 def _paper() -> Any:
@@ -34,7 +33,7 @@ MEASURED = json.loads(paper.MEASURED.read_text(encoding="utf-8"))
 
 
 def test_the_tables_follow_from_what_was_measured() -> None:
-    assert paper.written(TEXT, MEASURED) == TEXT, "run: python benchmarks/ray.py --paper docs/scale.md"
+    assert paper.written(TEXT, MEASURED) == TEXT, "run: python benchmarks/ray.py --paper docs/guides/scale.md"
 
 
 def test_another_measurement_is_another_page() -> None:

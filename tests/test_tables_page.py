@@ -1,4 +1,4 @@
-"""docs/tables.md: its code runs from top to bottom, and what it says of releases is so."""
+"""docs/guides/tables.md: its code runs from top to bottom, and what it says of releases is so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import taskveil as tv
 from pages import run_code
 from taskveil.records.inference import FEWEST_ALIKE, MOST_CATEGORIES
 
-PAGE = Path(__file__).parents[1] / "docs/tables.md"
+PAGE = Path(__file__).parents[1] / "docs/guides/tables.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

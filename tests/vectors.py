@@ -20,15 +20,15 @@ import mixed_records
 import releases
 from forged.forgeries import forgeries
 from hostile import hostile_records
+from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device
 from taskveil.client.encoders import MeanEncoder, TabledEncoder
-from taskveil.client.levels import LEVELS
+from taskveil.client.layers import LEVELS
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.record import Fields
 from taskveil.client.trees import TreeEncoder
-from taskveil.veil.manifest import write_files
-from taskveil.veil.parts import pack_device
+from taskveil.veil.release import pack_device
 
 COUNT = 10_000
 REPORTS = 1_000_000

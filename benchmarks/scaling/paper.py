@@ -1,6 +1,6 @@
-"""A billion devices on paper: the tables of docs/scale.md, computed from what was measured.
+"""A billion devices on paper: the tables of docs/guides/scale.md, computed from what was measured.
 
-`python benchmarks/ray.py --paper docs/scale.md` writes them between the marks in the page; a test holds the page
+`python benchmarks/ray.py --paper docs/guides/scale.md` writes them between the marks in the page; a test holds the page
 against this file and `measured.json`, so that neither can change alone.
 """
 
@@ -17,7 +17,7 @@ SINGLE, BATCHED, AROUND, GATHERED = 53, 17, 4500, 500
 """Bytes of a report of one byte alone, of one in a batch (`taskveil.client.wire`), and around a request; and reports in
 a batch."""
 COPIES = 3
-"""How often a report is copied while its round is open: the table grows by half between two settlings, and
+"""How often a report is copied while its round is open: the table grows by half between two sorts, and
 1 + 2/3 + 4/9 + … = 3 (`SHARE` in collector/store/postgres_settling.py)."""
 CORE_HOUR, GIGABYTE_MONTH = 0.05, 0.10
 
@@ -92,13 +92,13 @@ def collecting(measured: Measured) -> list[Row]:
     week, index, copied = size * DEVICES, stored["index_bytes"] * DEVICES, stored["ended_a_second"]
     report, read = measured["privatize"]["report bytes"], stored["read_a_second"]
     around = "headers and TLS assumed"
-    settling = f"{COPIES} × 10⁹ / {copied:,} a second / {WEEK:,} s"
+    arithmetic = f"{COPIES} × 10⁹ / {copied:,} a second / {WEEK:,} s"
     sizes = f"10⁹ × ({stored['row_bytes']} + {stored['index_bytes']} bytes)"
     rows += [
         ("network a week, one report a request", _bytes(traffic), f"10⁹ × ({SINGLE} + {AROUND:,} bytes)", around),
         ("the same at the peak, each second", _bytes(PEAK * traffic / WEEK), f"{PEAK} × that / {WEEK:,} s", "computed"),
         (
-            f"network a week from whoever gathers {GATHERED}",
+            f"network a week, gathered, {GATHERED} a request",
             _bytes(batched),
             f"10⁹ × ({BATCHED} + {AROUND:,} / {GATHERED} bytes)",
             around,
@@ -106,7 +106,12 @@ def collecting(measured: Measured) -> list[Row]:
         ("PostgreSQL, a week", _bytes(week), sizes, "measured size"),
         ("PostgreSQL, a year of rounds kept", _bytes(52 * week), f"52 × {_bytes(week)}", "computed"),
         ("its index alone, a week", _bytes(index), f"10⁹ × {stored['index_bytes']} bytes", "measured size"),
-        ("settling while a round is open, of a core", f"{COPIES * DEVICES / copied / WEEK:.1%}", settling, "computed"),
+        (
+            "sorting rows while a round is open, of a core",
+            f"{COPIES * DEVICES / copied / WEEK:.1%}",
+            arithmetic,
+            "computed",
+        ),
         ("to end a round that is alone there", _time(DEVICES / copied), f"10⁹ / {copied:,} a second", "measured rate"),
         ("to end one beside 51 others", _time(52 * DEVICES / copied), "52 × that: all rows are copied", "computed"),
         ("to read a week out of it", _time(DEVICES / read), f"10⁹ / {read:,} a second", "measured rate"),

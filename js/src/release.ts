@@ -20,18 +20,11 @@ export interface Device {
   /** The digest that identifies the release, in bytes. */
   release: Uint8Array;
   layout: Layout;
-  /** What one report costs: the larger of what the release states and what its mechanism keeps. */
+  /** The budget that one report costs, as the mechanism keeps it and the release states it. */
   epsilon: number;
   /** The promise in words, made from what the mechanism keeps. */
   statement: string;
 }
-
-/**
- * How much more than the least double may be stated. Python 0.1 walked up from its machine's logarithm, which may start
- * above the least, so honest releases of such a machine state a few units more. What is charged is what is stated: never
- * less than what is kept.
- */
-const OVERSTATED = 2 ** -44;
 
 /** Device of a release's files. With a `verifyKey` the manifest must carry that key's signature. */
 export async function readDevice(files: Files, verifyKey?: Uint8Array | string): Promise<Device> {
@@ -53,15 +46,15 @@ function device(manifest: Json, parts: Parts): Device {
   const values = fields ? fields.length : encoder.low.length;
   const columns = names(manifest.columns, "column names", values);
   need(columns === null || new Set(columns).size === columns.length, "column names must differ");
-  const units = names(manifest.units ?? null, "units", values);
+  const units = names(manifest.units, "units", values);
   need(
     !fields || fields.every((field, i) => field.name === columns?.[i] && ("unit" in field ? field.unit : "") === units?.[i]),
     "columns and units must be those of the fields",
   );
   const { epsilon, delta, statement: text } = manifest.guarantee;
   const kept = epsilonOf(mechanism);
-  const honest = typeof epsilon === "number" && kept > 0 && epsilon >= kept && epsilon <= kept * (1 + OVERSTATED);
-  need(delta === 0 && honest && Number.isFinite(kept), "the stated epsilon is not the one the mechanism keeps");
+  const honest = epsilon === kept && kept > 0 && Number.isFinite(kept);
+  need(delta === 0 && honest, "the stated epsilon is not the one the mechanism keeps");
   need(typeof text === "string", "statement");
   const layout = layoutOf(mechanism);
   need(layout.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_PAYLOAD, "reports are longer than the wire format allows");
@@ -73,8 +66,8 @@ function device(manifest: Json, parts: Parts): Device {
     fields,
     release: unhex(manifest.digest),
     layout,
-    epsilon: Math.max(epsilon, kept),
-    statement: statement(mechanism, Math.max(epsilon, kept)),
+    epsilon: kept,
+    statement: statement(mechanism, kept),
   };
 }
 

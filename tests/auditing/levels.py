@@ -10,8 +10,8 @@ import taskveil as tv
 from auditing.exhibits import encoder
 from taskveil.client import entropy
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
+from taskveil.client.promise import floor_exp_times
 from taskveil.client.regions import BoxRegion
-from taskveil.client.rounding import floor_exp_times
 from taskveil.veil.decoders import CodewordDecoder
 
 LOW, HIGH = -128, 128
@@ -81,7 +81,7 @@ class UnevenRows(LevelGroup):
         numbers = zip(self.counts, *(array.T for array in self.between(k)), strict=True)
         row = np.zeros(len(k), dtype=np.int64)
         for count, below, part, whole in numbers:
-            row = row * count + below + entropy.by_lot(part, whole)
+            row = row * count + below + entropy.bernoulli(part, whole)
         drawn = np.empty(len(k), dtype=np.int64)
         for number, total in enumerate(table.sum(axis=1).tolist()):
             drawn[row == number] = entropy.uniform_below(total, int((row == number).sum()))

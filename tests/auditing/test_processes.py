@@ -12,7 +12,7 @@ import pytest
 
 from auditing import exhibits
 from taskveil.auditing.processes import fork_digests, in_child, spawn_digests
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import NamedEncoder
 
 
 def test_answers_come_back_whole() -> None:

@@ -1,4 +1,4 @@
-"""docs/command-line.md: its commands run one after the other in one folder, with the files its reader has."""
+"""docs/tutorial/command-line.md: its commands run one after the other in one folder, with the files its reader has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import taskveil as tv
 from cli.running import run
 from taskveil.jobs.ray_joining import connected
 
-TEXT = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs/tutorial/command-line.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

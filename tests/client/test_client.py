@@ -20,8 +20,8 @@ import releases
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client, Report, entropy
+from taskveil.client.promise import round_up, rounded_up
 from taskveil.client.reading import MANIFEST, canonical, digest
-from taskveil.client.rounding import round_up, rounded_up
 from taskveil.errors import (
     BudgetError,
     BudgetSpentError,

@@ -35,8 +35,8 @@ def test_a_batch_is_encoded_as_its_records_are_one_by_one(name: str, monkeypatch
     monkeypatch.setattr(entropy, "system_bytes", lambda n: bytes([0x5A]) * n)
     one_by_one = np.concatenate([device.privatize(row[None, :]) for row in X])
     assert np.array_equal(device.privatize(X), one_by_one)
-    monkeypatch.setattr(module, "_CELLS", 64)
-    monkeypatch.setattr(module, "_ROWS", 100)
+    monkeypatch.setattr(module, "_NUMBERS_AT_A_TIME", 64)
+    monkeypatch.setattr(module, "_REPORTS_AT_A_TIME", 100)
     assert np.array_equal(device.privatize(X), one_by_one)
 
 

@@ -99,14 +99,14 @@ def test_a_lot_compares_a_uniform_number_with_the_fraction(fraction: tuple[int, 
     decided = not tied or second >> 1 != ((part << 63) % whole << 63) // whole
     with pytest.MonkeyPatch.context() as patch:
         left = feed(patch, [first << 1, second, 2**64 - 1])
-        assert entropy.by_lot(np.array([part]), np.array([whole]))[0] == (number < Fraction(part, whole))
+        assert entropy.bernoulli(np.array([part]), np.array([whole]))[0] == (number < Fraction(part, whole))
         assert len(left) == (2 if not tied else 1 if decided else 0)
 
 
 def test_lots_of_many_fractions_at_once() -> None:
     parts, wholes = np.repeat([0, 1, 2**41, 3 * 2**38], 50_000), np.repeat([9, 3, 2**42 - 1, 2**42], 50_000)
-    happened = entropy.by_lot(parts, wholes).reshape(4, -1).sum(axis=1)
+    happened = entropy.bernoulli(parts, wholes).reshape(4, -1).sum(axis=1)
     chances = (parts / wholes).reshape(4, -1)[:, 0]
     assert happened[0] == 0
     assert (np.abs(happened - 50_000 * chances) <= 5 * np.sqrt(50_000 * chances * (1 - chances))).all()
-    assert entropy.by_lot(parts[:0], wholes[:0]).shape == (0,)
+    assert entropy.bernoulli(parts[:0], wholes[:0]).shape == (0,)

@@ -17,7 +17,7 @@ import pytest
 
 import releases
 from taskveil.client import Client, Ledger, locking
-from taskveil.client.locking import alone, undisturbed
+from taskveil.client.locking import alone, own_folder, undisturbed
 from taskveil.errors import LedgerError
 
 ONE = b"1" * 32
@@ -343,3 +343,19 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
     with Client.load(tmp_path / "r", ledger=path, cap=1e9) as client:
         assert client.ledger.spent == pytest.approx(len(seen) * epsilon)
         assert all(client.report([9.0] * 5, round=place).to_bytes().hex() == sent for place, sent in seen.items())
+
+
+def test_a_folder_is_private_and_goes_with_its_owner(tmp_path: Path) -> None:
+    """Folders of killed owners are deleted, those of living ones and of other prefixes are not."""
+    left, other = tmp_path / "tv-test-left", tmp_path / "tv-other-left"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "lock").touch()
+    with own_folder("tv-test-", within=str(tmp_path), quiet=3600.0):
+        assert left.exists()
+    with own_folder("tv-test-", within=str(tmp_path)) as first, own_folder("tv-test-", within=str(tmp_path)) as second:
+        assert first != second
+        assert first.exists()
+        assert first.stat().st_mode & 0o077 == 0
+        assert not left.exists()
+    assert list(tmp_path.iterdir()) == [other]

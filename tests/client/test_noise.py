@@ -56,7 +56,7 @@ def test_the_slow_path_agrees_with_the_fast_one(monkeypatch: pytest.MonkeyPatch)
     words = np.random.default_rng(0).integers(0, 2**64, size=2000, dtype=np.uint64)
     fast = noise._magnitudes(words, 12345.678)
     feed(monkeypatch, [2**63] * 10_000)
-    slow = [noise._settle(int(word) >> 1, 12345.678) for word in words]
+    slow = [noise._decided(int(word) >> 1, 12345.678) for word in words]
     assert np.array_equal(fast, slow)
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from taskveil.client.problem_document import ProblemDocument
+from taskveil.client.wire import ProblemDocument
 
 
 def test_problem_documents_say_what_they_can() -> None:

@@ -19,6 +19,7 @@ import releases
 from forged import tools
 from forged.forgeries import Forgery, forgeries
 from forged.levels import other_groups, together
+from releases import write_files
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Lattice, LatticeCodebook, Response
 from taskveil.client.mechanisms.level_response import MOST_GROUPS
@@ -28,13 +29,13 @@ from taskveil.client.reading import (
     WEIGHTS,
     _parse_safetensors,
     canonical,
+    client_files,
     digest,
     read_device,
     read_files,
 )
 from taskveil.errors import ReleaseError, SignatureError, VersionError
-from taskveil.veil.manifest import write_files
-from taskveil.veil.parts import pack_device
+from taskveil.veil.release import pack_device
 
 DEVICES = releases.devices()
 Change = Callable[[dict[str, Any]], object]
@@ -59,7 +60,7 @@ def forge(folder: Path, change: Change) -> Path:
 
 @pytest.mark.parametrize("name", list(DEVICES))
 def test_what_was_written_is_read(name: str, tmp_path: Path) -> None:
-    device, manifest = read_device(write(tmp_path / name, name))
+    device, manifest = read_device(client_files(write(tmp_path / name, name)))
     X = np.random.default_rng(0).normal(size=(20, device.encoder.width))
     assert np.array_equal(device.encoder(X), DEVICES[name].encoder(X), equal_nan=True)
     assert device.mechanism.layout == DEVICES[name].mechanism.layout
@@ -71,7 +72,7 @@ def test_what_was_written_is_read(name: str, tmp_path: Path) -> None:
 def test_the_reader_agrees_with_the_safetensors_library(name: str, tmp_path: Path) -> None:
     write(tmp_path / name, name)
     theirs = load_file(tmp_path / name / WEIGHTS)
-    _, ours = read_files(tmp_path / name)
+    _, ours = read_files(client_files(tmp_path / name), "client")
     assert theirs.keys() == ours.keys()
     assert all(np.array_equal(theirs[key], ours[key]) for key in ours)
 
@@ -85,11 +86,11 @@ def test_any_flipped_bit_or_cut_is_refused(file: str, tmp_path: Path) -> None:
         bad[place // 8] ^= 1 << (place % 8)
         path.write_bytes(bytes(bad))
         with pytest.raises(ReleaseError):
-            read_device(tmp_path / "r")
+            read_device(client_files(tmp_path / "r"))
     for length in (0, 1, 8, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:length])
         with pytest.raises(ReleaseError):
-            read_device(tmp_path / "r")
+            read_device(client_files(tmp_path / "r"))
 
 
 def response(m: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +127,9 @@ def response(m: dict[str, Any]) -> dict[str, Any]:
 )
 def test_forged_codebooks_are_refused(change: Change, tmp_path: Path) -> None:
     write(tmp_path / "r", "codebook")
-    read_device(tmp_path / "r")
+    read_device(client_files(tmp_path / "r"))
     with pytest.raises(ReleaseError):
-        read_device(forge(tmp_path / "r", change))
+        read_device(client_files(forge(tmp_path / "r", change)))
 
 
 @pytest.mark.parametrize(
@@ -146,34 +147,34 @@ def test_forged_codebooks_are_refused(change: Change, tmp_path: Path) -> None:
 def test_forged_noise_is_refused(change: Change, tmp_path: Path) -> None:
     write(tmp_path / "r", "laplace_box")
     with pytest.raises(ReleaseError):
-        read_device(forge(tmp_path / "r", change))
+        read_device(client_files(forge(tmp_path / "r", change)))
 
 
 def test_a_newer_schema_is_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="newer taskveil"):
-        read_device(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=SCHEMA + 1)))
+        read_device(client_files(forge(write(tmp_path / "r", "codebook"), lambda m: m.update(schema=SCHEMA + 1))))
 
 
 @pytest.mark.parametrize(
     "header", ["[]", "7", "[" * 9000, '{"a": {"dtype": "I8", "shape": [-1], "data_offsets": [0, 4]}}']
 )
-def test_weights_that_are_none_are_refused(header: str, tmp_path: Path) -> None:
+def test_weights_that_are_none_are_refused(header: str) -> None:
     raw = len(header).to_bytes(8, "little") + header.encode() + bytes(4)
     with pytest.raises(ReleaseError):
-        _parse_safetensors(raw, tmp_path / WEIGHTS)
+        _parse_safetensors(raw, "weights")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="cannot read"):
-        read_device(tmp_path / "nowhere")
+        read_device(client_files(tmp_path / "nowhere"))
     (write(tmp_path / "r", "codebook") / WEIGHTS).unlink()
     with pytest.raises(ReleaseError, match="cannot read"):
-        read_device(tmp_path / "r")
+        read_device(client_files(tmp_path / "r"))
 
 
 def test_who_asks_for_a_signature_gets_no_unsigned_release(tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match="not signed"):
-        read_device(write(tmp_path / "r", "codebook"), bytes(32))
+        read_device(client_files(write(tmp_path / "r", "codebook")), bytes(32))
 
 
 FORGERIES = forgeries()
@@ -189,19 +190,19 @@ def on_disk(forgery: Forgery, folder: Path) -> Path:
 def test_forgeries_are_refused(forgery: Forgery, tmp_path: Path) -> None:
     """The browser client is held against the same list."""
     with pytest.raises(ReleaseError):
-        read_device(on_disk(forgery, tmp_path))
+        read_device(client_files(on_disk(forgery, tmp_path)))
 
 
 MEASURE = """
 import re, sys, time
 from pathlib import Path
-from taskveil.client.reading import SCHEMA, read_device
+from taskveil.client.reading import SCHEMA, client_files, read_device
 from taskveil.errors import ReleaseError
 def peak():  # not getrusage: a child's ru_maxrss starts at its parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 before, start = peak(), time.process_time()
 try:
-    read_device(Path(sys.argv[1]))
+    read_device(client_files(Path(sys.argv[1])))
 except ReleaseError:
     print(peak() - before, time.process_time() - start)
 """
@@ -241,7 +242,7 @@ def test_groups_of_levels_at_their_limits_are_read(change: tools.Change, tmp_pat
     """Among the forgeries is one beyond each limit, and it is the limit that refuses it."""
     manifest, weights = tools.changed("levels", change)
     start = time.process_time()
-    device, _ = read_device(on_disk(Forgery(why="", manifest=manifest, weights=weights), tmp_path))
+    device, _ = read_device(client_files(on_disk(Forgery(why="", manifest=manifest, weights=weights), tmp_path)))
     assert time.process_time() - start < 2
     assert device.mechanism.possible(device.privatize(np.zeros((9, 6)))).all()
 
@@ -251,14 +252,14 @@ def test_files_too_large_for_a_release_are_not_read(file: str, tmp_path: Path) -
     with (write(tmp_path / "r", "codebook") / file).open("r+b") as opened:
         opened.truncate(1 << 36)  # a hole, which takes no room on the disk
     with pytest.raises(ReleaseError, match="too large"):
-        read_device(tmp_path / "r")
+        read_device(client_files(tmp_path / "r"))
 
 
 def test_odd_places_are_release_errors(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for place in (Path("\ud800"), Path("a\0b"), tmp_path / "loop", tmp_path / ("x" * 5000)):
         with pytest.raises(ReleaseError):
-            read_device(place)
+            read_device(client_files(place))
 
 
 def test_the_largest_lattices_that_designs_make_are_read(tmp_path: Path) -> None:
@@ -276,7 +277,7 @@ def test_the_largest_lattices_that_designs_make_are_read(tmp_path: Path) -> None
         ),
     )
     write_files(tmp_path, *pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee))
-    assert len(read_device(tmp_path)[0].privatize(np.zeros((2, 5)))) == 2
+    assert len(read_device(client_files(tmp_path))[0].privatize(np.zeros((2, 5)))) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -285,9 +286,9 @@ def test_pipes_and_devices_are_no_release(file: str, tmp_path: Path) -> None:
     """Opening a pipe waits for its other end, and reading a device may never end."""
     folder = write(tmp_path / "r", "codebook")
     code = (
-        "import sys; from pathlib import Path; from taskveil.client.reading import read_device\n"
+        "import sys; from pathlib import Path; from taskveil.client.reading import client_files, read_device\n"
         "from taskveil.errors import ReleaseError\n"
-        "try: read_device(Path(sys.argv[1]))\n"
+        "try: read_device(client_files(Path(sys.argv[1])))\n"
         "except ReleaseError as error: print('no regular file' in str(error))"
     )
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/null")):

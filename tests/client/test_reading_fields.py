@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 import hostile_values
+from releases import write_files
 from taskveil.client.device import Device
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.fields import MOST_VALUES, Category
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, digest, read_device
+from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, client_files, digest, read_device
 from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import ReleaseError, VersionError
 from taskveil.veil.guarantee import Guarantee
-from taskveil.veil.manifest import write_files
-from taskveil.veil.parts import pack_device
+from taskveil.veil.release import pack_device
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -165,13 +165,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read(folder: Path) -> None:
-    device, manifest = read_device(forge(folder, lambda _: None))
+    device, manifest = read_device(client_files(forge(folder, lambda _: None)))
     assert manifest["schema"] == 4
     assert device.fields == hostile_values.FIELDS
 
 
 def test_whole_numbers_count_as_doubles_as_in_every_part(folder: Path) -> None:
-    device, _ = read_device(forge(folder, at(NUMBER, low=0, high=200)))
+    device, _ = read_device(client_files(forge(folder, at(NUMBER, low=0, high=200))))
     assert device.fields == hostile_values.FIELDS
     assert type(device.fields.fields[NUMBER].high) is float
 
@@ -179,12 +179,12 @@ def test_whole_numbers_count_as_doubles_as_in_every_part(folder: Path) -> None:
 @pytest.mark.parametrize("why", FORGERIES)
 def test_forged_fields_are_refused(why: str, folder: Path) -> None:
     with pytest.raises(ReleaseError):
-        read_device(forge(folder, FORGERIES[why]))
+        read_device(client_files(forge(folder, FORGERIES[why])))
 
 
 def test_a_newer_schema_is_named(folder: Path) -> None:
     with pytest.raises(VersionError, match="newer taskveil"):
-        read_device(forge(folder, lambda manifest: manifest.update(schema=SCHEMA + 1)))
+        read_device(client_files(forge(folder, lambda manifest: manifest.update(schema=SCHEMA + 1))))
 
 
 def test_the_list_is_long_and_every_forgery_changes_something(folder: Path) -> None:
@@ -201,12 +201,12 @@ def test_a_million_categories_are_refused_before_they_take_memory(folder: Path) 
     tracemalloc.start()
     try:
         with pytest.raises(ReleaseError, match="too large"):
-            read_device(folder)
+            read_device(client_files(folder))
         assert tracemalloc.get_traced_memory()[1] < 4 * MOST_MANIFEST
     finally:
         tracemalloc.stop()
     with pytest.raises(ReleaseError, match=str(MOST_VALUES)):
-        read_device(forge(folder, at(CATEGORY, values=[str(i) for i in range(MOST_VALUES + 1)])))
+        read_device(client_files(forge(folder, at(CATEGORY, values=[str(i) for i in range(MOST_VALUES + 1)]))))
 
 
 def test_the_largest_record_there_may_be_takes_little_memory(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_largest_record_there_may_be_takes_little_memory(tmp_path: Path) -> 
         units=fields.units,
         fields=fields,
     )
-    read, _ = read_device(write(tmp_path / "client", device))
+    read, _ = read_device(client_files(write(tmp_path / "client", device)))
     tracemalloc.start()
     try:
         assert read.privatize(read.fields.expand_one(["7"] * count)).shape == (1, 1)
@@ -233,7 +233,7 @@ def test_the_largest_record_there_may_be_takes_little_memory(tmp_path: Path) -> 
         tracemalloc.stop()
     forge(tmp_path / "client", one_more)
     with pytest.raises(ReleaseError, match="at most"):
-        read_device(tmp_path / "client")
+        read_device(client_files(tmp_path / "client"))
 
 
 def test_canonical_text_has_no_number_that_is_none() -> None:

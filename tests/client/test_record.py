@@ -16,7 +16,7 @@ from forged.tools import changed, put
 from mixed_records import ORDINARY, STRANGE
 from taskveil.client import Client
 from taskveil.client.fields import Category, Coded, Flag, Number
-from taskveil.client.reading import MANIFEST, WEIGHTS, read_device
+from taskveil.client.reading import MANIFEST, WEIGHTS, client_files, read_device
 from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.errors import DataError
 
@@ -104,7 +104,7 @@ def test_fields_come_back_from_a_release(name: str, tmp_path: Path) -> None:
     manifest, weights = changed(name, lambda *_: None)
     (tmp_path / MANIFEST).write_bytes(manifest)
     (tmp_path / WEIGHTS).write_bytes(weights)
-    device, content = read_device(tmp_path)
+    device, content = read_device(client_files(tmp_path))
     assert device.fields == MIXED[name]
     assert device.attributes == len(MIXED[name].names)
     assert content["schema"] == 4
@@ -121,7 +121,7 @@ def test_what_browsers_take_is_taken(change: Callable[..., object], tmp_path: Pa
     manifest, weights = changed("mixed", change)
     (tmp_path / MANIFEST).write_bytes(manifest)
     (tmp_path / WEIGHTS).write_bytes(weights)
-    device, _ = read_device(tmp_path)
+    device, _ = read_device(client_files(tmp_path))
     assert device.columns == ORDINARY.names
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskveil.client.rounding import exact_log_ratio, floor_exp_times, log_ratio, round_up, rounded_up
+from taskveil.client.promise import exact_log_ratio, floor_exp_times, log_ratio, round_up, rounded_up
 
 
 @given(st.fractions(min_value=0, max_value=10**12))

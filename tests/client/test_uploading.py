@@ -14,9 +14,8 @@ import pytest
 
 from http_servers import answering
 from taskveil.client import upload as simple_upload
-from taskveil.client.problem_document import PROBLEM, ProblemDocument
 from taskveil.client.uploading import upload
-from taskveil.client.wire import BINARY, Report, unpack_batch
+from taskveil.client.wire import BINARY, PROBLEM, ProblemDocument, Report, unpack_batch
 from taskveil.errors import UploadError
 
 REPORTS = [Report(release=b"r" * 32, id=bytes([i]) * 16, payload=bytes([i])) for i in range(10)]

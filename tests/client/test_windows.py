@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from taskveil.client.windows import MOST_NUMBERS, PoolingLayer, Window
+from taskveil.client.networks import MOST_NUMBERS, PoolingLayer, Window
 from taskveil.errors import DataError
 
 SIZES = {

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +16,6 @@ from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import Releases, register
 from taskveil.errors import DataError, ReleaseError
 from taskveil.estimates import tally
-from taskveil.veil.carrying import LEFT
 
 import releases as made  # isort: skip
 
@@ -166,18 +162,3 @@ def test_a_release_with_other_server_files_is_opened_again(tmp_path: Path) -> No
     releases.refresh()
     assert releases.get(id).veil is not before
     assert releases.get(id).veil.method == "another way"
-
-
-def test_what_a_killed_process_left_of_a_release_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another process opens just now stays."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    old, new = tmp_path / "taskveil-release-old", tmp_path / "taskveil-release-new"
-    for folder in (old, new):
-        (folder / "server").mkdir(parents=True)
-        (folder / "server" / "volunteers").write_bytes(b"")
-    an_hour_ago = time.time() - LEFT - 1
-    os.utime(old, (an_hour_ago, an_hour_ago))
-    store = MemoryStore()
-    collectors.registered(store, tmp_path)
-    assert len(Releases(store).all()) == 1
-    assert list(tmp_path.glob("taskveil-*")) == [new]

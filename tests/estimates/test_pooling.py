@@ -8,7 +8,7 @@ import pytest
 
 import collections_drawn as drawn
 import taskveil as tv
-from taskveil.veil.losses import _simulated
+from taskveil.veil.channels import channel_of
 
 EVERYBODY = drawn.records(50_000, np.random.default_rng(5))
 BOX = tv.Box([-3.0, -8.0], [7.0, 8.0])
@@ -67,7 +67,7 @@ def test_rare_values_are_pooled_without_bias() -> None:
     latents, truth, held = [veil.encoder(numbers) for veil in veils], numbers.mean(axis=0), []
     for _ in range(100):
         reports = [
-            _simulated(veil.mechanism, own[rng.integers(5000, size=400)], rng)
+            channel_of(veil.mechanism, veil.decoder).simulate(own[rng.integers(5000, size=400)], rng)
             for veil, own in zip(veils, latents, strict=True)
         ]
         rows = tv.estimate(veils, reports).attributes

@@ -12,8 +12,9 @@ import taskveil as tv
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.errors import DataError
 from taskveil.estimates import tally
+from taskveil.estimates.measured import moments
 from taskveil.estimates.scores import scores_of
-from taskveil.veil.losses import _simulated
+from taskveil.veil.channels import channel_of
 from taskveil.veil.volunteers import FEWEST, Volunteers, truths
 
 
@@ -54,7 +55,9 @@ def test_scores_are_unbiased_for_every_record(name: str, kind: type) -> None:
     scores, reports, latents = scores_of(veil), all_reports(veil), veil.encoder(records)
     chance = np.exp(veil.mechanism.log_likelihood(reports, latents))
     np.testing.assert_allclose(chance.sum(axis=0), 1.0, atol=1e-9)
-    expected = chance.T @ ((scores.raw(reports) - scores.outside) / scores.kept)
+    sums = scores.sums
+    assert sums is not None
+    expected = chance.T @ ((sums.raw(reports) - sums.outside) / sums.kept)
     for place, (record, score) in enumerate(zip(records, expected, strict=True)):
         seen = measured_by(veil, np.repeat(record[None], FEWEST, axis=0))
         np.testing.assert_allclose(score, seen, atol=1e-8 * max(1.0, np.abs(seen).max()), err_msg=str(place))
@@ -101,9 +104,9 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole(name: str) -> None:
         assert whole.codes.sum() == 400 * veil.mechanism.report_width
     np.testing.assert_allclose(whole.total, parts.total, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(whole.square, parts.square, rtol=1e-12, atol=1e-9)
-    if scores.raw is not None:
-        values = (scores.raw(reports) - scores.outside) / scores.kept
-        mean, variance = scores.moments(whole)
+    if (sums := scores.sums) is not None:
+        values = (sums.raw(reports) - sums.outside) / sums.kept
+        mean, variance = moments(sums, whole)
         np.testing.assert_allclose(mean, values.mean(axis=0), atol=1e-9)
         np.testing.assert_allclose(variance, values.var(axis=0, ddof=1), rtol=1e-9, atol=1e-9)
 
@@ -114,7 +117,7 @@ def test_simulated_reports_are_as_real_ones(name: str) -> None:
     veil = made(name)
     latents = np.repeat(veil.encoder(some_records(veil, 4)), 5_000, axis=0)
     rng = np.random.default_rng(0)
-    simulated, real = _simulated(veil.mechanism, latents, rng), veil.mechanism(latents)
+    simulated, real = channel_of(veil.mechanism, veil.decoder).simulate(latents, rng), veil.mechanism(latents)
     one, other = (veil.decoder(veil.mechanism.values(reports)) for reports in (simulated, real))
     error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / len(latents))
     assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 5 * error + 1e-12).all()

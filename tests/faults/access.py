@@ -9,7 +9,7 @@ from faults.harness import Collector, Release, Row, add_token
 from faults.sending import Answer, Maker, body_of
 from faults.stored import Database
 from taskveil.client import wire
-from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import PROBLEM
 from taskveil.collector.store.opening import open_store
 
 

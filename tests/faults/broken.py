@@ -15,8 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from taskveil.client import wire
-from taskveil.client.problem_document import PROBLEM
-from taskveil.client.wire import Report, from_json, unpack_batch
+from taskveil.client.wire import PROBLEM, Report, from_json, unpack_batch
 
 FAULTS = {
     "nothing": "a control",

@@ -18,8 +18,7 @@ from faults.harness import ROOT, Collector, Row, add_token, collector_for
 from faults.sending import Answer, BrokenOffError, Connection, Maker, ask_once, body_of, request
 from faults.stored import Database
 from taskveil.client import wire
-from taskveil.client.problem_document import PROBLEM
-from taskveil.client.wire import Report
+from taskveil.client.wire import PROBLEM, Report
 from taskveil.errors import TaskveilError
 
 ODD = [

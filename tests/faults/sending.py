@@ -17,8 +17,7 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.client import wire
-from taskveil.client.problem_document import PROBLEM
-from taskveil.client.wire import Report
+from taskveil.client.wire import PROBLEM, Report
 
 Address = tuple[str, int]
 

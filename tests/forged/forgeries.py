@@ -38,8 +38,7 @@ from forged.tools import (
 from forged.trees import TREES
 from taskveil.client.mechanisms import Response
 from taskveil.client.reading import DEVICE_KINDS, canonical
-from taskveil.veil.manifest import manifest_of
-from taskveil.veil.parts import pack
+from taskveil.veil.release import manifest_of, pack
 
 
 @dataclass(frozen=True, kw_only=True)

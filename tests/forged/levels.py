@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forged.tools import Arrays, Change, first, part, put, tensor, whole
-from taskveil.client.rounding import log_ratio
+from taskveil.client.promise import log_ratio
 
 GROUP = "mechanism.groups.1"  # two latents, of 2 and 3 levels, and 7 outputs
 PLACES, COUNTS, LEVELS, TABLE = (f"{GROUP}.{name}" for name in ("places", "counts", "levels", "table"))

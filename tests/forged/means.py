@@ -10,10 +10,9 @@ import numpy as np
 import releases
 from forged.tools import Arrays, Change, first, put, tensor
 from hand_made_networks import deep_pooling
-from taskveil.client.encoders import Plain
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import NamedEncoder, Plain
 from taskveil.client.reading import DEVICE_KINDS
-from taskveil.veil.parts import pack
+from taskveil.veil.release import pack
 
 MEAN = "codebook_mean"  # of a hidden encoder and of trees, 8 attributes, 3 latents
 

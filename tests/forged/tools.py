@@ -13,8 +13,7 @@ import numpy as np
 import releases
 from taskveil.client.device import Device
 from taskveil.client.reading import canonical, digest
-from taskveil.veil.manifest import manifest_of
-from taskveil.veil.parts import pack_device
+from taskveil.veil.release import manifest_of, pack_device
 
 DEVICES = releases.devices()
 Arrays = dict[str, np.ndarray]

@@ -17,7 +17,7 @@ import taskveil as tv
 from taskveil.cli.app import app
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook
-from taskveil.client.reading import read_device
+from taskveil.client.reading import client_files, read_device
 from taskveil.errors import DataError
 from taskveil.jobs.parquet import privatize_table
 
@@ -199,7 +199,7 @@ def test_reports_that_are_there_are_not_drawn_again(release: Path, records: np.n
 
 def test_reports_that_appear_meanwhile_stay(release: Path, records: np.ndarray, tmp_path: Path) -> None:
     """Two runs at once: the one that ends last must not replace what the other has published."""
-    device, manifest = read_device(release / "client")
+    device, manifest = read_device(client_files(release / "client"))
     source, target = parquet(tmp_path / "in.parquet", good(records)), tmp_path / "out.parquet"
     with pytest.raises(DataError, match="once more"):
         privatize_table(
@@ -214,7 +214,7 @@ def test_reports_that_appear_meanwhile_stay(release: Path, records: np.ndarray, 
 
 @pytest.mark.parametrize("path", ["\ud800.parquet", "a\0b.parquet", "loop.parquet", "\ud800.csv", "a\0b.csv"])
 def test_odd_paths_are_data_errors(path: str, release: Path, records: np.ndarray, tmp_path: Path) -> None:
-    device, manifest = read_device(release / "client")
+    device, manifest = read_device(client_files(release / "client"))
     (tmp_path / "loop.parquet").symlink_to("loop.parquet")
     source = parquet(tmp_path / "in.parquet", good(records))
     with pytest.raises(DataError, match="cannot read"):
@@ -274,9 +274,9 @@ def test_signed_releases_only(release: Path, records: np.ndarray, tmp_path: Path
 MEASURE = """
 import re, sys
 from pathlib import Path
-from taskveil.client.reading import read_device
+from taskveil.client.reading import client_files, read_device
 from taskveil.jobs.parquet import privatize_table
-device, manifest = read_device(Path(sys.argv[1]) / "client")
+device, manifest = read_device(client_files(Path(sys.argv[1]) / "client"))
 done = privatize_table(device, manifest["digest"], Path(sys.argv[2]), Path(sys.argv[3]))
 # Not getrusage: a child's ru_maxrss starts at its parent's.
 peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]

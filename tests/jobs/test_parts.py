@@ -25,7 +25,7 @@ from taskveil.jobs.files import TableFile
 from taskveil.jobs.parts import JOB, Decoding, Groups, Privatizing, Settled, Settling
 from taskveil.jobs.plans import PLAN, Part, Plan, opened
 from taskveil.jobs.storage import Folder
-from taskveil.veil.carrying import carried
+from taskveil.veil.release import release_files
 
 ROWS = 1000
 
@@ -45,7 +45,7 @@ def settling(release: Path, home: Path) -> tuple[Settling, tuple[Part, ...]]:
     source, tables = opened(home / "people")
     plan = replace(Plan.of(tables, source, {}), job="job")
     (home / "reports" / PLAN).write_bytes(plan.content())
-    making = Privatizing(files=tuple(carried(release).items()))
+    making = Privatizing(files=tuple(release_files(release).items()))
     work = Settling(job="job", making=making, sources=plan.sources, source=source, target=Folder.of(home / "reports"))
     return work, plan.parts
 
@@ -241,7 +241,7 @@ def test_models_are_told_apart_by_their_answers(kind: str, tmp_path: Path) -> No
     device = releases.devices()[kind]
     veil = replace(releases.veil(device.encoder, device.mechanism), task=None)
     veil.save(tmp_path / "release")
-    files = tuple(carried(tmp_path / "release").items())
+    files = tuple(release_files(tmp_path / "release").items())
 
     def sample(seed: int) -> str:
         torch.manual_seed(seed)

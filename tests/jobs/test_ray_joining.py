@@ -46,7 +46,7 @@ def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.Monk
 
 def test_somebody_else_listens(web_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_joining, "_JOINED", 2.0)
-    assert f"at {web_page} (what listens there is none)" in why_not(web_page)
+    assert f"at {web_page} (no Ray cluster listens there)" in why_not(web_page)
 
 
 def test_an_address_that_is_none() -> None:

@@ -51,8 +51,8 @@ def test_our_own_errors_come_out_as_they_were_raised() -> None:
 def with_head_at(monkeypatch: pytest.MonkeyPatch, address: str, cores: float = 1.0) -> None:
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": cores})
-    monkeypatch.setattr(ray_working, "_LOOK", 0.05)
-    monkeypatch.setattr(ray_working, "_GONE", 0.4)
+    monkeypatch.setattr(ray_working, "_CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(ray_working, "_LOST_SECONDS", 0.4)
 
 
 @pytest.mark.parametrize(

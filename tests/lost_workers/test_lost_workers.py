@@ -90,7 +90,7 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
     (tmp_path / "ray" / "logs").mkdir(parents=True)
     (tmp_path / "ray" / "logs" / "raylet.out").write_text("said")
     assert left_in(tmp_path) == []
-    (tmp_path / "taskveil-release-1").mkdir()
+    (tmp_path / "taskveil-records-1").mkdir()
     (tmp_path / "ray" / "logs" / "table").write_bytes(b"PAR1....")
     (tmp_path / "ray" / "spilled").mkdir()
     (tmp_path / "ray" / "spilled" / "object").write_bytes(b"anything")

@@ -11,7 +11,7 @@ from torch import nn
 import taskveil as tv
 from designers import Plain
 from taskveil.designs.methods import DESIGNERS
-from taskveil.sweeps.work import Place, DesignWork
+from taskveil.sweeps.work import DesignWork, Place
 from taskveil.tasks import Task
 
 LINEAR, MODEL = tv.LinearTask(np.eye(3)), tv.ModelTask(nn.Linear(3, 1))

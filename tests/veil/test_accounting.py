@@ -116,7 +116,7 @@ def test_the_surprise_that_two_reports_fit_is_explained_where_one_meets_it() -> 
         cap = compose([Cost(epsilon=0.1, times=times)]).epsilon
         assert reports_within(Cost(epsilon=0.1), epsilon=cap) == times
         assert reports_within(Cost(epsilon=0.1), epsilon=math.nextafter(cap, 0)) == times - 1
-    told = (Path(__file__).parents[2] / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    told = (Path(__file__).parents[2] / "docs" / "theory" / "guarantee.md").read_text(encoding="utf-8")
     assert "`reports_within(Cost(epsilon=0.1), epsilon=0.3)` is 2" in told
 
 

@@ -14,7 +14,7 @@ import releases
 import taskveil as tv
 from taskveil.client import entropy
 from taskveil.errors import FewRecordsWarning
-from taskveil.veil import losses
+from taskveil.veil.channels import channel_of
 from taskveil.veil.intervals import interval
 from taskveil.veil.losses import Loss, expected_losses, warn_of_few
 
@@ -94,7 +94,9 @@ def test_simulated_reports_have_the_mechanisms_probabilities(name: str, monkeypa
     latents = device.encoder(X)
     real = veil.decoder(veil.mechanism.values(veil.mechanism(latents)))
     monkeypatch.setattr(entropy, "system_bytes", None)
-    drawn = [losses._simulated(veil.mechanism, latents, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    drawn = [
+        channel_of(veil.mechanism, veil.decoder).simulate(latents, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    ]
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
     assert veil.mechanism.possible(drawn[0]).all()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, digest, read_files
-from taskveil.veil.manifest import manifest_of, write_files
+from releases import write_files
+from taskveil.client.reading import MANIFEST, WEIGHTS, canonical, client_files, digest, read_files
+from taskveil.veil.release import manifest_of
 
 CONTENT = {
     "b": [1, 0.1, None, "ε"],
@@ -52,6 +53,6 @@ def test_what_is_not_a_number_is_never_written() -> None:
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_files(tmp_path, CONTENT, ARRAYS)
-    manifest, arrays = read_files(tmp_path)
+    manifest, arrays = read_files(client_files(tmp_path), "client")
     assert manifest["b"] == CONTENT["b"]
     assert all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)

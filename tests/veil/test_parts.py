@@ -11,7 +11,7 @@ import pytest
 
 import releases
 from taskveil.client.reading import DEVICE_KINDS, unpack
-from taskveil.veil.parts import SERVER_KINDS, pack
+from taskveil.veil.release import SERVER_KINDS, pack
 
 DEVICES = releases.devices()
 

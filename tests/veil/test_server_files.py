@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.client.reading import read_files
+from releases import write_files
+from taskveil.client.reading import folder_files, read_files
 from taskveil.errors import ReleaseError
-from taskveil.veil.manifest import write_files
 
 Change = Callable[[dict[str, Any], dict[str, np.ndarray]], Any]
 X = np.random.default_rng(5).normal(size=(60, 3))
@@ -92,7 +92,7 @@ FORGERIES: dict[str, Change] = {
 
 def forged(veil: tv.Veil, folder: Path, change: Change) -> Path:
     veil.save(folder)
-    manifest, arrays = read_files(folder / "server")
+    manifest, arrays = read_files(folder_files(folder / "server", "server"), "server")
     for name in ("schema", "digest", "weights_sha256"):
         del manifest[name]
     change(manifest, arrays)
@@ -120,20 +120,22 @@ def test_what_was_not_forged_is_read(tmp_path: Path) -> None:
     assert again.volunteers.count == len(X)
 
 
-def test_releases_of_earlier_versions_are_read_without_their_volunteers(tmp_path: Path) -> None:
-    """They held records of volunteers, which are not read any more: measured rows need none."""
+def test_releases_of_earlier_schemas_are_refused(tmp_path: Path) -> None:
+    """A choice without its encoder was written by schema 5."""
 
     def earlier(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        for name in ("volunteers", "outputs"):
-            manifest.pop(name)
-            for key in [key for key in arrays if key.startswith(f"{name}.")]:
-                del arrays[key]
-        manifest["reference"] = {"kind": "reference", "records": {"tensor": "reference.records"}, "everybody": len(X)}
-        arrays["reference.records"] = X
+        manifest["considered"] = [{"kind": "considered", "method": "codebook", "held_out_loss": 1.5}]
 
-    for place, veil in enumerate((MEANS, ANSWERS)):
-        again = tv.Veil.load(forged(veil, tmp_path / str(place), earlier))
-        assert again.volunteers is None
-        found = tv.estimate(again, again.privatize(X))
-        assert found.rows()
-        assert "keeps no sums over its volunteers" in found.drift.words
+    with pytest.raises(ReleaseError, match="a considered has the fields"):
+        tv.Veil.load(forged(ANSWERS, tmp_path / "r", earlier))
+
+
+@pytest.mark.parametrize("veil", [MEANS, ANSWERS])
+def test_the_volunteers_mean_is_computed_where_a_release_does_not_hold_it(veil: tv.Veil, tmp_path: Path) -> None:
+    def without_mean(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        del manifest["volunteers"]["mean"], arrays["volunteers.mean"]
+
+    again = tv.Veil.load(forged(veil, tmp_path / "r", without_mean))
+    assert again.volunteers is not None
+    cells = again.volunteers.cells
+    assert np.allclose(again.volunteers.mean, cells.counts @ cells.measured / cells.counts.sum())

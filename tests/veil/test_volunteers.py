@@ -14,15 +14,15 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
-from taskveil.client.reading import read_files
+from releases import write_files
+from taskveil.client.reading import folder_files, read_files
 from taskveil.errors import DataError, DoubtfulColumnWarning, ReleaseError
-from taskveil.veil.manifest import write_files
+from taskveil.veil.channels.listed import as_new_people
 from taskveil.veil.volunteers import (
     FEWEST,
     FOLDS,
     Groups,
     Volunteers,
-    _as_new_people,
     _shares,
     merged,
     missing_in,
@@ -171,7 +171,7 @@ def test_devices_get_none_of_it_and_the_release_id_is_the_same(veil: tv.Veil, tm
     veil.save(tmp_path / "without", volunteers=False)
     assert tv.Veil.load(tmp_path / "without").volunteers is None
     assert veil.release_id == tv.Veil.load(tmp_path / "without").release_id == replace(veil, volunteers=None).release_id
-    client, arrays = read_files(tmp_path / "with" / "client")
+    client, arrays = read_files(folder_files(tmp_path / "with" / "client", "client"), "client")
     assert "volunteers" not in str(client.keys()) + str(arrays.keys())
 
 
@@ -306,7 +306,7 @@ def codes(favoured: np.ndarray) -> np.ndarray:
 
 def test_encoders_that_are_all_alike_need_no_correction() -> None:
     own = codes(RNG.integers(0, 2, 100))
-    corrected, variance = _as_new_people(own, np.stack([own] * FOLDS), np.arange(100) % FOLDS)
+    corrected, variance = as_new_people(own, np.stack([own] * FOLDS), np.arange(100) % FOLDS)
     np.testing.assert_array_equal(corrected, own)
     np.testing.assert_array_equal(variance, 0.0)
 
@@ -316,7 +316,7 @@ def test_what_encoders_know_by_heart_is_taken_off() -> None:
     rng, fold = np.random.default_rng(0), np.arange(4000) % FOLDS
     one_in_four = (rng.random(4000) < 0.25).astype(int)
     without = np.array([codes(np.where(fold == part, one_in_four, 1)) for part in range(FOLDS)])
-    corrected, variance = _as_new_people(codes(np.ones(4000, dtype=int)), without, fold)
+    corrected, variance = as_new_people(codes(np.ones(4000, dtype=int)), without, fold)
     np.testing.assert_allclose(corrected.mean(axis=0), [1 - one_in_four.mean(), one_in_four.mean()])
     assert variance == pytest.approx(np.full(2, 0.25 * 0.75 / 4000), rel=2.0)
 
@@ -325,7 +325,7 @@ def test_a_threshold_that_only_refits_cross_moves_no_share() -> None:
     """All have the same record: the released encoder gives it code 0, two of the refits code 1."""
     without = codes(np.repeat([[0], [0], [1], [1], [0]], 100, axis=1))
     fold = np.arange(100) % FOLDS
-    corrected, variance = _as_new_people(codes(np.zeros(100, dtype=int)), without, fold)
+    corrected, variance = as_new_people(codes(np.zeros(100, dtype=int)), without, fold)
     np.testing.assert_allclose(corrected.mean(axis=0), [1.0, 0.0], atol=1e-12)
     assert (variance > 0.01).all()  # and it is said to be uncertain
 
@@ -345,7 +345,7 @@ def test_releases_that_do_not_store_the_mean_keep_loading(tmp_path: Path) -> Non
     cells = veil.volunteers.cells
     old = replace(veil.volunteers, variance=np.zeros(1), mean=cells.together(cells.measured))
     replace(veil, volunteers=old).save(tmp_path / "r")
-    content, arrays = read_files(tmp_path / "r" / "server")
+    content, arrays = read_files(folder_files(tmp_path / "r" / "server", "server"), "server")
     for name in ("schema", "digest", "weights_sha256"):
         del content[name]
     del content["volunteers"]["mean"]

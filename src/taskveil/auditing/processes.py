@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Array
 from taskveil.client import entropy
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import NamedEncoder
 from taskveil.errors import TaskveilError
 from taskveil.veil import Veil
 
@@ -43,10 +43,10 @@ import hashlib, sys
 from pathlib import Path
 import numpy as np
 from taskveil.client import entropy
-from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.reading import client_files, read_device
 source, drawn = entropy.system_bytes, []
 entropy.system_bytes = lambda count: drawn.append(source(count)) or drawn[-1]
-device, _ = read_device(Path(sys.argv[1]) / CLIENT, None)
+device, _ = read_device(client_files(Path(sys.argv[1])))
 reports = device.privatize(np.load(sys.argv[2]))
 print(hashlib.sha256(reports.tobytes()).hexdigest(), hashlib.sha256(b"".join(drawn)).hexdigest(), sep=",")
 """

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskveil.client.reading import CLIENT, MANIFEST, read_device
-from taskveil.client.verifying import read_key
+from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.errors import DataError, needs
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def folder_id(named: str, verify_key: Path | None = None) -> str | None:
     home = next((one for one in homes if os.path.isfile(one / MANIFEST)), None)  # False for what is no path at all
     if home is None:
         return None
-    _, manifest = read_device(home, read_key(verify_key))
+    _, manifest = read_device(client_files(home), read_key(verify_key), where=home)
     return str(manifest["digest"])
 
 

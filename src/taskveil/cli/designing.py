@@ -20,7 +20,7 @@ from taskveil.cli import options
 from taskveil.cli.console import busy, console, refuse_existing
 from taskveil.cli.jobs import Asked, Job
 from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
-from taskveil.client.verifying import read_key
+from taskveil.client.reading import read_key
 from taskveil.veil.losses import Considered
 from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words

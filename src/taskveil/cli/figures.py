@@ -70,7 +70,7 @@ def reproduce(
     ] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda, for designs that learn from pictures.")] = "cpu",
     summary: Annotated[
-        Path | None, typer.Option(help="Write a Markdown summary here (docs/results.md, docs/field.md).")
+        Path | None, typer.Option(help="Write a Markdown summary here (results.md and field.md in docs/results).")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Keep finished parts here, and reuse them.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes that share the parts, one thread each.", min=1)] = 1,

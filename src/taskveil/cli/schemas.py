@@ -15,8 +15,8 @@ from taskveil.cli import options
 from taskveil.cli.console import busy, console, print_whole, refuse_existing
 from taskveil.cli.jobs import chosen_columns
 from taskveil.cli.volunteers import left_out, read_volunteers
-from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
+from taskveil.client.values import seconds_of
 from taskveil.records.schema_text import shown
 from taskveil.records.tables import read_column, select
 

@@ -14,9 +14,8 @@ from taskveil.cli import options
 from taskveil.cli.console import console, note, pairs, refuse_existing, row_bar
 from taskveil.cli.models import as_task, load_model, with_loss
 from taskveil.cli.volunteers import PARQUET
-from taskveil.client.reading import CLIENT, read_device
-from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import client_files, read_device, read_key
 
 if TYPE_CHECKING:
     from taskveil.jobs.folders import Done
@@ -49,8 +48,7 @@ def privatize(
     from taskveil.jobs.running import Engine
 
     where = Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
-    home = release / CLIENT if (release / CLIENT).is_dir() else release
-    device, manifest = read_device(home, read_key(verify_key))
+    device, manifest = read_device(client_files(release), read_key(verify_key), where=release)
     names = device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
     named: dict[str, Any] = {"columns": mapping, "units": units, "overwrite": overwrite}

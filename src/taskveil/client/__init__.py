@@ -1,4 +1,4 @@
-"""What ships to people's devices: record in, private report out. Needs numpy and the standard library only.
+"""The client that ships to people's devices. It needs numpy and the standard library only.
 
 with Client.load("release", ledger="budget.sqlite") as client:
     report = client.report({"power": 1.2, "gas": 0.4})
@@ -21,7 +21,7 @@ __all__ = ["Client", "Ledger", "Report", "upload"]
 
 
 def __getattr__(name: str) -> Any:
-    """`upload` on first use: the standard library's HTTP takes longer to load than all of the above."""
+    """`upload` is imported on first use: the HTTP modules take longer to load than all of the above."""
     if name == "upload":
         return import_module("taskveil.client.uploading").upload
     raise AttributeError(f"taskveil.client has no {name!r}.")

@@ -1,4 +1,4 @@
-"""Record in, private report out, recorded before it is returned."""
+"""The client: it makes a private report of a record, and records the report before it returns it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 from taskveil.arrays import Floats, as_floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
+from taskveil.client.encoders import Function, bring
 from taskveil.client.ledger import Ledger, default_path
-from taskveil.client.named import Function, bring
-from taskveil.client.promise import statement
-from taskveil.client.reading import CLIENT, read_device
-from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
+from taskveil.client.promise import rounded_up, statement
+from taskveil.client.reading import client_files, read_device, read_key
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 
@@ -26,22 +24,22 @@ LONGEST_ROUND = 1000
 
 
 class Client:
-    """Makes the reports of one person for one release. Every number that leaves has been through the mechanism.
+    """Makes the reports of one person for one release. All numbers of a report come from the mechanism.
 
     `Client.load` refuses releases that are altered, malformed, newer or (with a key) not the publisher's. `report`
-    spends the release's ε once a round and never more than `cap` in all, across every release that shares the ledger.
+    spends the release's ε once a round, and never more than `cap` in all releases that share the ledger.
 
-    Close it, or use it as `with Client.load(...) as client:`; its ledger is closed with it.
+    Close it, or use it as `with Client.load(...) as client:`. Its ledger is closed with it.
     """
 
     def __init__(self, *, device: Device, release: bytes, ledger: Ledger, cap: float | None) -> None:
-        """From parts that were read already; `Client.load` reads them.
+        """Make a client from its parts; `Client.load` reads them from files.
 
         Args:
             device: encoder and mechanism.
             release: the 32 bytes that identify them.
-            ledger: what remembers the reports; closed with the client.
-            cap: what all reports in the ledger may cost together; by default what one costs.
+            ledger: records the reports; closed with the client.
+            cap: the ε that all reports in the ledger together may cost; by default the cost of one report.
         """
         self.device = device
         self.release = release
@@ -64,13 +62,13 @@ class Client:
 
         Args:
             folder: the release, or the `client` folder in it.
-            ledger: the file that remembers what was spent, by default one per user of the machine.
+            ledger: the file that records the spent budget, by default one per user of the machine.
             cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
             verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
             encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
         """
         folder = Path(folder)
-        device, manifest = read_device(folder / CLIENT if (folder / CLIENT).is_dir() else folder, read_key(verify_key))
+        device, manifest = read_device(client_files(folder), read_key(verify_key), where=folder)
         device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
         if ledger is None:
             ledger = default_path()
@@ -94,29 +92,29 @@ class Client:
 
     @property
     def statement(self) -> str:
-        """The promise in words, for the person to read: what the mechanism keeps, whatever the release's files say."""
+        """The promise in words, for the person to read. It comes from the mechanism, not from the release's text."""
         mechanism = self.device.mechanism
         return statement(mechanism.epsilon, mechanism.delta, mechanism.enforced_by)
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
-        """The report of this round: made now from the record x, or the one that was made before, byte for byte.
+        """The report of this round: a new one from the record x, or the one that was made before, byte for byte.
 
         Args:
-            x: a mapping of the release's column names to values, or the values in the release's order: numbers, and
-                where the release has fields, text, dates and truth values too. What is missing (None, NaN), unknown or
-                out of range is brought inside and reported like anything else.
+            x: a mapping of the release's column names to values, or the values in the release's order. Values are
+                numbers; where the release has fields, also text, dates, true and false. Missing (None, NaN), unknown
+                and out-of-range values are accepted and reported like all others.
             round: text or a whole number; every round gets one report.
 
         Raises:
             BudgetSpentError: the cap does not allow a new report.
-            LedgerError: the report could not have been recorded, so none was made.
+            LedgerError: the report could not be recorded, so none was made.
         """
         record, name = self._record(x), _as_round(round)
         raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(record).to_bytes())
         return self._checked(raw, name)
 
     def recorded(self, round: str | int = "0") -> Report | None:
-        """The report that was made in this round, to be sent again without a record at hand; None if none was.
+        """The report that was made in this round, for sending it again without the record; None if there is none.
 
         Args:
             round: as in `report`.
@@ -126,11 +124,11 @@ class Client:
         return None if raw is None else self._checked(raw, name)
 
     def spent(self) -> float:
-        """What all recorded reports cost together, in every release that shares the ledger: six digits, rounded up."""
+        """The ε that all recorded reports cost, in all releases that share the ledger: six digits, rounded up."""
         return float(rounded_up(self.ledger.spent))
 
     def _checked(self, raw: bytes, name: str) -> Report:
-        """A report of the ledger, or a LedgerError if somebody altered it."""
+        """The report in the ledger's bytes, or a LedgerError if they were altered."""
         try:
             report = Report.from_bytes(raw)
             if report.release != self.release:
@@ -144,7 +142,7 @@ class Client:
         return report
 
     def close(self) -> None:
-        """Close the ledger. What was recorded stays, and a client loaded later repeats it."""
+        """Close the ledger. Its reports stay, and a client that is loaded later returns them again."""
         self.ledger.close()
 
     def __enter__(self) -> Client:
@@ -191,7 +189,7 @@ class Client:
 
 
 def _as_cap(cap: Any) -> float:
-    """What may be spent: a finite number above zero; text and truth values are no numbers."""
+    """The cap as a finite number above zero. Text, true and false are refused."""
     try:
         value = float(cap) if isinstance(cap, Real) and not isinstance(cap, bool) else math.nan
     except OverflowError:
@@ -202,7 +200,7 @@ def _as_cap(cap: Any) -> float:
 
 
 def _as_round(round: Any) -> str:
-    """The name of a round; 3 and "3" are the same one."""
+    """The name of a round; 3 and "3" are the same round."""
     try:
         name = str(int(round)) if isinstance(round, Integral) and not isinstance(round, bool) else round
         if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_ROUND:

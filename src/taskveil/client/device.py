@@ -1,6 +1,6 @@
-"""The part of a veil that runs at the user's end: what a record consists of, encoder and mechanism.
+"""The part of a veil that runs on the user's device: the fields of a record, the encoder and the mechanism.
 
-This is what `client/` of a release holds; `client.reading` reads it from there.
+The `client/` half of a release holds it; `client.reading` reads it.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -17,15 +17,15 @@ from taskveil.client.mechanisms import Mechanism
 from taskveil.client.record import Fields
 from taskveil.errors import DataError
 
-_CELLS = 1 << 15  # numbers encoded at a time: the work arrays stay in the processor's cache
-_ROWS = 1 << 13  # reports randomised at a time: enough to pay for asking the operating system
+_NUMBERS_AT_A_TIME = 1 << 15  # numbers encoded at a time, so that the work arrays stay in the processor's cache
+_REPORTS_AT_A_TIME = 1 << 13  # reports randomised at a time, so that asking the operating system costs little
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Device:
     """Record in, randomised report out. `columns` and `units` name the attributes in order.
 
-    With `fields`, a record has natural values and becomes the encoder's numbers by them; without, it is numbers.
+    With `fields`, a record has natural values, which the fields turn into numbers. Without, it consists of numbers.
     """
 
     encoder: Encoder
@@ -54,15 +54,17 @@ class Device:
         """How many values a record has."""
         return self.encoder.width if self.fields is None else len(self.fields.names)
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def privatize(self, X: Floats) -> Integers:
         """Records of any quality as numbers (N, n) → reports (N, width), each with fresh entropy."""
-        if len(X) <= _ROWS:
+        if len(X) <= _REPORTS_AT_A_TIME:
             return self.mechanism(self._encode(X))
-        return np.concatenate([self.privatize(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)])
+        return np.concatenate(
+            [self.privatize(X[start : start + _REPORTS_AT_A_TIME]) for start in range(0, len(X), _REPORTS_AT_A_TIME)]
+        )
 
     def _encode(self, X: Floats) -> Floats:
-        rows = max(1, _CELLS // max(self.encoder.width, self.encoder.latent_dim))
+        rows = max(1, _NUMBERS_AT_A_TIME // max(self.encoder.width, self.encoder.latent_dim))
         if len(X) <= rows:
             return self.encoder(X)
         return np.concatenate([self.encoder(X[start : start + rows]) for start in range(0, len(X), rows)])

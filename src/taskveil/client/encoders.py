@@ -1,32 +1,145 @@
-"""The light maps a device can run, from a record to the latent that will be bounded and randomised.
+"""The maps that a device can run, from a record to the latent that is bounded and randomised afterwards.
 
-Encoders compute in whole numbers: every attribute becomes one of 2^20 levels (`client.levels`), weights are integers,
-and no sum ever leaves the range in which a double holds integers exactly (`client.layers`). So a latent does not depend
-on the order of summation, the batch size, the processor or the language: a browser computes the same bits.
+Encoders compute in whole numbers: every attribute becomes one of 2^20 levels, weights are integers, and no sum leaves
+the range in which a double holds integers exactly (`client.layers`). So a latent does not depend on the order of
+summation, the batch size, the processor or the language: a browser computes the same bits. The exception is a model
+that a release names but does not contain: the Python program that runs the client passes it. Browsers refuse such a
+release.
 
-Nothing here carries any part of the guarantee: a mechanism bounds whatever an encoder computes.
+The guarantee does not depend on the encoder: a mechanism bounds every latent, whatever the encoder computed.
 
 This module ships to devices: numpy and the standard library only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
-from taskveil.client.layers import affine, check_layer, on_levels, portable_softmax, to_integers
-from taskveil.client.levels import LEVELS, MonotoneTables, levels
-from taskveil.client.named import NamedEncoder
+from taskveil.client.layers import (
+    LEVELS,
+    MonotoneTables,
+    affine,
+    check_layer,
+    levels,
+    on_levels,
+    portable_softmax,
+    to_integers,
+)
 from taskveil.client.networks import MOST_OPERATIONS, LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import DataError
 
+Function = Callable[[Floats], Any]
+"""A model: records (N, n) inside the ranges → latents (N, Z)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NamedEncoder:
+    """A model that the release names: φ = function(x) for records clipped to `low` and `high` (n,). NaN is the middle.
+
+    If the function raises, or does not give `latents` numbers, the latents of that record are NaN, which mechanisms
+    bring inside. So no value ever shows as an error.
+
+    The function may get many records at once and must compute each alone. A function that mixes records (batch
+    normalisation in training mode) or remembers them carries a record into other people's reports, which the guarantee
+    does not cover. A `Client` passes one record of one person.
+    """
+
+    name: str
+    low: Floats
+    high: Floats
+    latents: int
+    _function: Function | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        check_arrays(low=(self.low, self.low.shape), high=(self.high, self.low.shape))
+        if self.low.ndim != 1 or not (self.low <= self.high).all() or not 1 <= self.latents <= 2**16:
+            raise DataError("a named encoder needs a range for every attribute, and 1 to 65,536 latents.")
+        if not (self.name and self.name.isprintable() and len(self.name) <= 200):
+            raise DataError("a named encoder needs a name of 1 to 200 printable characters.")
+
+    @classmethod
+    def of(cls, function: Function, *, name: str, low: Floats, high: Floats, latents: int) -> NamedEncoder:
+        """An encoder that runs `function`. Releases contain its `name` and the other arguments."""
+        return cls(name=name, low=low, high=high, latents=latents).running(function)
+
+    def running(self, function: Function) -> NamedEncoder:
+        """The same encoder with the function that its name stands for."""
+        if not callable(function):
+            raise DataError(f"an encoder must be callable, got {type(function).__name__}.")
+        bound = NamedEncoder(name=self.name, low=self.low, high=self.high, latents=self.latents)
+        object.__setattr__(bound, "_function", function)
+        return bound
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has its function."""
+        return self._function is not None
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return len(self.low)
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents it computes."""
+        return self.latents
+
+    @property
+    def operations(self) -> int:
+        """Unknown for a function: 0."""
+        return 0
+
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
+    def __call__(self, X: Floats) -> Floats:
+        """Records of any quality (N, n) → latents (N, Z)."""
+        if self._function is None:
+            raise DataError(f"this release runs the model {self.name!r}, which it does not contain: {HOW}.")
+        inside = np.clip(np.where(np.isnan(X), self.low + (self.high - self.low) / 2, X), self.low, self.high)
+        found = self._ask(inside)
+        if found is None:  # one bad record must not affect the others
+            rows = [self._ask(row[None]) for row in inside]
+            silent = np.full((1, self.latents), np.nan)
+            found = np.concatenate([silent if row is None else row for row in rows] or [silent[:0]])
+        return found
+
+    def _ask(self, inside: Floats) -> Floats | None:
+        """The function's latents for some records; None if it gave none."""
+        try:
+            found = np.array(self._function(inside.copy()), dtype=np.float64)  # type: ignore[misc]
+        except (Exception, SystemExit):  # a model may raise anything; Ctrl-C passes
+            return None
+        found = found[:, None] if found.ndim == 1 else found
+        return found if found.shape == (len(inside), self.latents) else None
+
+
+HOW = "pass it as Client.load(folder, encoder=function) or Veil.load(folder, encoder=function)"
+
+
+def bring(encoder: Any, function: Function | None, named: str) -> Any:
+    """The encoder of a release, with the `function` that it names; DataError if one is missing or not needed.
+
+    `named` is what the message calls the release.
+    """
+    if not isinstance(encoder, NamedEncoder):
+        if function is not None:
+            raise DataError(f"{named} contains its encoder: leave out encoder=.")
+        return encoder
+    if function is None:
+        raise DataError(f"{named} runs the model {encoder.name!r}, which it does not contain: {HOW}.")
+    return encoder.running(function)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearEncoder:
-    """φ = (weights · levels(x) + offset) · step, where NaN counts as the middle of its attribute's range.
+    """φ = (weights · levels(x) + offset) · step. NaN counts as the middle of its attribute's range.
 
     Shapes: weights (Z, n), offset (Z,), step (Z,), low and high (n,). Steps are powers of two.
     """
@@ -67,7 +180,7 @@ class LinearEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+        with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             return affine(levels(X, self.low, self.high), self.weights, self.offset) * self.step
 
 
@@ -165,7 +278,7 @@ class HiddenEncoder:
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
-        with np.errstate(all="ignore"):  # ranges too wide or too narrow give NaN, which regions bring inside
+        with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             q = levels(X, self.low, self.high)
             raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
             hidden = np.floor(raw * 2.0**-self.hidden_shift)
@@ -175,10 +288,10 @@ class HiddenEncoder:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TabledEncoder:
-    """Another encoder behind a table per attribute: it gets the tables' levels, 0 … 2^20, for values.
+    """An encoder that gets levels 0 … 2^20 from a table per attribute, instead of the values.
 
-    For attributes with heavy tails, whose people evenly spaced levels would not tell apart. The other encoder does not
-    know: with ranges 0 … 2^20 it takes every level as it is.
+    For attributes with heavy tails: evenly spaced levels would not distinguish most people. The inner encoder has
+    ranges 0 … 2^20, so it takes every level unchanged.
     """
 
     tables: MonotoneTables
@@ -192,12 +305,12 @@ class TabledEncoder:
 
     @property
     def low(self) -> Floats:
-        """(n,): below these values nothing changes."""
+        """(n,): values below these count as these."""
         return self.tables.knots[:, 0]
 
     @property
     def high(self) -> Floats:
-        """(n,): above these values nothing changes."""
+        """(n,): values above these count as these."""
         return self.tables.knots[:, -1]
 
     @property
@@ -221,16 +334,16 @@ class TabledEncoder:
 
 
 Plain = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder
-"""What a mean can be made of."""
+"""The encoders that a mean can contain."""
 
 MOST_ENCODERS = 8
-"""Of a mean."""
+"""In a mean."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanEncoder:
-    """φ = w₁φ₁ + w₂φ₂ + …, added up in this order, so that every machine rounds alike; weights (count,) are shares that
-    add up to about one. Encoders that err in different ways err less together."""
+    """φ = w₁φ₁ + w₂φ₂ + …, added up in this order, so that every machine rounds alike. The weights (count,) are shares
+    that add up to about one. A mean of encoders with different errors has a smaller error."""
 
     encoders: tuple[Plain, ...]
     weights: Floats
@@ -252,12 +365,12 @@ class MeanEncoder:
 
     @property
     def low(self) -> Floats:
-        """(n,): below these values nothing changes."""
+        """(n,): values below these count as these."""
         return np.asarray(np.min([encoder.low for encoder in self.encoders], axis=0))
 
     @property
     def high(self) -> Floats:
-        """(n,): above these values nothing changes."""
+        """(n,): values above these count as these."""
         return np.asarray(np.max([encoder.high for encoder in self.encoders], axis=0))
 
     @property
@@ -272,13 +385,13 @@ class MeanEncoder:
 
     @property
     def operations(self) -> int:
-        """Of all of them, for one record."""
+        """The sum over all encoders, for one record."""
         return sum(encoder.operations for encoder in self.encoders)
 
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         total = np.zeros((len(X), self.latent_dim))
-        with np.errstate(all="ignore"):  # what overflows is NaN or infinite, which regions bring inside
+        with np.errstate(all="ignore"):  # overflow gives NaN or infinity, which regions bring inside
             for encoder, weight in zip(self.encoders, self.weights, strict=True):
                 total = total + encoder(X) * weight
         return total

@@ -1,7 +1,7 @@
-"""The only source of randomness in a mechanism: the operating system, asked anew for every report.
+"""Randomness for mechanisms. Its only source is the operating system, which is asked again for every report.
 
-Nothing is buffered, so a fork can never replay its parent's noise, and nothing is seeded. Tests reach the bit stream
-by replacing `system_bytes` in this module (pytest's monkeypatch); there is no parameter, variable or file that does.
+Nothing is buffered, so a fork can never repeat its parent's noise, and nothing is seeded. Tests replace `system_bytes`
+in this module (pytest's monkeypatch). No parameter, environment variable or file can do so.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -56,11 +56,11 @@ def wide_uniform_below(bound: int) -> int:
             return candidate
 
 
-def by_lot(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> NDArray[np.bool_]:
+def bernoulli(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(N,): true with probability parts / wholes, exactly, for 0 ≤ parts < wholes ≤ 2^42.
 
-    A uniform number below 1 is compared with the fraction, 63 binary digits at a time; more are drawn only if all these
-    are the same (probability 2^-63), so no fraction takes longer than another.
+    A uniform number below 1 is compared with the fraction, 63 binary digits at a time. More digits are drawn only if
+    all of them are equal (probability 2^-63), so no fraction takes longer than another.
     """
     drawn = (random_words(len(parts)) >> np.uint64(1)).astype(np.int64)
     digits, rest = np.zeros(len(parts), dtype=np.int64), parts
@@ -70,5 +70,5 @@ def by_lot(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> NDArray[np.bo
     happens = drawn < digits
     undecided = np.flatnonzero(drawn == digits)
     if len(undecided):
-        happens[undecided] = by_lot(rest[undecided], wholes[undecided])
+        happens[undecided] = bernoulli(rest[undecided], wholes[undecided])
     return happens

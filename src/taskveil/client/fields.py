@@ -27,8 +27,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers
-from taskveil.client.dates import CYCLES, DAY, seconds_of, waves
-from taskveil.client.values import NO_VALUE, TRUTHS, Values, numbers_of, text_of
+from taskveil.client.values import CYCLES, DAY, NO_VALUE, TRUTHS, Values, numbers_of, seconds_of, text_of, waves
 from taskveil.errors import DataError
 
 MOST_VALUES = 4096

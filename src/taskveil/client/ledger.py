@@ -1,18 +1,18 @@
-"""The device's memory of what was reported: no budget is spent twice, and nothing unrecorded ever leaves.
+"""The device's record of its reports: no budget is spent twice, and no report leaves before it is recorded.
 
 **Promise.** For every (release, round) at most one report exists. Its bytes are on the disk before the caller sees
-them, and every later call returns the same bytes. The budgets of all recorded reports never exceed the cap together. A
-kill, a crash, an interrupt or a full disk at any point leaves either no report or the recorded one. A file that cannot
-be believed (cut short, damaged, a budget below zero) makes no report, because nobody can say what was spent.
+them, and every later call returns the same bytes. The budgets of all recorded reports together never exceed the cap. A
+kill, a crash, an interrupt or a full disk at any point leaves either no report or the recorded one. With a file that is
+cut short, damaged or holds a budget below zero no report is made, because the budget that was spent is not known.
 
-**How.** One SQLite transaction: look, add up, randomise, insert, commit with fsync (`synchronous=FULL`), and only then
-return. `locking` lets one thread of one process at a time do so, and no signal in between. A report that was drawn but
-not committed is forgotten unseen. A ledger appears with its table or not at all, so an empty file is a loss, not a
-beginning.
+**How.** One SQLite transaction looks, adds up, randomises, inserts and commits with fsync (`synchronous=FULL`). Only
+then the report is returned. `locking` lets one thread of one process at a time do so, without any signal in between. A
+report that was drawn but not committed is discarded unseen. A new ledger appears with its table or not at all, so an
+empty file means a loss.
 
-The journal is a rollback journal. A write-ahead log would need one fsync instead of three, but its locks outlive
-transactions, and a process loses them when it forks or when anything in it closes the file (a backup): the log can then
-be deleted under a process that still writes to it, and a recorded report is forgotten.
+The journal is a rollback journal. A write-ahead log would need one fsync instead of three. But its locks outlive
+transactions, and a process loses them when it forks or when any of its code closes the file (a backup). The log can
+then be deleted while another process still writes to it, and a recorded report is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from taskveil.client.locking import PATIENCE, Result, alone, undisturbed
-from taskveil.client.rounding import rounded_up
+from taskveil.client.promise import rounded_up
 from taskveil.errors import BudgetSpentError, LedgerError
 
 _TABLE = """
@@ -44,10 +44,10 @@ _RESTORE = "No report was made. Restore it from a backup; a new one would forget
 
 
 class Ledger:
-    """What one person's device has spent, in a file shared by all releases and rounds.
+    """The budget that one person's device has spent, in one file for all releases and rounds.
 
-    Close it, or use it as `with Ledger(path) as ledger:`; what was recorded stays in the file. Beside it lie SQLite's
-    journal and the lock (`….lock`). All are readable by their owner only.
+    Close it, or use it as `with Ledger(path) as ledger:`. The reports stay in the file. SQLite's journal and the lock
+    (`….lock`) lie beside it. Only the owner can read these files.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -55,13 +55,13 @@ class Ledger:
             self.path = Path(path)
             self._file = self.path.resolve()
             os.fsencode(self._file)
-            # What is still a link leads to itself: to make a ledger there would replace the link.
+            # A path that is still a link leads to itself. A ledger made there would replace the link.
             odd = self._file.is_dir() or self._file.is_symlink() or "\0" in str(self._file)
-        except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, names that are no names
-            raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.") from error
+        except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, invalid names
+            raise LedgerError(f"{path!r} is no path for a ledger; no report was made.") from error
         if odd:
-            raise LedgerError(f"{path!r} names no file a ledger could be; no report was made.")
-        # A lock that knows its thread: a fork's hooks let go of what they hold, and only that.
+            raise LedgerError(f"{path!r} is no path for a ledger; no report was made.")
+        # A lock that knows its thread: the hooks of a fork release only what they hold.
         self._lock = threading.RLock()
         self._at_work: int | None = None  # the thread that is in the middle of a transaction
         self._connection: sqlite3.Connection | None = None
@@ -69,16 +69,16 @@ class Ledger:
         self._process = 0
         self._closed = False
         _LEDGERS.add(self)
-        _ = self.spent  # a ledger that cannot be believed is refused before anything is asked of it
+        _ = self.spent  # a damaged ledger is refused at once
 
     def once(self, release: bytes, round: str, epsilon: float, cap: float, make: Callable[[], bytes]) -> bytes:
         """The recorded report of this round, or a new one from `make` if the cap allows it.
 
         Args:
-            release: what the report is made with.
-            round: which of the release's reports it is.
-            epsilon: what a new one costs.
-            cap: what all recorded reports may cost together.
+            release: the id of the release that makes the report.
+            round: the name of the round.
+            epsilon: the budget that a new report costs.
+            cap: the budget that all recorded reports together may cost.
             make: draws a report; called at most once.
 
         Returns:
@@ -101,7 +101,7 @@ class Ledger:
                     )
                 made = make()
                 if self._process != os.getpid():
-                    raise LedgerError("a process that was born while a report was made cannot record it; ask again.")
+                    raise LedgerError("a process that was forked while a report was made cannot record it; ask again.")
                 with self._explained():
                     connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
                     connection.execute("COMMIT")
@@ -112,7 +112,7 @@ class Ledger:
         return self._undisturbed(transact)
 
     def recorded(self, release: bytes, round: str) -> bytes | None:
-        """The bytes of the report that a `release` made in a `round`; None if there is none. Nothing is spent."""
+        """The bytes of the report of a `release` in a `round`; None if there is none. No budget is spent."""
 
         def look() -> bytes | None:
             with self._transaction() as connection, self._explained():
@@ -122,7 +122,7 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """The budgets of all recorded reports together."""
+        """The sum of the budgets of all recorded reports."""
 
         def add_up() -> float:
             with self._transaction() as connection, self._explained():
@@ -131,7 +131,7 @@ class Ledger:
         return self._undisturbed(add_up)
 
     def close(self) -> None:
-        """Let go of the file. A closed ledger makes no more reports."""
+        """Close the file. A closed ledger makes no more reports."""
         self._undisturbed(self._close)
 
     def __enter__(self) -> Ledger:
@@ -145,14 +145,14 @@ class Ledger:
             self._close()
 
     def _undisturbed(self, work: Callable[[], Result]) -> Result:
-        # A signal handler may run in the middle of a fork, which holds the lock for the thread that waits here; and one
-        # that raised may have kept the fork from letting go.
+        # A signal handler may run in the middle of a fork, which holds the lock for the thread that waits here. A
+        # handler that raised may have kept the fork from releasing it.
         self._let_go()
         return undisturbed(work)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """One thread of this process at a time; a LedgerError rather than waiting for good."""
+        """One thread of this process at a time; a LedgerError instead of waiting forever."""
         lock = self._lock
         if not lock.acquire(timeout=PATIENCE):
             raise LedgerError(
@@ -169,14 +169,14 @@ class Ledger:
             self._lock.acquire(timeout=PATIENCE)
 
     def _let_go(self) -> None:
-        """Release what `_hold` may have taken in this thread, as often as it did; harmless when it has not."""
+        """Release what `_hold` may have taken in this thread, as often as it did; harmless if it took nothing."""
         if self._at_work != threading.get_ident():
             with contextlib.suppress(RuntimeError):  # not this thread's, or not any more
                 while True:
                     self._lock.release()
 
     def _renew(self) -> None:
-        """In a newborn process: whoever held the lock is not in it."""
+        """In a new process: the thread that held the lock is not in it."""
         self._lock = threading.RLock()
 
     def _close(self) -> None:
@@ -188,7 +188,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Alone in the file; what was not committed inside is forgotten."""
+        """A transaction of one process at a time. It is rolled back unless it was committed inside."""
         with self._turn(), contextlib.ExitStack() as stack:
             if self._closed:
                 raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
@@ -205,7 +205,7 @@ class Ledger:
                     connection.execute("ROLLBACK")
 
     def _open(self) -> sqlite3.Connection:
-        """This process's connection: a fork must not share its parent's. Called by one that is alone."""
+        """This process's connection: a fork must not share its parent's. The caller holds the lock."""
         if self._connection is not None and self._process != os.getpid():
             _INHERITED.append(self._connection)
             self._connection = None
@@ -247,7 +247,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns SQLite's and the system's errors into one that says what to do."""
+        """Turns errors of SQLite and of the system into one that says what to do."""
         try:
             yield
         except LedgerError:
@@ -262,33 +262,33 @@ class Ledger:
     def _unusable(self, error: Exception) -> LedgerError:
         return LedgerError(
             f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
-            "disk with room, and must survive restarts."
+            "disk with free space, and must survive restarts."
         )
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Autocommit, because transactions are written out above; threads take turns through the ledger's lock."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, check_same_thread=False)
-    connection.text_factory = bytes  # what is written in a damaged file need not be text
+    connection.text_factory = bytes  # a damaged file need not hold text
     return connection
 
 
 def _whole(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file is as long as it says; SQLite takes the lost end of its last page for zeros."""
+    """Whether the file has its full length. SQLite reads a missing end of the last page as zeros."""
     ((pages,), (size,)) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
     return path.stat().st_size >= int(pages) * int(size)
 
 
 def _inode(path: Path) -> tuple[int, int]:
-    """Which file a name stands for now."""
+    """The file that a name stands for now."""
     found = path.stat()
     return found.st_dev, found.st_ino
 
 
 def _create(path: Path) -> None:
-    """A new ledger with its table, readable by its owner only: all of it at once, so that nobody finds half of it."""
+    """Make a new ledger with its table, readable by its owner only. It appears at once, never half of it."""
     draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)  # of one that was killed here
+    draft.unlink(missing_ok=True)  # of a process that was killed here
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     connection = _connect(draft)
     try:
@@ -298,7 +298,7 @@ def _create(path: Path) -> None:
     finally:
         connection.close()
     try:
-        os.link(draft, path)  # not os.replace, which would overwrite a ledger that somebody put there meanwhile
+        os.link(draft, path)  # not os.replace, which would overwrite a ledger that was made meanwhile
         draft.unlink()
     except FileExistsError:
         draft.unlink()
@@ -314,7 +314,7 @@ def _create(path: Path) -> None:
 
 
 def default_path() -> Path:
-    """One ledger per user of this machine, where the system keeps programs' state."""
+    """The ledger of this user of the machine, where the system keeps the state of programs."""
     state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(state) if state else Path.home() / ".local" / "state") / "taskveil" / "ledger.sqlite"
 
@@ -322,8 +322,8 @@ def default_path() -> Path:
 def _every(step: Callable[[Ledger], None]) -> Callable[[], None]:
     """A hook that takes a step with every open ledger.
 
-    Signal handlers run in the middle of hooks too, and one that raises ends a hook without a word. Whoever calls the
-    ledger next lets go of what was left held, and waiting has an end.
+    A signal handler can run in the middle of a hook, and one that raises ends the hook silently. The next call of the
+    ledger then releases the lock, and waiting for it has a time limit.
     """
 
     def hook() -> None:
@@ -334,7 +334,7 @@ def _every(step: Callable[[Ledger], None]) -> Callable[[], None]:
 
 
 if hasattr(os, "register_at_fork"):
-    # Before a fork, wait for transactions to end, so that no process is born in the middle of one.
+    # Before a fork, wait for transactions to end, so that no process starts in the middle of one.
     os.register_at_fork(before=_every(Ledger._hold))
     for _ in range(2):  # should a signal handler end the first
         os.register_at_fork(after_in_parent=_every(Ledger._let_go), after_in_child=_every(Ledger._renew))

@@ -1,12 +1,12 @@
-"""One at a time, and undisturbed: what a transaction of the ledger needs around it.
+"""Locks between processes, work that signals do not interrupt, and temporary folders with an owner.
 
-**Alone.** SQLite's own locks are POSIX locks, and a process loses those as soon as anything in it closes the locked
-file (a backup, a second ledger): another process could then make a second report for the same round. `alone` holds a
-lock of its own, on a file that serves no other purpose, and one that belongs to the descriptor opened for it alone.
+**Alone.** SQLite's own locks are POSIX locks. A process loses them as soon as any of its code closes the locked file (a
+backup, a second ledger), and another process could then make a second report for the same round. `alone` locks a file
+of its own, which serves no other purpose. The lock belongs to one file descriptor.
 
-**Undisturbed.** A signal handler that raises (Ctrl-C) may run between any two steps of Python code, also between BEGIN
-and the `try` that would roll it back. Python runs handlers in the main thread only, so `undisturbed` does the work in
-another one: the caller may be interrupted, the transaction ends as it would have.
+**Undisturbed.** A signal handler that raises (Ctrl-C) may run between any two steps of Python code, for example between
+BEGIN and the `try` that would roll it back. Python runs handlers in the main thread only, so `undisturbed` does the
+work in another thread. The caller may be interrupted; the transaction ends normally.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import _thread
 import contextlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import TypeVar
 
 from taskveil.errors import LedgerError
 
 PATIENCE = 30.0
-"""Seconds to wait for others."""
+"""Seconds to wait for other threads and processes."""
 
 Result = TypeVar("Result")
 
@@ -50,9 +52,10 @@ else:
 
 @contextlib.contextmanager
 def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Inside, no other thread or process of this machine is inside for the same file; LedgerError after `patience`.
+    """A lock on a file, held inside: one thread of one process of this machine at a time.
 
-    The file is made if it is missing, readable by its owner only, and stays: deleting it would let two be inside.
+    Raises LedgerError after `patience` seconds. The file is made if it is missing, readable by its owner only. It is
+    not deleted: two processes could then hold the lock at once.
     """
     deadline = time.monotonic() + patience
     handle = _locked(path, deadline)
@@ -64,11 +67,11 @@ def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
         yield
     finally:
         if handle >= 0:
-            os.close(handle)  # which lets go of the lock
+            os.close(handle)  # which releases the lock
 
 
 def _locked(path: Path, deadline: float) -> int:
-    """A descriptor of the file that holds its lock."""
+    """A descriptor of the file, which holds the lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
     try:
         pause = 0.0005
@@ -93,10 +96,35 @@ def _names(path: Path, handle: int) -> bool:
         return False
 
 
-def undisturbed(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises. Signal handlers run beside it and never in the middle of it.
+@contextlib.contextmanager
+def own_folder(prefix: str, *, within: str | None = None, quiet: float = 0.0) -> Iterator[Path]:
+    """A new temporary folder that only its owner can open, deleted afterwards.
 
-    If one raises, the caller sees that at once, and `work` is finished all the same.
+    It is locked while the process lives. Folders with the same prefix and without a living owner are deleted first: a
+    process that was killed left them.
+
+    Args:
+        prefix: of the folder's name.
+        within: where it lies, by default where the system keeps temporary files.
+        quiet: seconds for which a folder without an owner is left alone: something in it may still be ending.
+    """
+    place = Path(within or tempfile.gettempdir())
+    for lock in place.glob(f"{prefix}*/lock"):
+        with contextlib.suppress(OSError, LedgerError):
+            if time.time() - lock.parent.lstat().st_mtime >= quiet:
+                with alone(lock, patience=0.0):
+                    rmtree(lock.parent, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder,
+        alone(Path(folder) / "lock"),
+    ):
+        yield Path(folder)
+
+
+def undisturbed(work: Callable[[], Result]) -> Result:
+    """The result of `work`, or its error. Signal handlers run beside it, never in the middle of it.
+
+    If a handler raises, the caller sees that at once, and `work` is finished nevertheless.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -114,7 +142,7 @@ def undisturbed(work: Callable[[], Result]) -> Result:
             done.release()
 
     try:
-        # Not threading.Thread, which waits for the thread twice: this is half of what a report costs beside its fsync.
+        # Not threading.Thread, which waits for the thread twice: without the fsync, that doubles the time of a report.
         _thread.start_new_thread(run, ())
     except RuntimeError as error:
         raise LedgerError(f"no thread could be started ({error}); no report was made.") from error

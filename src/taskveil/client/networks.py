@@ -1,42 +1,225 @@
 """Small networks that a device can run: dense layers, convolutions, ReLU and pooling, in whole numbers.
 
-A weighted layer adds up weights · inputs + offset, halves every sum `shift` times, rounding down, and cuts off what
-lies beyond its `top`. So whatever the record, inputs of the next layer are bounded and its sums stay within the range
-in which a double holds integers exactly: latents depend on no order of summation, processor or language.
-Where sums stay below 2^24, single precision is as exact and twice as fast.
+A weighted layer computes weights · inputs + offset, divides every sum by 2^shift, rounds down and clips the result to
+its `top`. So the inputs of the next layer are bounded for every record, and all sums stay in the range in which a
+double holds integers exactly: latents do not depend on the order of summation, the processor or the language. Where
+sums stay below 2^24, single precision is exact too, and twice as fast.
 
-Several networks side by side are one: convolutions and dense layers of several groups, and a last layer that adds up.
+Several networks can run as one: convolutions and dense layers with several groups, and a last layer that adds up.
 
 This module ships to devices: numpy and the standard library only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from taskveil.arrays import Array, Floats, Integers, Integers8, Integers16, Integers32, check_arrays, own_arrays
-from taskveil.client.layers import EXACT, portable_softmax
-from taskveil.client.levels import LEVELS, levels
+from taskveil.client.layers import EXACT, LEVELS, levels, portable_softmax
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
-from taskveil.client.windows import MOST_NUMBERS, MOST_SHIFT, PoolingLayer, Window
 from taskveil.errors import DataError
+
+MOST_NUMBERS = 2**22
+"""Numbers that a layer may take, give, or lay out for one record: 32 MB of doubles."""
+MOST_SHIFT = 52
+"""Divisions by two of a whole number."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Window:
+    """A window of (rows, columns) that slides over pictures of (channels, height, width) by its strides. Pictures are
+    padded above and below by `row_padding`, left and right by `column_padding`."""
+
+    channels: int
+    height: int
+    width: int
+    rows: int
+    columns: int
+    row_stride: int
+    column_stride: int
+    row_padding: int
+    column_padding: int
+
+    def __post_init__(self) -> None:
+        sizes = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not all(type(n) is int and ("padding" not in name) <= n <= MOST_NUMBERS for name, n in sizes.items()):
+            raise DataError(f"the sizes of a window must be whole numbers from 1 (paddings: 0) to {MOST_NUMBERS:,}.")
+        # Every window touches the picture: an empty window would have no largest number.
+        if self.row_padding >= self.rows or self.column_padding >= self.columns:
+            raise DataError("a window must be larger than the padding of its pictures.")
+        if self.rows > self.height + 2 * self.row_padding or self.columns > self.width + 2 * self.column_padding:
+            raise DataError("a window must fit into its padded pictures.")
+        padded = (self.height + 2 * self.row_padding) * (self.width + 2 * self.column_padding)
+        if max(padded, self.rows * self.columns * self.places) * self.channels > MOST_NUMBERS:
+            raise DataError(f"a layer may lay out at most {MOST_NUMBERS:,} numbers for a record.")
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of a record's pictures."""
+        return self.channels * self.height * self.width
+
+    @property
+    def down(self) -> int:
+        """Places of the window from top to bottom."""
+        return (self.height + 2 * self.row_padding - self.rows) // self.row_stride + 1
+
+    @property
+    def across(self) -> int:
+        """Places of the window from left to right."""
+        return (self.width + 2 * self.column_padding - self.columns) // self.column_stride + 1
+
+    @property
+    def places(self) -> int:
+        """All places of the window."""
+        return self.down * self.across
+
+    def seen(self, q: Array, fill: Array) -> Array:
+        """Pictures (N, channels · height · width), padded with `fill` (channels,) → the numbers under the window at all
+        its places, not copied: (N, channels, down, across, rows, columns)."""
+        everywhere = sliding_window_view(self._padded(q, fill), (self.rows, self.columns), axis=(2, 3))
+        return everywhere[:, :, :: self.row_stride, :: self.column_stride]
+
+    def patches(self, q: Array, fill: Array) -> Array:
+        """The numbers of `seen`, copied to (N, channels · rows · columns, places)."""
+        return self.seen(q, fill).transpose(0, 1, 4, 5, 2, 3).reshape(len(q), -1, self.places)
+
+    def _padded(self, q: Array, fill: Array) -> Array:
+        above, left = self.row_padding, self.column_padding
+        pictures = q.reshape(-1, self.channels, self.height, self.width)
+        if not above and not left:
+            return pictures
+        out = np.empty((len(q), self.channels, self.height + 2 * above, self.width + 2 * left), dtype=q.dtype)
+        out[...] = fill[:, None, None]
+        out[:, :, above : above + self.height, left : left + self.width] = pictures
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PoolingLayer:
+    """The largest number under a window, or else ⌊sum / 2^shift⌋, channel by channel."""
+
+    window: Window
+    maximum: bool
+    shift: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, Window) or type(self.maximum) is not bool:
+            raise DataError("a pooling layer needs a window, and must say whether it takes the largest.")
+        if type(self.shift) is not int or not 0 <= self.shift <= MOST_SHIFT * (not self.maximum):
+            raise DataError(
+                f"the shift of a pooling layer is a whole number from 0 to {MOST_SHIFT}, 0 for the largest."
+            )
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers it takes."""
+        return self.window.inputs
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers it gives."""
+        return self.window.channels * self.window.places
+
+    @property
+    def operations(self) -> int:
+        """Numbers looked at for a record."""
+        return self.outputs * self.window.rows * self.window.columns
+
+    @property
+    def laid_out(self) -> int:
+        """Numbers in memory for a record."""
+        return self.inputs
+
+    def reach(self, largest: int) -> float:
+        """An upper bound of all sums over inputs up to `largest`."""
+        return float(largest if self.maximum else largest * self.window.rows * self.window.columns)
+
+    def largest(self, reach: float) -> int:
+        """An upper bound of all outputs if no sum exceeds `reach`."""
+        return -(-int(reach) >> self.shift)
+
+    def __call__(self, q: Array) -> Array:
+        """(N, inputs) → (N, outputs), both of the same precision."""
+        combine: Any = np.maximum if self.maximum else np.add
+        window = self.window
+        seen = window.seen(q, np.full(window.channels, -np.inf if self.maximum else 0.0))
+        if window.rows * window.columns > window.places:  # numpy's reduction is faster for these shapes
+            out = combine.reduce(seen, axis=(4, 5))
+        else:
+            out = seen[..., 0, 0].copy()
+            for row, column in list(np.ndindex(window.rows, window.columns))[1:]:
+                combine(out, seen[..., row, column], out=out)
+        if self.shift:
+            np.floor(np.ldexp(out, -self.shift, out=out), out=out)
+        return np.asarray(out.reshape(len(q), -1))
+
 
 MOST_LAYERS = 64
 MOST_OPERATIONS = 2**28
-"""Products that the networks of a release may take for a record: about a second in a browser."""
+"""Products that the networks of a release may compute for a record: about a second in a browser."""
 
-_SINGLE = 2**24  # integers up to here are exact in single precision
-_AT_ONCE = 2**18  # numbers laid out together: the work arrays stay in the processor's cache
+_SINGLE = 2**24  # single precision holds all integers up to this one exactly
+_NUMBERS_AT_A_TIME = 2**18  # laid out together, so that the work arrays stay in the processor's cache
 
 Weights = Integers8 | Integers16 | Integers32
 
 
+class WeightedLayer:
+    """What dense layers and convolutions share: weighted sums, divided by powers of two, rounded down and clipped."""
+
+    weights: Weights
+    offset: Integers
+    shift: Integers
+    top: int
+    relu: bool
+    groups: int
+
+    def check(self, dimensions: int) -> None:
+        """A DataError unless the weights have so many dimensions and everything fits them."""
+        weights, outputs, groups = self.weights, self.offset.shape, self.groups
+        whole = weights.dtype in (np.int8, np.int16, np.int32)
+        if not whole or weights.ndim != dimensions or weights.size > MOST_NUMBERS:
+            raise DataError(f"weights must be 8-, 16- or 32-bit integers, {MOST_NUMBERS:,} at most.")
+        if self.offset.dtype != np.int64 or self.shift.dtype != np.int64 or outputs != weights.shape[:1]:
+            raise DataError("a layer needs a 64-bit offset and shift for every output.")
+        if self.shift.shape != outputs or not ((self.shift >= 0) & (self.shift <= MOST_SHIFT)).all():
+            raise DataError(f"shift must hold a whole number from 0 to {MOST_SHIFT} per output.")
+        if type(self.relu) is not bool or type(self.top) is not int or not 1 <= self.top < EXACT:
+            raise DataError("the top of a layer must be a whole number from 1 to 2^53 - 1, and relu true or false.")
+        if type(groups) is not int or groups < 1 or outputs[0] % groups or weights.shape[1] * groups > MOST_NUMBERS:
+            raise DataError("the groups of a layer must divide its outputs.")
+
+    def reach(self, largest: int) -> float:
+        """An upper bound of all sums over inputs up to `largest`."""
+        sums = np.abs(self.weights.astype(np.float64)).reshape(len(self.offset), -1).sum(axis=1)
+        return float((sums * largest + np.abs(self.offset.astype(np.float64))).max())
+
+    def largest(self, reach: float) -> int:
+        """An upper bound of all outputs if no sum exceeds `reach`."""
+        return min(self.top, int(reach))
+
+    @cached_property
+    def matrices(self) -> tuple[Array, Array]:
+        """The weights (groups, outputs / groups, inputs of one) in double and in single precision."""
+        matrices = self.weights.reshape(self.groups, len(self.offset) // self.groups, -1)
+        return matrices.astype(np.float64), matrices.astype(np.float32)
+
+    def clipped(self, sums: Array) -> Array:
+        """Sums (N, outputs, places) without the offset → the layer's numbers, in place."""
+        sums += self.offset.astype(sums.dtype)[:, None]
+        sums *= np.ldexp(np.ones(1, sums.dtype), -self.shift)[:, None]
+        np.floor(sums, out=sums)
+        return np.clip(sums, 0 if self.relu else -self.top, self.top, out=sums)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DenseLayer:
-    """hᵢ = ⌊(weights · q + offset)ᵢ / 2^shiftᵢ⌋, cut off at ±top, or at 0 and top with `relu`.
+class DenseLayer(WeightedLayer):
+    """hᵢ = ⌊(weights · q + offset)ᵢ / 2^shiftᵢ⌋, clipped to ±top, or to 0 … top with `relu`.
 
     Shapes: weights (outputs, inputs / groups), offset and shift (outputs,). Every group sees its own inputs.
     """
@@ -50,7 +233,7 @@ class DenseLayer:
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        _check_weights(self, dimensions=2)
+        self.check(dimensions=2)
 
     @property
     def inputs(self) -> int:
@@ -72,36 +255,24 @@ class DenseLayer:
         """Numbers in memory for a record."""
         return max(self.inputs, self.outputs)
 
-    def reach(self, largest: int) -> float:
-        """What no sum over inputs up to `largest` exceeds."""
-        return _reach(self, largest)
-
-    def largest(self, reach: float) -> int:
-        """What no output exceeds when no sum exceeds `reach`."""
-        return min(self.top, int(reach))
-
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
-        weights = self._matrices[q.dtype.itemsize == 4]
+        weights = self.matrices[q.dtype.itemsize == 4]
         if self.groups == 1:
             sums = q @ weights[0].T
         else:
             parts = q.reshape(len(q), self.groups, -1).transpose(1, 0, 2)
             sums = np.matmul(parts, weights.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(len(q), -1)
-        return _cut_off(self, sums[:, :, None])[:, :, 0]
-
-    @cached_property
-    def _matrices(self) -> tuple[Array, Array]:
-        return _floating(self)
+        return self.clipped(sums[:, :, None])[:, :, 0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ConvolutionLayer:
-    """A dense layer on what lies under a window, wherever it stands: of pictures (channels, height, width), channel
-    after channel, it makes pictures (outputs of a place, down, across).
+class ConvolutionLayer(WeightedLayer):
+    """A dense layer on the numbers under a window, at all its places: pictures (channels, height, width) in, pictures
+    (outputs of a place, down, across) out.
 
-    Shapes: weights (out, channels / groups, rows, columns), offset and shift (out,), and `fill` (channels,), what the
-    edges are padded with.
+    Shapes: weights (out, channels / groups, rows, columns), offset and shift (out,), and `fill` (channels,) for the
+    padding.
     """
 
     window: Window
@@ -115,7 +286,7 @@ class ConvolutionLayer:
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        _check_weights(self, dimensions=4)
+        self.check(dimensions=4)
         w = self.window
         if not isinstance(w, Window) or self.fill.shape != (w.channels,) or self.fill.dtype != np.int64:
             raise DataError("a convolution needs a window, and a 64-bit fill for every channel.")
@@ -146,22 +317,14 @@ class ConvolutionLayer:
         return max(w.channels * w.rows * w.columns * w.places, self.inputs, self.outputs)
 
     def reach(self, largest: int) -> float:
-        """What no sum over inputs up to `largest` exceeds."""
-        return _reach(self, max(largest, int(np.abs(self.fill).max())))
-
-    def largest(self, reach: float) -> int:
-        """What no output exceeds when no sum exceeds `reach`."""
-        return min(self.top, int(reach))
+        """An upper bound of all sums over inputs up to `largest`."""
+        return super().reach(max(largest, int(np.abs(self.fill).max())))
 
     def __call__(self, q: Array) -> Array:
         """(N, inputs) → (N, outputs), both of the same precision."""
         patches = self.window.patches(q, self.fill).reshape(len(q), self.groups, -1, self.window.places)
-        sums = np.matmul(self._matrices[q.dtype.itemsize == 4], patches)
-        return _cut_off(self, sums.reshape(len(q), -1, self.window.places)).reshape(len(q), -1)
-
-    @cached_property
-    def _matrices(self) -> tuple[Array, Array]:
-        return _floating(self)
+        sums = np.matmul(self.matrices[q.dtype.itemsize == 4], patches)
+        return self.clipped(sums.reshape(len(q), -1, self.window.places)).reshape(len(q), -1)
 
 
 Layer = DenseLayer | ConvolutionLayer | PoolingLayer
@@ -169,8 +332,8 @@ Layer = DenseLayer | ConvolutionLayer | PoolingLayer
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayeredEncoder:
-    """φ = step · (the last layer's numbers) + start, and class probabilities of that if `softmax`. What the first layer
-    takes are the levels of the record's values.
+    """φ = step · (the last layer's numbers) + start, and class probabilities of that if `softmax`. The first layer
+    takes the levels of the record's values.
 
     Shapes: low and high (n,), step and start (Z,).
     """
@@ -218,21 +381,21 @@ class LayeredEncoder:
 
     @cached_property
     def _reaches(self) -> tuple[float, ...]:
-        """For every layer what none of its sums exceeds."""
+        """For every layer an upper bound of its sums."""
         found, largest = [], LEVELS
         for layer in self.layers:
             found.append(layer.reach(largest))
             largest = layer.largest(min(found[-1], EXACT))
         return tuple(found)
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def __call__(self, X: Floats) -> Floats:
         """Records of any quality (N, n) → latents (N, Z)."""
         q = levels(X, self.low, self.high)
-        lost = np.isnan(q)  # of ranges that a double cannot divide by or hold
+        lost = np.isnan(q)  # of ranges that a double cannot hold or divide by
         if lost.any():
             q[lost] = LEVELS // 2
-        rows = max(1, _AT_ONCE // max(layer.laid_out for layer in self.layers))
+        rows = max(1, _NUMBERS_AT_A_TIME // max(layer.laid_out for layer in self.layers))
         numbers = np.empty((len(X), self.latent_dim))
         for first in range(0, len(X), rows):
             numbers[first : first + rows] = self._run(q[first : first + rows])
@@ -244,36 +407,3 @@ class LayeredEncoder:
         for layer, reach in zip(self.layers, self._reaches, strict=True):
             q = layer(q.astype(np.float32 if reach < _SINGLE else np.float64, copy=False))
         return q
-
-
-def _check_weights(layer: DenseLayer | ConvolutionLayer, dimensions: int) -> None:
-    weights, outputs, groups = layer.weights, layer.offset.shape, layer.groups
-    if weights.dtype not in (np.int8, np.int16, np.int32) or weights.ndim != dimensions or weights.size > MOST_NUMBERS:
-        raise DataError(f"weights must be 8-, 16- or 32-bit integers, {MOST_NUMBERS:,} at most.")
-    if layer.offset.dtype != np.int64 or layer.shift.dtype != np.int64 or outputs != weights.shape[:1]:
-        raise DataError("a layer needs a 64-bit offset and shift for every output.")
-    if layer.shift.shape != outputs or not ((layer.shift >= 0) & (layer.shift <= MOST_SHIFT)).all():
-        raise DataError(f"shift must hold a whole number from 0 to {MOST_SHIFT} per output.")
-    if type(layer.relu) is not bool or type(layer.top) is not int or not 1 <= layer.top < EXACT:
-        raise DataError("the top of a layer must be a whole number from 1 to 2^53 - 1, and relu true or false.")
-    if type(groups) is not int or groups < 1 or outputs[0] % groups or weights.shape[1] * groups > MOST_NUMBERS:
-        raise DataError("the groups of a layer must divide its outputs.")
-
-
-def _reach(layer: DenseLayer | ConvolutionLayer, largest: int) -> float:
-    sums = np.abs(layer.weights.astype(np.float64)).reshape(len(layer.offset), -1).sum(axis=1)
-    return float((sums * largest + np.abs(layer.offset.astype(np.float64))).max())
-
-
-def _floating(layer: DenseLayer | ConvolutionLayer) -> tuple[Array, Array]:
-    """The weights (groups, outputs / groups, inputs of one) in double and in single precision."""
-    matrices = layer.weights.reshape(layer.groups, len(layer.offset) // layer.groups, -1)
-    return matrices.astype(np.float64), matrices.astype(np.float32)
-
-
-def _cut_off(layer: DenseLayer | ConvolutionLayer, sums: Array) -> Array:
-    """Sums (N, outputs, places) without the offset → the layer's numbers, in the same memory."""
-    sums += layer.offset.astype(sums.dtype)[:, None]
-    sums *= np.ldexp(np.ones(1, sums.dtype), -layer.shift)[:, None]
-    np.floor(sums, out=sums)
-    return np.clip(sums, 0 if layer.relu else -layer.top, layer.top, out=sums)

@@ -8,11 +8,11 @@ is drawn *exactly*, by inversion. Since P(|x| ≥ k) = 2 p^k / (1 + p) for k ≥
 
     |x| = ⌊c − t ln R⌋,   c = t ln(2 / (1 + p)),   R a uniform real,
 
-and the sign is a fair coin. The bits of R come from the operating system and only as many are looked at as
-the answer needs. One 64-bit word and a double decide nearly every draw: the double's error is bounded, and whenever
-the bound leaves any doubt about the integer, more bits of R and decimal arithmetic with certified rounding settle
-it. The result depends on the bits alone, never on how a machine rounds, so clients in other languages draw the
-same noise from the same bits.
+and the sign is a fair coin. The bits of R come from the operating system, and only as many are read as the answer
+needs. One 64-bit word and a double decide nearly every draw: the error of the double is bounded, and where that error
+leaves a doubt about the integer, more bits of R and decimal arithmetic with certified rounding decide. The result
+depends on the bits only, never on how a machine rounds, so clients in other languages draw the same noise from the same
+bits.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -29,7 +29,7 @@ from taskveil.client import entropy
 
 LARGEST_SCALE = 2.0**40
 
-_BLOCK = 1 << 14  # draws at a time: the work arrays stay in the processor's cache
+_BLOCK = 1 << 14  # draws at a time, so that the work arrays stay in the processor's cache
 
 
 def discrete_laplace(scale: float, count: int) -> NDArray[np.int64]:
@@ -53,7 +53,7 @@ def discrete_laplace_variance(scale: float) -> float:
 def _magnitudes(words: NDArray[np.uint64], scale: float) -> NDArray[np.int64]:
     """⌊c − scale · ln R⌋ for reals R that start with the upper 63 bits of `words`."""
     shift = -scale * math.log1p(math.expm1(-1.0 / scale) / 2.0)
-    y = np.log(np.maximum(words, 1) * 2.0**-64)  # words this small are settled below
+    y = np.log(np.maximum(words, 1) * 2.0**-64)  # words this small are decided below
     y *= -scale
     y += shift
     whole = np.floor(y)
@@ -63,16 +63,16 @@ def _magnitudes(words: NDArray[np.uint64], scale: float) -> NDArray[np.int64]:
     doubt = scale * 2.0**-42 + 2.0**-46
     y -= whole
     y -= 0.5
-    unsettled = np.flatnonzero((np.abs(y, out=y) > 0.5 - doubt) | (words < 2**48))
-    whole[unsettled] = 0
+    undecided = np.flatnonzero((np.abs(y, out=y) > 0.5 - doubt) | (words < 2**48))
+    whole[undecided] = 0
     magnitudes: NDArray[np.int64] = whole.astype(np.int64)
-    for lane in unsettled:
-        magnitudes[lane] = _settle(int(words[lane]) >> 1, scale)
+    for lane in undecided:
+        magnitudes[lane] = _decided(int(words[lane]) >> 1, scale)
     return magnitudes
 
 
-def _settle(leading: int, scale: float) -> int:
-    """⌊c − scale · ln R⌋ for a real R that starts with 63 bits `leading`, read on until the floor is certain."""
+def _decided(leading: int, scale: float) -> int:
+    """⌊c − scale · ln R⌋ for a real R that starts with 63 bits `leading`. More bits are read until it is certain."""
     bits, numerator, t = 63, leading, Decimal(scale)
     while True:
         context = Context(prec=bits // 3 + 40)

@@ -1,21 +1,65 @@
-"""The promise in words that need no mathematics, for the person whose device keeps it.
+"""The promise of a report: its numbers, rounded up, and the sentence that a person reads.
 
-The sentence is made from what the mechanism keeps, never taken from a file: a release may say what it likes.
+Every number of a promise is rounded against ourselves: what is stated is never smaller than what is true. The sentence
+is made from the mechanism. It is never taken from a file, because a forged release could state anything.
+
+This module ships to devices: numpy and the standard library only.
 """
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 
-from taskveil.client.rounding import rounded_up
+
+def round_up(exact: Fraction) -> float:
+    """The least double that is not below `exact`."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def rounded_up(epsilon: float) -> str:
+    """ε in six digits, rounded up from the shortest decimal that names the double: 2.0000004 becomes 2.00001."""
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"
+
+
+def log_ratio(a: int, b: int) -> float:
+    """The least double certified to be at least ln(a/b), for whole numbers a ≥ b ≥ 1: the same in every client."""
+    # The double nearest to sixty digits is the least candidate. The certificate, which grows with ε, decides.
+    bound = float(exact_log_ratio(a, b))
+    while floor_exp_times(bound, b) < a:
+        bound = math.nextafter(bound, math.inf)
+    return bound
+
+
+def exact_log_ratio(a: int, b: int) -> Decimal:
+    """ln(a/b) in sixty digits, by other arithmetic than `log_ratio`'s certificate."""
+    exact = Context(prec=60)
+    return exact.ln(exact.divide(a, b))
+
+
+def floor_exp_times(epsilon: float, b: int) -> int:
+    """An integer a ≤ e^epsilon · b, below the largest one by a relative 2^-80 at most; nothing is rounded up."""
+    if epsilon < 0:
+        return 0
+    numerator, denominator = epsilon.as_integer_ratio()
+    scale = 1 << 128
+    term = total = scale
+    for j in range(1, 10_000):
+        term = term * numerator // (denominator * j)
+        if term == 0:
+            break
+        total += term
+    return b * total // scale
+
 
 WEAK = 5.0
-"""Above this budget the sentence says that the protection is weak: odds of 148 to 1 and more."""
+"""The ε above which the sentence says that the protection is weak: odds of 148 to 1 and more."""
 
 
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
-    """What (ε, δ)-LDP of one report means, and `enforced_by` what it is kept."""
+    """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
     exception = f", except with probability {delta:g}" if delta else ""
     times = _times(epsilon)
     odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
@@ -29,7 +73,7 @@ def statement(epsilon: float, delta: float, enforced_by: str) -> str:
 
 
 def _times(epsilon: float) -> str:
-    """e^ε in three digits, rounded up in decimal: the sentence never promises more than the mathematics."""
+    """e^ε in three digits, rounded up in decimal, so that the sentence never promises more than is proved."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"
     factor = Context(prec=60).exp(Decimal(epsilon))

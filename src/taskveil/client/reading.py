@@ -1,16 +1,19 @@
-"""Reading a release on a device: files, parts, and the device they make. Everything is checked before it is believed.
+"""Reading a release on a device: its files, its parts, and the device that they make. Everything is checked first.
 
-A folder holds `manifest.json`, `weights.safetensors` and, if signed, `manifest.sig`. The manifest names the schema
-version, the SHA-256 of the weights and its own digest, and must be byte for byte the canonical form of its content:
-flipping any bit of either file is noticed. They hold numbers and text alone, and no code is read from them.
+A release is a mapping of names to bytes: "client/manifest.json", "client/weights.safetensors" and, if it is signed,
+"client/manifest.sig"; the same three under "server/". The manifest states the schema version, the SHA-256 of the
+weights and its own digest. It must be byte for byte the canonical form of its content, so that any changed bit of
+either file is found. The files hold numbers and text only, never code.
 
-A part of a veil is a frozen dataclass of numbers and arrays, written as {"kind", fields…} with its arrays in the
-weights file. A field is only accepted as the type its class declares, and building the part runs its own checks, so a
-manifest can hold nothing but numbers that a mechanism has agreed to. Files are small and tensors lie back to back, each
-used once, so that reading never takes more memory than a few times the files. Everything wrong is a ReleaseError,
-raised before any report.
+A part of a veil is a frozen dataclass of numbers and arrays. It is written as {"kind", fields…}, with its arrays in the
+weights file. A field is accepted only as the type that its class declares, and building the part runs the part's own
+checks. Files are small and tensors lie back to back, each used once, so that reading never takes more memory than a few
+times the files. Any fault is a ReleaseError, raised before any report is made.
 
-This module ships to devices: numpy and the standard library only. `taskveil.veil.release` writes what is read here.
+A signature (Ed25519) covers the manifest's bytes, which hold the digest of the weights. The `cryptography` package
+checks it and is loaded only for that. Without the package, a device that has to check a signature refuses the release.
+
+This module ships to devices: numpy and the standard library only. `taskveil.veil.release` writes these files.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, NamedEncoder, TabledEncoder
 from taskveil.client.fields import Category, Count, Date, Flag, Number
-from taskveil.client.levels import MonotoneTables
+from taskveil.client.layers import MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,
@@ -45,17 +48,14 @@ from taskveil.client.mechanisms import (
     SumCodebook,
 )
 from taskveil.client.mechanisms.lattice import Lattice
-from taskveil.client.named import NamedEncoder
-from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
+from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
-from taskveil.client.verifying import verify
-from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
 
 SCHEMA = 7
-"""The newest that is read here."""
+"""The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
     "tree_encoder": 3,
@@ -66,15 +66,20 @@ SINCE = {
     "level_response": 5,
     "mean_task": 5,
 }
-"""The schema from which on there is such an encoder, mechanism or task; others have been there from the first."""
-CLIENT = "client"
-"""The folder of a release that devices get."""
+"""The first schema with this encoder, mechanism or task; the others exist since schema 1."""
+CLIENT, SERVER = "client", "server"
+"""The halves of a release: devices get the first one only."""
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 SIGNATURE = "manifest.sig"
+CONTEXT = b"taskveil release signature v1\n"
+"""Signed in front of the manifest, so that nobody can use the signature for anything else."""
+
+Files = Mapping[str, bytes]
+"""A release: "client/manifest.json" … → the file's bytes. Other names in it are ignored."""
 
 Kinds = Mapping[str, type[Any]]
-"""From the name of a part in a manifest to its class."""
+"""The names of parts in a manifest, with their classes."""
 
 ENCODERS: Kinds = {
     "linear_encoder": LinearEncoder,
@@ -117,7 +122,7 @@ DEVICE_KINDS: Kinds = {
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,
 }
-"""What may appear in `client/`."""
+"""The parts that may appear in `client/`."""
 
 MOST_MANIFEST = 1 << 20
 """Bytes of a manifest, and of the weights' header."""
@@ -126,7 +131,7 @@ MOST_WEIGHTS = 1 << 25
 
 _KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units", "fields"}
 _PROMISED = {"epsilon", "delta", "statement"}
-_DEEPEST = 8  # mechanism, stages, stage, response, a: parts nest no deeper
+_DEEPEST = 8  # levels of nesting; mechanism, stages, stage, response, a are five
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
 BROKEN = (
     KeyError,
@@ -139,7 +144,7 @@ BROKEN = (
     MemoryError,
     TaskveilError,
 )
-"""What building a device of forged files may raise."""
+"""What building a device from forged files may raise."""
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # without it, opening a pipe waits for its other end
 _STORED: dict[str, np.dtype[Any]] = {
@@ -149,7 +154,7 @@ _STORED: dict[str, np.dtype[Any]] = {
     "I16": np.dtype("<i2"),
     "I8": np.dtype("i1"),
 }
-# How the parts' modules write the types of their fields (annotations are text there).
+# The types of fields as the parts' modules write them (their annotations are text).
 _DECLARED: dict[str, Any] = {
     "Floats": np.float64,
     "Integers": np.int64,
@@ -161,110 +166,184 @@ _DECLARED: dict[str, Any] = {
 }
 
 
-def read_device(folder: Path, verify_key: bytes | None = None) -> tuple[Device, dict[str, Any]]:
-    """Device and manifest of a `client/` folder, after every check there is."""
-    manifest, arrays = read_files(folder, verify_key, most=MOST_WEIGHTS)
+def read_device(
+    files: Files, verify_key: bytes | None = None, *, where: object = "the release"
+) -> tuple[Device, dict[str, Any]]:
+    """The device and the manifest in the "client/" files of a release, after all checks.
+
+    Args:
+        files: names and bytes; `client_files` reads them from a folder.
+        verify_key: PEM or 32 raw bytes, Ed25519; with it the release must carry that key's signature.
+        where: what errors call the release, for example its folder.
+    """
+    manifest, arrays = read_files(files, CLIENT, verify_key, most=MOST_WEIGHTS, where=where)
     try:
         if not (set(manifest) <= _KEYS and set(manifest["guarantee"]) == _PROMISED):
-            raise ReleaseError(f"{folder / MANIFEST} holds something that no device uses.")
+            raise ReleaseError(f"{where}: the manifest holds something that no device uses.")
         if not all(_exact(array) for array in arrays.values()):
-            raise ReleaseError(f"{folder / WEIGHTS} holds whole numbers of 2^53 or more, which no double tells apart.")
+            raise ReleaseError(f"{where}: the weights hold whole numbers of 2^53 or more, which doubles cannot hold.")
         device = Device(
             encoder=unpack(manifest["encoder"], arrays, DEVICE_KINDS, *ENCODERS.values()),
             mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
             columns=_names(manifest["columns"]),
-            units=_names(manifest.get("units")),
+            units=_names(manifest["units"]),
             fields=unpack(manifest["fields"], arrays, FIELDS, Fields) if "fields" in manifest else None,
         )
         _ = device.mechanism.layout  # refuses reports longer than the wire can carry
         stated, kept = manifest["guarantee"], device.mechanism
         text = isinstance(stated["statement"], str)
-        # What is charged is what is stated and what is kept: a release in which they differ is a forgery.
+        # The ledger charges the stated ε, which must be the one that the mechanism keeps.
         honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept.epsilon and 0 < kept.epsilon < math.inf
         honest &= type(stated["delta"]) is float and stated["delta"] == kept.delta
     except ReleaseError:
         raise
     except BROKEN as error:
-        raise ReleaseError(f"{folder} holds no valid veil: {error!r}") from error
+        raise ReleaseError(f"{where} holds no valid veil: {error!r}") from error
     if not (honest and text):
-        raise ReleaseError(f"{folder}: the stated epsilon is not the one the mechanism keeps.")
+        raise ReleaseError(f"{where}: the stated epsilon is not the one the mechanism keeps.")
     return device, manifest
 
 
-def read_files(
-    folder: Path, verify_key: bytes | None = None, *, most: int | None = None
-) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Manifest and arrays of a folder, or a ReleaseError that says what is wrong with it.
+def client_files(folder: Path) -> dict[str, bytes]:
+    """The "client/" files of the release in a folder, or in the folder of its client half."""
+    home = folder / CLIENT
+    return folder_files(home if os.path.isdir(home) else folder, CLIENT, most=MOST_WEIGHTS)
+
+
+def folder_files(folder: Path, half: str, *, most: int | None = None) -> dict[str, bytes]:
+    """The files of one half of a release, read from its folder and named as in the release.
+
+    Nothing else is read: the client half may be public, other files in the folder may not.
 
     Args:
-        folder: where the files lie.
-        verify_key: PEM or 32 raw bytes, Ed25519; with it the folder must carry that key's signature.
+        folder: where the manifest lies.
+        half: "client" or "server".
         most: bytes that the weights may have.
     """
-    raw, weights = _read(folder / MANIFEST, MOST_MANIFEST), _read(folder / WEIGHTS, most)
+    found = {
+        f"{half}/{MANIFEST}": _read(folder / MANIFEST, MOST_MANIFEST),
+        f"{half}/{WEIGHTS}": _read(folder / WEIGHTS, most),
+    }
+    signature = folder / SIGNATURE
+    if os.path.isfile(signature) and os.path.getsize(signature) == 64:  # every signature of Ed25519 has 64 bytes
+        found[f"{half}/{SIGNATURE}"] = _read(signature, 64)
+    return found
+
+
+def read_files(
+    files: Files,
+    half: str,
+    verify_key: bytes | None = None,
+    *,
+    most: int | None = None,
+    where: object = "the release",
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The manifest and the arrays of one half of a release, or a ReleaseError that says what is wrong.
+
+    Args:
+        files: names and bytes.
+        half: "client" or "server".
+        verify_key: PEM or 32 raw bytes, Ed25519; with it this half must carry that key's signature.
+        most: bytes that the weights may have.
+        where: what errors call the release.
+    """
+    named, raw, weights = f"{where}: {half}/{MANIFEST}", files.get(f"{half}/{MANIFEST}"), files.get(f"{half}/{WEIGHTS}")
+    if not isinstance(raw, bytes) or not isinstance(weights, bytes):
+        raise ReleaseError(f"{where} lacks {half}/{MANIFEST} or {half}/{WEIGHTS}. Is this a taskveil release?")
+    if len(raw) > MOST_MANIFEST or (most is not None and len(weights) > most):
+        raise ReleaseError(f"{where}: the files in {half}/ are too large for a release.")
     if verify_key is not None:
-        if not (folder / SIGNATURE).exists():
-            raise SignatureError(f"{folder} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
-        verify(raw, _read(folder / SIGNATURE, MOST_MANIFEST), verify_key, folder)
+        verify(raw, files.get(f"{half}/{SIGNATURE}"), verify_key, f"{where} ({half}/)")
     try:
         manifest = json.loads(raw)
         schema = manifest["schema"]
         claimed = manifest["digest"]
         written = canonical(manifest)
-        named = digest({key: value for key, value in manifest.items() if key != "digest"})
+        found = digest({key: value for key, value in manifest.items() if key != "digest"})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest ({error!r}).") from error
+        raise ReleaseError(f"{named} is not a taskveil manifest ({error!r}).") from error
     if type(schema) is not int or schema < 1:
-        raise ReleaseError(f"{folder / MANIFEST} is not a taskveil manifest (schema {schema!r}).")
+        raise ReleaseError(f"{named} is not a taskveil manifest (schema {schema!r}).")
     if schema > SCHEMA:
         raise VersionError(
-            f"{folder / MANIFEST} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
+            f"{named} has schema {schema}; this taskveil reads up to {SCHEMA}. Install a newer taskveil."
         )
     if schema != schema_of(manifest):
-        raise ReleaseError(f"{folder / MANIFEST} has schema {schema}, which is not the one its content is written in.")
-    if written != raw or claimed != named:
-        raise ReleaseError(f"{folder / MANIFEST} was altered: its digest does not match. Fetch the release again.")
+        raise ReleaseError(f"{named} has schema {schema}, but its content belongs to another one.")
+    if written != raw or claimed != found:
+        raise ReleaseError(f"{named} was altered: its digest does not match. Fetch the release again.")
     if manifest.get("weights_sha256") != hashlib.sha256(weights).hexdigest():
-        raise ReleaseError(f"{folder / WEIGHTS} was altered or cut short. Fetch the release again.")
-    arrays = _parse_safetensors(weights, folder / WEIGHTS)
+        raise ReleaseError(f"{where}: {half}/{WEIGHTS} was altered or cut short. Fetch the release again.")
+    arrays = _parse_safetensors(weights, f"{where}: {half}/{WEIGHTS}")
     if sorted(_tensors(manifest)) != sorted(arrays):
-        raise ReleaseError(f"{folder}: every tensor must be used by one part, and by one only.")
+        raise ReleaseError(f"{where}: every tensor in {half}/ must be used by one part, and by one only.")
     return manifest, arrays
 
 
+def verify(message: bytes, signature: bytes | None, key: bytes, where: object) -> None:
+    """Returns if the signature is the key's (PEM or 32 raw bytes), raises SignatureError if not."""
+    if signature is None:
+        raise SignatureError(f"{where} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
+    serialization, ed25519 = cryptography()
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    try:
+        raw = len(key) == 32
+        public = ed25519.Ed25519PublicKey.from_public_bytes(key) if raw else serialization.load_pem_public_key(key)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise SignatureError(f"the verify key is no PEM public key and not 32 bytes: {error}.") from error
+    if not isinstance(public, ed25519.Ed25519PublicKey):
+        raise SignatureError("the verify key is not an Ed25519 key.")
+    try:
+        public.verify(signature, CONTEXT + message)
+    except InvalidSignature as error:
+        raise SignatureError(f"{where} was not signed with this key. Fetch the release from its publisher.") from error
+
+
+def read_key(key: str | Path | bytes | None) -> bytes | None:
+    """The bytes of a key given as bytes or as a file."""
+    if key is None or isinstance(key, bytes):
+        return key
+    try:
+        return Path(key).read_bytes()
+    except (OSError, ValueError, TypeError) as error:  # no such file, or not a path
+        reason = getattr(error, "strerror", None) or "this is no path"
+        raise SignatureError(f"cannot read the key {key!r}: {reason}.") from error
+
+
+def cryptography() -> tuple[Any, Any]:
+    """The modules `serialization` and `ed25519` of the `cryptography` package."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        raise SignatureError(
+            "signatures need the 'cryptography' package: pip install 'taskveil[sign]'. The release was not used."
+        ) from error
+    return serialization, ed25519
+
+
 def schema_of(content: dict[str, Any]) -> int:
-    """The schema of this content: the first that has it all, so that older readers read what they know."""
+    """The schema of this content: the first one that has all of it, so that older readers can read what they know."""
     parts = (content.get(name) for name in ("encoder", "mechanism", "task"))
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
-    if "volunteers" in content or "outputs" in content:
-        needed.append(7)  # on the server's side: sums over volunteers; until then there were some of their records
-    if "reference" in content:
-        needed.append(5)  # on the server's side: records of volunteers, which are not read any more
-    if "fields" in content or "table" in content:
-        needed.append(4)  # until then a record was numbers
-    if "answering" in content:
-        needed.append(3)  # on the server's side: until then a model answered for the estimate
-    considered = content.get("considered")
-    entries = [entry for entry in considered if isinstance(entry, dict)] if isinstance(considered, list) else []
-    if any("encoder" in entry for entry in entries):
-        needed.append(6)  # on the server's side: until then it was not said what a design would have put on devices
-    if any("standard_error" in entry for entry in entries):
-        needed.append(2)  # on the server's side: 0.1 did not say how sure a choice was, and reads nothing that does
-    return max(needed, default=1)
+    since = {"answering": 3, "fields": 4, "table": 4, "volunteers": 7, "outputs": 7}
+    needed += [schema for name, schema in since.items() if name in content]
+    return max(*needed, 6 if content.get("considered") else 1, 1)
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
-    """The one way to write a manifest."""
+    """The bytes of a manifest: there is one way to write it."""
     return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
 def digest(body: dict[str, Any]) -> str:
-    """What a manifest's content is known by: the SHA-256 of its canonical form."""
+    """The id of a manifest's content: the SHA-256 of its canonical form."""
     return hashlib.sha256(canonical(body)).hexdigest()
 
 
 def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: type[Any]) -> Any:
-    """The part that `taskveil.veil.parts.pack` wrote; a ReleaseError if it is none of the expected ones."""
+    """The part that `taskveil.veil.release.pack` wrote; a ReleaseError if it is none of the expected ones."""
     part = _unpack(packed, arrays, kinds, 0)
     if not isinstance(part, expected):
         raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")
@@ -272,7 +351,7 @@ def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: ty
 
 
 def _tensors(manifest: Any) -> Iterator[str]:
-    """The names of tensors a manifest refers to, as often as it does."""
+    """The names of tensors that a manifest refers to, one for each reference."""
     waiting = [manifest]
     while waiting:
         item = waiting.pop()
@@ -293,7 +372,7 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) 
         return arrays[packed["tensor"]]
     part, values = kinds[packed["kind"]], {}
     declared = {field.name: str(field.type) for field in fields(part) if field.init}
-    if declared.keys() | {"kind"} != packed.keys():  # nothing has a default: two readers could differ about it
+    if declared.keys() | {"kind"} != packed.keys():  # no field has a default, because two readers could differ about it
         raise ReleaseError(f"a {packed['kind']} has the fields {', '.join(declared)}, and all of them.")
     for name, kind in declared.items():
         whole = kind == "int"
@@ -330,11 +409,11 @@ def _fits(value: Any, declared: str) -> bool:
         return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
     if declared == "tuple[str, ...]":
         return isinstance(value, tuple) and all(type(item) is str for item in value)
-    # Another part, or a tuple of them: those were checked when they were built.
+    # Another part, or a tuple of parts, which were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 
 
-def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
+def _parse_safetensors(raw: bytes, named: str) -> dict[str, Array]:
     """The safetensors format: header length (u64), JSON header, then the arrays back to back, nothing between."""
     try:
         (length,) = struct.unpack_from("<Q", raw)
@@ -349,7 +428,7 @@ def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
             shape, kind = entry["shape"], _STORED[entry["dtype"]]
             if any(type(n) is not int or n < 0 for n in (start, stop, *shape)) or start != end or stop < start:
                 raise ValueError(f"places or shape of {name}")
-            # A shape with a 0 in it can name any other number for nothing.
+            # With a 0 in the shape, the other numbers could be anything.
             if 0 in shape or math.prod(shape) * kind.itemsize != stop - start:
                 raise ValueError(f"shape of {name}")
             arrays[name], end = np.frombuffer(data[start:stop], dtype=kind).reshape(shape).copy(), stop
@@ -357,11 +436,11 @@ def _parse_safetensors(raw: bytes, path: Path) -> dict[str, Array]:
             raise ValueError("bytes that belong to no tensor")
         return arrays
     except (*BROKEN, struct.error) as error:
-        raise ReleaseError(f"{path} is not a safetensors file taskveil can read ({error!r}).") from error
+        raise ReleaseError(f"{named} is not a safetensors file that taskveil can read ({error!r}).") from error
 
 
 def _read(path: Path, most: int | None) -> bytes:
-    """A file of at most so many bytes; nothing that only looks like one (a pipe has no end, or no beginning)."""
+    """The bytes of a regular file of at most `most` bytes. A pipe or a device is refused: reading it may never end."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
             found = os.fstat(file.fileno())
@@ -375,7 +454,7 @@ def _read(path: Path, most: int | None) -> bytes:
         raise ReleaseError(f"cannot read {path}: {error.strerror}. Is this a taskveil release?") from error
     except ReleaseError:
         raise
-    except ValueError as error:  # a path that is none
+    except ValueError as error:  # not a valid path
         raise ReleaseError(f"cannot read {str(path)!r}: {error}.") from error
 
 

@@ -1,10 +1,10 @@
-"""Where a latent may lie, enforced on the device in integers: what Laplace noise is calibrated to.
+"""The sets that latents are forced into on the device, in integers. Laplace noise is calibrated to them.
 
-A region lives on a power-of-two grid: the latent φ becomes the integers k = round(φ / step), and a region is a set
-of integer vectors with a known ℓ1 diameter. `enforce` maps *any* floats (NaN, infinities, whatever an encoder
-computed) into that set and the last word is a comparison of whole numbers, so the diameter holds for every input with
-no rounding in the argument. Rounding to the grid is inside: the diameter is that of the rounded set. The time it takes
-is bounded too, whatever the region: a report that came late, or never, would tell something about its record.
+A region lies on a power-of-two grid: the latent φ becomes the integers k = round(φ / step), and a region is a set of
+integer vectors with a known ℓ1 diameter. `enforce` maps *any* floats (NaN, infinities, anything an encoder computed)
+into that set. A comparison of whole numbers decides at the end, so the diameter holds for every input and the argument
+needs no rounding. Rounding to the grid comes first: the diameter is that of the rounded set. The time is bounded too,
+for every region: a report that came late, or never, would reveal something about its record.
 
 `BoxRegion`      low ≤ k ≤ high: clips every latent on its own. Diameter: the sum of the widths.
 `SignRegion`     lower_s ≤ s·k ≤ upper_s for all 2^(Z−1) sign vectors s: the tightest set around a cloud that has the
@@ -34,10 +34,10 @@ LARGEST = 2**40
 MOST_LATENTS = 2**16
 
 MOST_SIGNED_LATENTS = 10
-"""Of a sign region, as many as designs use: 2^9 sign vectors."""
+"""In a sign region, as many as designs use: 2^9 sign vectors."""
 
 LEAST_STEP, LARGEST_STEP = 2.0**-1000, 2.0**900
-"""Of a grid: within these, latents divided by the step and reports times the step neither vanish nor overflow."""
+"""Bounds of a grid's step: latents divided by it and reports times it neither vanish nor overflow."""
 
 _GENTLE = 4  # passes that undo rounding
 _HALVINGS = np.arange(1, 43)[:, None, None]  # offsets stay below 2^42: the last one leaves the center
@@ -65,7 +65,7 @@ class BoxRegion:
 
     @property
     def l1_diameter(self) -> int:
-        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
+        """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return int((self.high - self.low).sum())
 
     @property
@@ -77,7 +77,7 @@ class BoxRegion:
         """(N,): which rows of k (N, Z) are members."""
         return np.asarray(((k >= self.low) & (k <= self.high)).all(axis=1))
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z)."""
         middle = self.low + (self.high - self.low) // 2
@@ -116,7 +116,7 @@ class SignRegion:
 
     @property
     def l1_diameter(self) -> int:
-        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
+        """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return int((self.upper - self.lower).max())
 
     @property
@@ -136,21 +136,21 @@ class SignRegion:
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""
-        # Members have |kᵢ| ≤ ‖k‖₁ = max s·k ≤ 2^40, so what lies farther out stays out when it is cut off at 2^41.
+        # Members have |kᵢ| ≤ ‖k‖₁ = max s·k ≤ 2^40, so clipping at 2^41 keeps all others outside.
         products = np.minimum(np.maximum(k, -2 * LARGEST), 2 * LARGEST).astype(np.float64) @ self._columns
         lower, upper = self._bounds
         return np.asarray(((products >= lower) & (products <= upper)).all(axis=1))
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
         products = (k - self.center).astype(np.float64) @ self._columns
         start = self.center.astype(np.float64) @ self._columns
         lower, upper = self._bounds
-        room = np.where(products > 0, upper - start, lower - start)
-        # How far along the way out the first face is met; 0/0 means not moving towards that face at all.
-        reach = np.where(products != 0, room / np.where(products != 0, products, 1), 1.0).min(axis=1)
+        space = np.where(products > 0, upper - start, lower - start)
+        # The share of the way at which the first face is met; 0/0 means no movement towards that face.
+        reach = np.where(products != 0, space / np.where(products != 0, products, 1), 1.0).min(axis=1)
         return _pull_inside(k, self.center, np.minimum(reach, 1.0), self.contains)
 
 
@@ -175,7 +175,7 @@ class DiamondRegion:
 
     @property
     def l1_diameter(self) -> int:
-        """The largest ℓ1 distance of two members, or a bound of it: what noise is charged for."""
+        """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return 2 * self.radius
 
     @property
@@ -185,11 +185,11 @@ class DiamondRegion:
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""
-        # Members have |kᵢ| ≤ 2^41, so what lies farther out stays out when it is cut off at 2^42; and sums stay exact.
+        # Members have |kᵢ| ≤ 2^41, so clipping at 2^42 keeps all others outside, and sums exact.
         within = np.minimum(np.maximum(k, -4 * LARGEST), 4 * LARGEST)
         return np.asarray(np.abs(within - self.center).sum(axis=1) <= self.radius)
 
-    @np.errstate(all="ignore")  # whatever the caller asked numpy to raise, no value is an error here
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
     def enforce(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
         k = _to_grid(latents, self.step, self.center)
@@ -204,10 +204,10 @@ Region = BoxRegion | SignRegion | DiamondRegion
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
     """Nearest grid integers, NaN → `fallback`. `step` is a power of two, so the division is exact.
 
-    Whatever type the encoder gave is made plain doubles first: half precision would overflow at ±2^40 and masked places
-    would be passed over by the noise.
+    The encoder's numbers become plain doubles first: half precision would overflow at ±2^40, and noise would not be
+    added to masked values.
     """
-    scaled = as_floats(latents) / step  # huge becomes infinite, which is clipped next
+    scaled = as_floats(latents) / step  # huge values become infinite and are clipped next
     lost = np.isnan(scaled)
     if lost.any():
         np.copyto(scaled, fallback, where=lost)
@@ -223,9 +223,9 @@ def _pull_inside(
 ) -> Integers:
     """center + share·(k − center), then whole steps towards the center until `contains` agrees; 68 passes at most.
 
-    Rounding leaves rows a few steps outside: passes 1 to 4 take a 4096th off every coordinate, and at least one step.
-    Only a region thinner than its own rounding needs more: passes 5 to 68 halve every coordinate, which ends at the
-    center, and the center is inside. A pass touches the rows that are still outside.
+    After rounding, rows can lie a few steps outside. Passes 1 to 4 take a 4096th off every coordinate, and at least one
+    step. Only a region thinner than its own rounding needs more: passes 5 to 68 halve every coordinate, which ends at
+    the center, and the center is inside. A pass changes only the rows that are still outside.
     """
     offset = k - center
     moved = np.floor(offset * share[:, None] + 0.5).astype(np.int64)
@@ -246,16 +246,16 @@ def _closer(offset: Integers) -> Integers:
 
 
 def _first_inside(offset: Integers, center: Integers, contains: Callable[[Integers], NDArray[np.bool_]]) -> Integers:
-    """Where the first of passes 2 to 68 that ends inside leaves every row (N, Z).
+    """Every row (N, Z) after the first of passes 2 to 68 that brings it inside.
 
-    All are computed at once: a record that needs the last takes as long as one that needs the first.
+    All passes are computed at once: a record that needs the last takes as long as one that needs the first.
     """
     gentle = list(accumulate(range(2, _GENTLE + 1), lambda way, _: _closer(way), initial=offset))[1:]
     halves = np.sign(gentle[-1]) * (np.abs(gentle[-1]) >> _HALVINGS)
     ways = np.concatenate([gentle, halves])
     inside = contains((center + ways).reshape(-1, len(center))).reshape(ways.shape[:2])
     found = ways[inside.argmax(axis=0), np.arange(len(offset))]
-    # The last word is `contains`: where it never agrees, the center.
+    # Where `contains` never agrees, the row becomes the center.
     return np.where(np.asarray(inside.any(axis=0))[:, None], found, 0)
 
 

@@ -1,8 +1,9 @@
-"""Ensembles of decision trees as encoders: forests and boosted trees in comparisons and sums of whole numbers.
+"""Ensembles of decision trees as encoders: forests and boosted trees, in comparisons and sums of whole numbers.
 
-A value is first replaced by its rank: how many of its attribute's knots (the numbers that some tree compares it with)
-lie below it. Comparing doubles is exact, so ranks are the same in every language; from there on trees compare and add
-up whole numbers. Every record goes as many steps down a tree as the deepest does: leaves lead to themselves.
+A value is first replaced by its rank: the number of its attribute's knots below it. Knots are the numbers that some
+tree compares the attribute with. Comparing doubles is exact, so ranks are the same in every language. The trees then
+compare and add up whole numbers. Every record takes as many steps as the deepest path of a tree has: a leaf leads to
+itself.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -19,20 +20,20 @@ from taskveil.client.layers import check_layer, portable_softmax
 from taskveil.errors import DataError
 
 MOST_NODES = 2**20
-"""Splits and leaves of an ensemble."""
+"""Splits and leaves in an ensemble."""
 MOST_DEPTH = 256
 """Splits between a tree's root and its deepest leaf."""
 MOST_KNOTS = 2**15
-"""Of one attribute, so that a split's rank takes two bytes."""
+"""For one attribute, so that a split's rank fits into two bytes."""
 
-_AT_ONCE = 2**14  # ways down a tree that are followed together: what they need stays in the processor's cache
+_PATHS_AT_A_TIME = 2**14  # followed together, so that their data stays in the processor's cache
 
 
 class Walk:
-    """The way down every tree, for all trees at once.
+    """The paths down all trees of an ensemble.
 
-    Trees are written one after the other, each node before what lies to its left, and that before what lies to its
-    right, so that every list of splits and leaves that ends with the end of a tree is an ensemble.
+    Trees are written one after the other. In a tree each node comes before its left subtree, and that before the right
+    subtree. So every list of splits and leaves that ends with the end of a tree is an ensemble.
 
     Args:
         attribute: (E,) the attribute that a split looks at, −1 for a leaf.
@@ -41,22 +42,22 @@ class Walk:
 
     def __init__(self, attribute: Integers16, rank: Integers16) -> None:
         split = attribute >= 0
-        # Nodes that are promised to this tree and not yet seen, less one for every tree before.
+        # Nodes that this tree still needs, less one for every tree before.
         open_after = np.cumsum(np.where(split, 1, -1))
         open_before = np.concatenate([[0], open_after[:-1]])
         ends = open_after < np.minimum.accumulate(open_before)
         if not ends[-1]:
             raise DataError("the last tree of an ensemble is cut short: every split needs two nodes below it.")
         tree: Integers = np.cumsum(ends) - ends
-        # What lies to the right begins where as many nodes are promised as before the split, for the next time.
+        # The right subtree begins where, for the next time, as many nodes are needed as before the split.
         order = np.argsort(open_before, kind="stable")
         right = np.zeros(len(split), dtype=np.int64)
         right[order[:-1]] = order[1:]
 
         self.depth = np.zeros(int(tree[-1]) + 1, dtype=np.int64)
-        """(T,): of every tree as they were given."""
+        """(T,): the depth of every tree, in the given order."""
         self.leaves = np.bincount(tree, weights=~split).astype(np.int64)
-        """(T,): how many each has."""
+        """(T,): how many leaves each tree has."""
         # Nodes are numbered level by level, so that the two below a split are neighbours.
         levels = [np.flatnonzero(np.concatenate([[True], ends[:-1]]))]
         while len(above := levels[-1][split[levels[-1]]]):
@@ -69,7 +70,7 @@ class Walk:
         number[nodes] = np.arange(len(nodes))
 
         self.order = np.argsort(-self.depth, kind="stable")
-        """(T,): the trees as they are followed, the deepest first, so that the others can stop before."""
+        """(T,): the trees in the order in which they are followed: the deepest first, so that the others can stop."""
         self._followed = [int((self.depth > level).sum()) for level in range(len(levels) - 1)]
         at = np.zeros(len(split), dtype=np.int64)
         at[split] = rank
@@ -81,7 +82,7 @@ class Walk:
 
     @property
     def steps(self) -> int:
-        """Comparisons a record."""
+        """Comparisons per record."""
         return int(self.depth.sum())
 
     def __call__(self, ranks: Array) -> Integers:
@@ -95,7 +96,7 @@ class Walk:
         place, value = np.empty_like(node), np.empty_like(node)
         for trees in self._followed:
             here, at, found = node[:trees], place[:trees], value[:trees]
-            # "clip" never clips here: it spares numpy a check of every number.
+            # "clip" never clips here. It saves numpy a check of every number.
             start.take(here, out=at, mode="clip")
             at += column
             values.take(at, out=found, mode="clip")
@@ -210,7 +211,7 @@ class TreeEncoder:
         """Records of any quality (N, n) → latents (N, Z)."""
         ranks = self._ranks(X)
         sums = np.tile(self.offset.astype(np.float64), (len(X), 1))
-        many, (trees, starts, latents) = max(1, _AT_ONCE // len(self.output)), self._by_latent
+        many, (trees, starts, latents) = max(1, _PATHS_AT_A_TIME // len(self.output)), self._by_latent
         for start in range(0, len(X), many):
             part = slice(start, start + many)
             leaves = self._walk(ranks[:, part])[trees]
@@ -221,7 +222,7 @@ class TreeEncoder:
         return portable_softmax(sums) if self.softmax else sums
 
     def _ranks(self, X: Floats) -> Array:
-        """(N, n) → (n, N): how many knots lie below each value, once it was brought inside its range."""
+        """(N, n) → (n, N): how many knots lie below each value, after clipping to its range."""
         inside = np.where(np.isnan(X), self.low + (self.high - self.low) / 2, X)
         inside = np.minimum(np.maximum(inside, self.low), self.high)
         ranks = np.zeros(X.shape[::-1], dtype=np.uint16)

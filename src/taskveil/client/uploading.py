@@ -1,9 +1,9 @@
-"""Sending reports: in batches, again and again if the network fails, always the same bytes.
+"""Sending reports in batches, with retries that always send the same bytes.
 
-A report is never made anew for a retry: that would spend the person's budget again. What arrives twice carries the same
-id, and the collector counts it once. Network errors, 408, 429 and 5xx are retried with growing pauses; any other answer
-stops the upload with the server's own reason (an RFC 9457 problem document). A collector that takes a batch may reject
-some of its reports: that costs the others nothing. Standard library only.
+A report is never made again for a retry: that would spend the person's budget again. A report that arrives twice
+carries the same id, and the collector counts it once. Network errors, 408, 429 and 5xx are retried with growing pauses.
+Any other answer stops the upload with the server's reason (an RFC 9457 problem document). A collector may reject single
+reports of a batch and accept the others. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from itertools import groupby
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from taskveil.client.problem_document import PROBLEM, ProblemDocument
-from taskveil.client.wire import BINARY, MOST_POSTED, Report, pack_batch
+from taskveil.client.wire import BINARY, MOST_POSTED, PROBLEM, ProblemDocument, Report, pack_batch
 from taskveil.errors import UploadError
 
 Result = TypeVar("Result")
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
-_RETRIED = (408, 429)  # too slow, too many: like a server's own failures, a matter of time
-_READ_AT_MOST = 1 << 16  # bytes of an answer, and for every report a reason:
-_REASON = 1 << 10
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as RFC 6750 has it
+_RETRIED = (408, 429)  # too slow, too many requests: try again later, as after a failure of the server
+_MOST_ANSWER = 1 << 16  # bytes that are read of an answer, and for every report a reason:
+_MOST_REASON = 1 << 10  # characters
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as in RFC 6750
 
 
 def upload(
@@ -51,17 +50,17 @@ def upload(
 ) -> int:
     """Send all reports to `url` (…/v1/reports) and return how many were accepted: all, or an UploadError.
 
-    What the collector has already counts as accepted. If it rejects some, all others are sent before the error says
-    which (`.rejected`, by place) and how many were accepted (`.sent`).
+    Reports that the collector has already count as accepted. If it rejects some, all others are sent first. The error
+    then says which were rejected (`.rejected`, by place) and how many were accepted (`.sent`).
 
     Args:
-        reports: as `Client.report` made them; they are sent as they are.
+        reports: as `Client.report` made them; they are sent unchanged.
         url: the collector's address, https.
-        token: that the collector's owner gave out for uploads, if it takes one. It appears in no error.
-        batch: how many travel together.
-        attempts: how often a batch is sent before it is given up.
-        timeout: seconds that one attempt may take in all, however its answer trickles in.
-        pause: the n-th retry of a batch waits about pause · 2ⁿ seconds, or what the server asks for in Retry-After.
+        token: the upload token of the collector, if it needs one. No error shows it.
+        batch: reports per request.
+        attempts: how often a batch is sent at most.
+        timeout: seconds that one attempt may take in all, even if the answer comes slowly.
+        pause: the n-th retry of a batch waits about pause · 2ⁿ seconds, or as long as the server asks in Retry-After.
         sleep: how to wait.
     """
     if type(batch) is not int or not 1 <= batch <= MOST_POSTED or type(attempts) is not int or attempts < 1:
@@ -80,14 +79,14 @@ def upload(
         raise UploadError(f"{url!r} names no server. Nothing was sent.")
     if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
         raise UploadError("this is no token: it is one word of letters, digits and ._~+/-. Nothing was sent.")
-    road = _Road(url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
+    connection = _Connection(url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
     done, rejected = 0, dict[int, str]()
     for _, same in groupby(reports, key=lambda report: (report.release, len(report.payload))):
         waiting = list(same)  # a batch carries reports of one release; all are sent in their order
         for start in range(0, len(waiting), batch):
             chunk = waiting[start : start + batch]
             try:
-                answer = road.send(pack_batch(chunk), len(chunk))
+                answer = connection.send(pack_batch(chunk), len(chunk))
             except UploadError as error:
                 error.sent, error.rejected = done - len(rejected), rejected
                 raise
@@ -104,8 +103,8 @@ def upload(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Road:
-    """The way to a collector, with as much patience as was asked for."""
+class _Connection:
+    """Where to send, and how often to try."""
 
     url: str
     token: str | None
@@ -115,7 +114,7 @@ class _Road:
     sleep: Callable[[float], object]
 
     def send(self, body: bytes, count: int) -> dict[int, str]:
-        """The places of a batch of `count` that were rejected, with the reasons; UploadError if none arrived."""
+        """The places of rejected reports in a batch of `count`, with the reasons; UploadError if none arrived."""
         headers = {"Content-Type": BINARY, "Accept": f"application/json, {PROBLEM}"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -144,18 +143,18 @@ class _Road:
         )
 
     def _hidden(self, words: str) -> str:
-        """Without the token, should a server quote it."""
+        """The words without the token, in case the server quotes it."""
         return words if self.token is None else words.replace(self.token, "…")
 
 
 def _attempt(request: urllib.request.Request, timeout: float, count: int) -> bytes | tuple[ProblemDocument, float]:
-    """What the collector said to accepting `count` reports; else why not, and how many seconds it asks to wait."""
-    most = _READ_AT_MOST + count * _REASON
+    """The collector's answer to `count` reports; if it refuses, the reason and the seconds that it asks to wait."""
+    most = _MOST_ANSWER + count * _MOST_REASON
     try:
         with _opener(request.full_url).open(request, timeout=timeout) as answer:
             said: bytes = answer.read(most)
             if answer.length and len(said) < most:
-                raise http.client.IncompleteRead(said, answer.length)  # it may have told of rejected reports: ask again
+                raise http.client.IncompleteRead(said, answer.length)  # it may list rejected reports: ask again
             return said
     except urllib.error.HTTPError as error:
         with error:
@@ -163,22 +162,22 @@ def _attempt(request: urllib.request.Request, timeout: float, count: int) -> byt
 
 
 def _rejected(answer: bytes, count: int) -> dict[int, str]:
-    """The places (0 … count − 1) that an answer rejects, in order, with the reasons; none if it is no such answer."""
+    """The places (0 … count − 1) that an answer rejects, in order, with the reasons; {} for any other answer."""
     found: dict[int, str] = {}
     try:
         listed: Any = json.loads(answer)["rejected"]
         for one in listed:
             if type(one["place"]) is int and 0 <= one["place"] < count:
-                found[one["place"]] = str(one.get("reason") or "none was given.")[:_REASON]
+                found[one["place"]] = str(one.get("reason") or "none was given.")[:_MOST_REASON]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
     return dict(sorted(found.items()))
 
 
 def _within(seconds: float, work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises, or a TimeoutError: a socket's own timeout starts anew with every byte.
+    """The result of `work`, or a TimeoutError: a socket's own timeout starts again with every byte.
 
-    Work that is given up ends by itself. It may have been done all the same; what arrives twice is counted once.
+    Work that takes too long ends by itself later. It may still succeed: a report that arrives twice is counted once.
     """
     answers: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
 
@@ -199,7 +198,7 @@ def _within(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    """Follows no redirect (it would turn POST into GET); goes past proxies for this very machine."""
+    """Follows no redirect, which would turn POST into GET. Uses no proxy for this machine itself."""
     handlers: list[urllib.request.BaseHandler] = [_Stay()]
     if urlsplit(url).hostname in _LOCAL:
         handlers.append(urllib.request.ProxyHandler({}))
@@ -213,13 +212,13 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 def _rest(error: urllib.error.HTTPError) -> bytes:
     try:
-        return error.read(_READ_AT_MOST)
+        return error.read(_MOST_ANSWER)
     except (OSError, http.client.HTTPException):
         return b""
 
 
 def _asked(error: urllib.error.HTTPError) -> float:
-    """Seconds the server asks to wait, within reason."""
+    """Seconds that the server asks to wait, at most a minute."""
     try:
         return min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
     except ValueError:

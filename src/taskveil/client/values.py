@@ -1,4 +1,9 @@
-"""Natural values as numbers and as texts, whatever they are: nothing here is ever an error.
+"""Natural values as numbers, texts and dates. No value, of whatever type, is an error here.
+
+A date is read by one fixed grammar (`2021-03-04`, `2021/03/04 13:45`, `2021-03-04T13:45:10Z`), which is the same in
+every language. It is local time: an offset to universal time is ignored. A date becomes whole seconds. Its place in the
+year, the week or the day becomes two numbers, close to cosine and sine: each is a quotient of whole numbers, which
+every machine rounds alike.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -8,36 +13,39 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import RAISED, Floats, one_float
+from taskveil.arrays import RAISED, Bools, Floats, Integers, one_float
 
 Values = Sequence[Any] | NDArray[Any]
 """Natural values (N,) of one field, of any quality."""
 
 NO_VALUE = "\0"
-"""The text of whatever no category can have."""
+"""The text of a value that no category can have."""
 
 TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-"""Words that are flags."""
+"""Words that stand for true and false."""
 
 _DIGITS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_LONGEST = 40  # what is longer is not looked at: a text of a million characters takes no longer than another
+_LONGEST_NUMBER = 40  # characters; longer texts are not parsed, so that a text of a million characters takes no time
 
 
 def text_of(value: Any, longest: int | None = None) -> str | None:
-    """The text that a value of a category goes by, None for a missing one. What is neither text of at most `longest`
-    characters (whole ones or halves) nor a whole number below 2^53 nor a truth value has one that no category has.
-    Never an error."""
+    """The text by which a category knows a value, None for a missing value. Never an error.
+
+    A value is text of at most `longest` characters, a whole number below 2^53, or true or false. The text of any other
+    value is `NO_VALUE`, which no category has.
+    """
     try:
         if isinstance(value, str):
             return _joined(str.__str__(value)) if longest is None or str.__len__(value) <= 2 * longest else NO_VALUE
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
-        if isinstance(value, np.datetime64 | np.timedelta64):  # numpy's own hole among them
+        if isinstance(value, np.datetime64 | np.timedelta64):  # these include numpy's missing value, NaT
             return None if np.isnat(value) else NO_VALUE
         number = one_float(value)
     except RAISED:  # another type, or a class of the caller's own
@@ -48,13 +56,13 @@ def text_of(value: Any, longest: int | None = None) -> str | None:
 
 
 def _joined(text: str) -> str:
-    """The same with halves of a character that stand side by side joined, as JSON and browsers read them."""
+    """The text with neighbouring halves of a character (surrogates) joined, as JSON and browsers read them."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
-    """Numbers (N,), NaN for whatever is none. Texts that write one in digits count too, as forms and files give them,
-    and so do `words`."""
+    """Numbers (N,), NaN for a value that is no number. A number may be text in digits, as forms and files have it, or
+    one of the `words`."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return values.astype(np.float64)
@@ -65,7 +73,98 @@ def _number(value: Any, words: dict[str, float]) -> float:
     try:
         if not isinstance(value, str):
             return one_float(value)
-        text = str.__str__(value) if str.__len__(value) <= _LONGEST else ""
+        text = str.__str__(value) if str.__len__(value) <= _LONGEST_NUMBER else ""
         return float(text) if _DIGITS.fullmatch(text) else words.get(text, math.nan)
     except RAISED:  # another type, or a class of the caller's own
         return math.nan
+
+
+DAY = 86_400
+"""Seconds."""
+
+CYCLES = {"year": 366 * DAY, "week": 7 * DAY, "day": DAY}
+"""Periods by name, in seconds."""
+
+FIRST, LAST = -62_135_596_800, 253_402_300_799
+"""The first second of 0001-01-01 and the last of 9999-12-31, counted from the beginning of 1970."""
+
+_WRITTEN = re.compile(
+    r"(\d{4})([-/.])(\d{2})\2(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
+)
+_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONDAY = 3 * DAY  # 1970 began on a Thursday
+
+
+def seconds_of(values: Sequence[Any] | NDArray[Any]) -> tuple[Integers, Bools]:
+    """Seconds since the beginning of 1970 (N,), and which values (N,) are no dates (their seconds are 0).
+
+    Dates are text, dates and datetimes of any kind. Every other value is no date; nothing is an error.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        return _of_stamps(values)
+    found = [_seconds(value) for value in values]
+    lost = np.array([one is None for one in found], dtype=bool)
+    return np.array([one or 0 for one in found], dtype=np.int64), lost
+
+
+def waves(seconds: Integers, cycle: str) -> Floats:
+    """(N, 2): the place of the seconds (N,) in a cycle of `CYCLES`, each from −1 to 1, close to cosine and sine."""
+    if cycle == "year":
+        stamps = seconds.astype("datetime64[s]")
+        phase = (stamps - stamps.astype("datetime64[Y]").astype("datetime64[s]")).astype(np.int64)
+    else:
+        phase = seconds + (_MONDAY if cycle == "week" else 0)
+    period = CYCLES[cycle]
+    return np.column_stack([_wave(phase + period // 4, period), _wave(phase, period)])
+
+
+def _wave(phase: Integers, period: int) -> Floats:
+    """Bhaskara's fraction 16 p (h − p) / (5 h² − 4 p (h − p)) for a half wave of length h, within 0.002 of the sine."""
+    half = period // 2
+    place = phase % period
+    arch = (place % half) * (half - place % half)
+    return np.asarray(np.where(place < half, 16 * arch, -16 * arch) / (5 * half * half - 4 * arch))
+
+
+def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
+    """`seconds_of` for numpy's datetimes, in any unit."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit in ("ps", "fs", "as"):
+        stamps = stamps.astype("datetime64[ns]")  # numpy cannot convert these units to seconds
+    whole = stamps.astype("datetime64[s]")
+    seconds = whole.astype(np.int64)
+    lost = (seconds < FIRST) | (seconds > LAST)  # NaT is the least number of all
+    if unit in ("Y", "M", "W", "D", "h", "m"):
+        lost |= whole.astype(stamps.dtype) != stamps  # so far away that the conversion overflowed
+    return np.where(lost, 0, seconds), lost
+
+
+def _seconds(value: Any) -> int | None:
+    """The seconds of one date, None for a value that is no date."""
+    try:
+        if isinstance(value, datetime):
+            value = value.replace(tzinfo=None)  # local time; the time zone's own code is not called
+        if isinstance(value, date):
+            value = value.isoformat()
+        elif isinstance(value, np.datetime64):
+            (second,), (lost,) = _of_stamps(np.asarray([value]))
+            return None if lost else int(second)
+        written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+        if written is None:
+            return None
+        year, month, day, hour, minute, second = (int(part or 0) for part in written.group(1, 3, 4, 5, 6, 7))
+    except RAISED:  # a class of the caller's own
+        return None
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    sound = 1 <= month <= 12 and 1 <= day <= _LENGTHS[month - 1] - (month == 2 and not leap)
+    if not (year >= 1 and sound and hour < 24 and minute < 60 and second < 60):
+        return None
+    return _days(year, month, day) * DAY + hour * 3600 + minute * 60 + second
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since the beginning of 1970. Years are counted from March, so that a leap day is the last day of a year."""
+    year -= month < 3
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468

@@ -1,20 +1,23 @@
-"""What travels from a device to the collector, in bytes and in JSON: one module for both ends.
+"""What a device sends to the collector and what it answers, in bytes and in JSON: one module for both sides.
 
-A report carries the release it was made with, a random id so that a retry is recognised, and the randomised numbers.
-It holds no clock, no counter and no identity, and all reports of a release have one length.
+A report carries the id of its release, a random id by which a retry is recognised, and the randomised numbers. It holds
+no time, no counter and no identity, and all reports of a release have the same length.
 
     one report    "TV" | version 1 | kind 1 | release (32) | id (16) | payload
     a batch       "TV" | version 1 | kind 2 | release (32) | payload size (u16) | count (u32) | count × (id | payload)
     JSON          {"version": 1, "release": hex, "reports": [{"id": hex, "payload": hex}, …]}
 
-Integers are little-endian. The payload is every number of the report minus the least it can be, in as few bytes as
-the largest takes. Both are fixed by the release: its mechanism knows its `Layout`.
+Integers are little-endian. The payload holds every number of the report minus its least possible value, in as few
+bytes as the largest possible value needs. Both are fixed by the release: its mechanism knows its `Layout`.
+
+A collector that refuses a request answers with a problem document (RFC 9457).
 
 This module ships to devices: numpy and the standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -31,15 +34,16 @@ VERSION = 1
 PATH = "/v1/reports"
 BINARY = "application/vnd.taskveil.reports"
 JSON = "application/json"
+PROBLEM = "application/problem+json"
 
 MOST = 1 << 20
-"""Reports in a batch, at most."""
+"""Reports in a batch."""
 
 MOST_POSTED = 20_000
-"""Reports that are sent at once, at most, and taken: more would keep everybody else waiting for one commit."""
+"""Reports in one request: more would make all others wait for one commit."""
 
 MAGIC = b"TV"
-"""What binary bodies begin with, and JSON never does."""
+"""The first bytes of binary bodies. JSON never begins with them."""
 
 _ONE, _MANY = 1, 2
 _HEAD = struct.Struct("<2sBB32s")
@@ -48,7 +52,7 @@ _COUNT = struct.Struct("<HI")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What leaves a device: `payload` is randomised, `id` is random, `release` is public."""
+    """One report: `payload` is randomised, `id` is random, `release` is public."""
 
     release: bytes
     id: bytes
@@ -59,7 +63,7 @@ class Report:
             raise WireError("a report has a release of 32 bytes, an id of 16 and a payload.")
 
     def to_bytes(self) -> bytes:
-        """As it travels by itself."""
+        """The bytes of this report alone."""
         return _HEAD.pack(MAGIC, VERSION, _ONE, self.release) + self.id + self.payload
 
     __bytes__ = to_bytes
@@ -73,7 +77,7 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the numbers of a release's reports lie: number i is low[i] … high[i], in sizes[i] bytes."""
+    """The form of a release's reports: number i is low[i] … high[i], in sizes[i] bytes."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -93,7 +97,7 @@ class Layout:
         return sum(self.sizes)
 
     def holds(self, reports: Integers) -> Bools:
-        """(N,): whether every number of a report (N, width) lies where it can."""
+        """(N,): whether every number of a report (N, width) is in its range."""
         return np.asarray(((reports >= self.low) & (reports <= self.high)).all(axis=1))
 
     def pack(self, numbers: Sequence[int]) -> bytes:
@@ -111,17 +115,17 @@ class Layout:
         return tuple(numbers[0].tolist())
 
     def unpack_all(self, payloads: Bytes) -> tuple[Integers, Bools]:
-        """The numbers (N, width) of payloads (N, length), and (N,): whether all lie where they can."""
+        """The numbers (N, width) of payloads (N, length), and (N,): whether all are in their ranges."""
         low, span, places = self._arrays
         padded = np.zeros((len(payloads), 8 * len(low)), dtype=np.uint8)
         padded[:, places] = payloads
-        above = padded.view("<u8")  # the least number
+        above = padded.view("<u8")  # the least numbers
         return np.minimum(above, span).astype(np.int64) + low, np.asarray((above <= span).all(axis=1))
 
     @cached_property
     def _arrays(self) -> tuple[Integers, Array, Integers]:
-        """The least numbers (width,), how far they reach (width,), and where a payload's bytes (length,) go when every
-        number takes eight."""
+        """The least numbers (width,), the widths of their ranges (width,), and the places of a payload's bytes
+        (length,) if every number has eight bytes."""
         low = np.array(self.low, dtype=np.int64)
         span = np.array([high - low for low, high in zip(self.low, self.high, strict=True)], dtype=np.uint64)
         return low, span, np.flatnonzero(np.arange(8) < np.array(self.sizes)[:, None])
@@ -129,7 +133,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A report of a body that was not taken: its place, its id, and why."""
+    """A report that was refused: its place in the body, its id, and why."""
 
     place: int
     id: bytes
@@ -140,12 +144,12 @@ class Refusal:
 class Received:
     """The reports of one body: `reports` (N, width) and `ids` of those that a device can have made, `refused` the rest.
 
-    A report that came twice is there once. Where an array is expected (`veil.decode(received)`), it is its reports,
-    which cannot be written to.
+    A report that came twice is in it once. Where an array is expected (`veil.decode(received)`), it stands for its
+    reports, which are read-only.
     """
 
     release: bytes
-    """The 32 bytes of the release they were made with."""
+    """The 32 bytes of their release."""
     reports: Integers
     ids: tuple[bytes, ...]
     refused: tuple[Refusal, ...]
@@ -171,7 +175,7 @@ class Arrived:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checked:
-    """What the reports (N,) of a body are worth: each is fresh, or refused, or repeats a fresh one."""
+    """The result of checking the reports (N,) of a body: each is fresh, or refused, or repeats a fresh one."""
 
     fresh: Bools
     """(N,): the first of its id in this body, and a device can have made it."""
@@ -180,15 +184,15 @@ class Checked:
     first: Integers
     """(N,): the place of the first report of this body with the same id and bytes; its own if it is the first."""
     refused: tuple[Refusal, ...]
-    """By place, copies of refused ones too."""
+    """By place, with the copies of refused reports."""
 
 
 def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Integers], Bools]) -> Received:
-    """What a body of POST /v1/reports, binary or JSON, one report or many, holds for one release.
+    """The reports for one release in a body of POST /v1/reports, binary or JSON, one report or many.
 
-    Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have made
-    is refused by itself and costs its neighbours nothing. The same report again is a retry and counts once; another one
-    with the same id is refused.
+    Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have made is
+    refused alone; the others are kept. The same report again is a retry and counts once. Another report with the same
+    id is refused.
     """
     found = arrived(body)
     if found.release != release:  # a body carries reports of one release only
@@ -220,9 +224,9 @@ def arrived(body: bytes) -> Arrived:
 
 
 def checked(found: Arrived, layout: Layout, possible: Callable[[Integers], Bools]) -> Checked:
-    """What the reports of a body are worth, for the release whose mechanism has this layout and these possible numbers.
+    """Check the reports of a body for the release whose mechanism has this layout and these possible numbers.
 
-    Of reports with one id in a body the first counts: the same bytes again are a repetition, others are refused.
+    If several reports have the same id, the first counts. The same bytes again are a repetition; others are refused.
     """
     places, size = np.arange(len(found)), found.payloads.shape[1]  # a body has reports of one length only
     if size != layout.length:
@@ -292,10 +296,44 @@ def from_json(raw: bytes) -> list[Report]:
     except WireError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        # Only the kind of the error: its words, and the error itself, carry the body.
+        # Only the kind of the error: its message and the error itself contain the body.
         raise WireError(f"this is no batch of reports ({type(error).__name__}).") from None
     _common(reports)
     return reports
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemDocument:
+    """An RFC 9457 problem document: why the collector refused a request."""
+
+    status: int
+    title: str
+    detail: str = ""
+    type: str = "about:blank"
+
+    def to_json(self) -> bytes:
+        """The document in JSON."""
+        return json.dumps(
+            {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
+        ).encode()
+
+    @classmethod
+    def from_json(cls, raw: bytes, *, status: int) -> ProblemDocument:
+        """The document in a body, as far as the body has one. `status` is that of the response."""
+        body: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(raw)
+        named = body if isinstance(body, dict) else {}
+        text = {key: value for key, value in named.items() if isinstance(value, str)}
+        return cls(
+            status=status,
+            title=text.get("title", f"status {status}"),
+            detail=text.get("detail", ""),
+            type=text.get("type", "about:blank"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.detail}" if self.detail else self.title
 
 
 def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:

@@ -14,7 +14,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import PROBLEM
 from taskveil.collector.limits import TOGETHER
 from taskveil.collector.problems import Problem
 from taskveil.collector.settings import Settings

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from shutil import rmtree
-from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter
 
 import numpy as np
@@ -30,16 +28,14 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskveil.arrays import Integers
-from taskveil.client.locking import alone
+from taskveil.client.locking import own_folder
 from taskveil.client.wire import PATH
 from taskveil.collector.store import SHORT, Fate
-from taskveil.errors import LedgerError
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable by which prometheus_client knows that there are several workers."""
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-_PREFIX, _LOCK = "taskveil-metrics-", "lock"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _REFUSED = "refused"
 
@@ -53,14 +49,8 @@ def prepare(workers: int) -> Iterator[None]:
     if workers == 1:
         yield
         return
-    for lock in Path(gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
-        with suppress(OSError, LedgerError), alone(lock, patience=0.0):  # refused while its collector lives
-            rmtree(lock.parent)
-    with (
-        TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder,
-        alone(Path(folder) / _LOCK),
-    ):
-        os.environ[FOLDER] = folder
+    with own_folder("taskveil-metrics-") as folder:
+        os.environ[FOLDER] = str(folder)
         try:
             yield
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from taskveil.client.problem_document import ProblemDocument
+from taskveil.client.wire import ProblemDocument
 
 
 @dataclass(frozen=True)

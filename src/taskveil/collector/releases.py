@@ -1,4 +1,4 @@
-"""The releases that reports may be of: as the store has them, opened, and followed while others change them."""
+"""The releases that a collector takes reports for: read from the store, and read again when the store changes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from taskveil.collector.store import SHORT, Store, StoredRelease, StoredRound
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
-from taskveil.veil.carrying import carried, unpacked
+from taskveil.veil.release import release_files
 
 FRONTIER = "frontier.json"
 
 MOST_COUNTED = 3
-"""Bytes of a payload of which every value is counted by itself."""
+"""Bytes of a payload up to which every value is counted by itself."""
 
 LONGEST_ROUND = 200
-"""Bytes of a round's name."""
+"""Bytes in a round's name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenRelease:
-    """A stored release with the veil that its files make."""
+    """A stored release with its veil."""
 
     stored: StoredRelease
     veil: Veil
     files: Mapping[str, bytes]
-    """As `Store.files` has them: "client/manifest.json" …"""
+    """As in `Store.files`: "client/manifest.json" …"""
     scores: Scores | None
-    """How its reports are counted; None where many of them say nothing together."""
+    """How its reports are counted; None if they allow no population estimate."""
 
     def round(self, name: str) -> StoredRound:
         """The round of that name, or a ProblemError."""
@@ -45,7 +45,7 @@ class OpenRelease:
         raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
 
     def taking(self, round: str | None = None) -> StoredRound:
-        """The round of that name, or the current one, if it takes reports now; else a ProblemError."""
+        """The round of that name, or the current one, if it is open for reports; else a ProblemError."""
         found = self.round(self.stored.current if round is None else round)
         if not self.stored.open:
             raise ProblemError(Problem.RELEASE_CLOSED, "The operator of this collector closed it.")
@@ -54,8 +54,8 @@ class OpenRelease:
         return found
 
     def moments(self, numbers: Integers, fresh: Bools) -> Floats:
-        """What the reports (N, width) that are `fresh` (N,) add to the store's sums: their scores, the products of
-        these, and at the end how often each code came."""
+        """What the `fresh` (N,) reports (N, width) add to the store's sums: their scores, the products of scores, and
+        how often each code occurs."""
         if self.scores is None or not fresh.any():
             return np.zeros(0)
         tally = self.scores.tally(numbers[fresh])
@@ -64,7 +64,7 @@ class OpenRelease:
 
 
 class Releases:
-    """The releases of a store, as they are now: `refresh` once a second, in a thread."""
+    """The current releases of a store. Call `refresh` once a second, in a thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -75,10 +75,10 @@ class Releases:
     def refresh(self, version: int | None = None) -> None:
         """Read the releases again if the store has changed. Blocks: call it in a thread.
 
-        A release that cannot be opened is noted in the journal and is unknown; it stops none of the others.
+        A release that cannot be opened is noted in the journal and takes no reports. The others are not affected.
 
         Args:
-            version: what `Store.version` said just now, if the caller has asked already.
+            version: the result of `Store.version`, if the caller has just asked for it.
         """
         version = self._store.version() if version is None else version
         if version == self._version:
@@ -103,14 +103,13 @@ class Releases:
         return self._open[id]
 
     def all(self) -> tuple[OpenRelease, ...]:
-        """All that could be opened, in the order in which they came."""
+        """All releases that could be opened, in the order in which they were registered."""
         return tuple(self._open.values())
 
 
 def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
-    """The release that these files make, checked against their digests and its id, or a ReleaseError."""
-    with unpacked(files) as folder:
-        veil = Veil.load(folder)
+    """The release in these files, checked against their digests and its id, or a ReleaseError."""
+    veil = Veil.from_files(files)
     if veil.release_id != stored.id:
         raise ReleaseError("the stored files are of another release.")
     return OpenRelease(stored=stored, veil=veil, files=dict(files), scores=_scores(veil))
@@ -119,21 +118,21 @@ def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
 def register(
     store: Store, folder: Path | str, *, round: str = "0", verify_key: Path | str | None = None, name: str | None = None
 ) -> str:
-    """Make a release known to a store, open for reports. What was registered before stays, with its reports.
+    """Add a release to a store, open for reports. Releases that were added before stay, with their reports.
 
     Args:
         store: where reports go.
-        folder: what `Veil.save` wrote; anything altered is refused. A frontier.json in it is kept too.
-        round: is opened and becomes the current one.
+        folder: the folder that `Veil.save` wrote; altered files are refused. A frontier.json in it is kept too.
+        round: the round that is opened and becomes the current one.
         verify_key: a PEM file; with it, the release must be signed by that key.
-        name: for people; the folder's by default.
+        name: shown to people; by default the name of the folder.
 
     Returns:
         The release's id.
     """
     place = Path(folder)
-    veil = Veil.load(place, verify_key=verify_key)
-    files = carried(place)
+    files = release_files(place)
+    veil = Veil.from_files(files, verify_key=verify_key, where=str(place))
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
@@ -146,7 +145,7 @@ def register(
 
 
 def round_name(name: str) -> str:
-    """The name if a round may bear it, or a DataError."""
+    """The name, if it is allowed for a round; else a DataError."""
     if not 0 < len(name.encode(errors="replace")) <= LONGEST_ROUND or not name.isprintable() or "/" in name:
         raise DataError(f"a round's name is 1 to {LONGEST_ROUND} bytes of text that can be printed, without a slash.")
     return name

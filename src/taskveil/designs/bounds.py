@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.codebooks.linear import REACH, Latents, ListedChoice, Plan
+from taskveil.designs.codebooks.fitted_lattice import REACH
+from taskveil.designs.codebooks.linear import CodePlan, Latents, ListedChoice
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
 from taskveil.designs.moments import LinearProblem
@@ -210,7 +211,7 @@ def _held_out_losses(others: Floats, held: Floats, task: LinearTask) -> Floats:
             latents = Latents.of(LinearProblem(X=others, task=task, domain=Points(others)))
         except DataError:
             return np.full(len(held), np.inf)
-        seen, plan = latents(others), Plan.of(latents.variances, _EPSILON)
+        seen, plan = latents(others), CodePlan.of(latents.variances, _EPSILON)
         size = int(np.clip(round(np.exp(plan.nats)), 2, _CODEWORDS))
         choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
         code = choice.fit(seen, _EPSILON, np.random.default_rng(0))

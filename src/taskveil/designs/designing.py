@@ -53,7 +53,7 @@ def design(
             method: "codebook", "task_aware", "constant", "means" for a MeanTask, or a peer (`taskveil.peers`). Or a
             `Designer` of your own.
         on_device: limits for what runs on people's devices: which encoder, how large, and whether the task's own model
-            may be used. See docs/models.md.
+            may be used. See docs/guides/models.md.
         domain: where records may lie: a `Box`, a `Ball` or `Points`. Values outside are brought inside, for volunteers
             and users alike. By default the range of the volunteers; single cells that are far out of line with all
             others are brought back, with a warning.

@@ -19,18 +19,15 @@ from typing import Literal
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError
-from taskveil.estimates.drift import LEVEL
+from taskveil.estimates.drift import LEVEL, is_two_valued
 from taskveil.estimates.mixture import Mixture
 from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.records.labels import Label
 from taskveil.veil import Veil
+from taskveil.veil.channels import Channel, channel_of
 from taskveil.veil.volunteers import Groups, Missing, Volunteers, missing_in
-
-ROUNDING = 1e-9
-"""The relative error of variances of shares."""
 
 Assumption = Literal["cells", "labels"]
 
@@ -44,7 +41,7 @@ def assumed(
     veil: Veil, tally: Tally, assumption: Assumption, confidence: float
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[str, ...], Callable[[Floats], Floats] | None]:
     """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
-    mechanism, known = _checked(veil, assumption)
+    channel, known = _checked(veil, assumption)
     by_class = assumption == "labels"
     cells = known.cells.with_answers(veil.task)
     groups = known.classes if by_class else cells
@@ -53,9 +50,9 @@ def assumed(
             'assume="labels" needs the classes of one label, with at least ten volunteers in each class: this release '
             'has none, or keeps too few. Use assume="cells".'
         )
-    counts, response = tally.codes, mechanism.stages[0].response
+    counts, codes = tally.codes, channel.codes
     labels, width = labels_of(veil), veil.encoder.width
-    assert counts is not None  # noqa: S101 - a list of codes counts them
+    assert counts is not None and codes is not None  # noqa: PT018, S101 - a list of codes counts them
     # Of each class, how many of its volunteers are in each cell: their codes vary together, as cells do.
     classes = cells.means[:, -len(groups.counts) :] * cells.counts[:, None]
     kinds = (cells.measured, (classes / classes.sum(axis=0)).T) if by_class else None
@@ -63,7 +60,7 @@ def assumed(
     def fit(means: Floats, variances: Floats) -> Mixture:
         # NaN: too few people have a value for a mean over them.
         those = replace(groups, means=np.nan_to_num(means), variances=variances)
-        return Mixture.fit(counts, response.base, response.extra, those, kinds=kinds, confidence=confidence)
+        return Mixture.fit(counts, float(codes.outside[0]), codes.kept, those, kinds=kinds, confidence=confidence)
 
     missing = [] if by_class else list(missing_in(veil.schema))
     own, variance = cells.overall(missing)
@@ -101,7 +98,7 @@ def assumed(
         )
     rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), found.influence, assumes=words)
     marks = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
-    weigh = None if by_class else partial(_weights, veil, mechanism, known, found.shares)
+    weigh = None if by_class else partial(_weights, veil, channel, known, found.shares)
     return grouped([row.inside() for row in rows], **marks), (f"Assumed rows: {words}", tested), weigh
 
 
@@ -114,11 +111,11 @@ def assumptions(veil: Veil) -> tuple[Assumption, ...]:
     return ("cells",) if known.classes is None else ("cells", "labels")
 
 
-def _checked(veil: Veil, assumption: str) -> tuple[Codebook, Volunteers]:
+def _checked(veil: Veil, assumption: str) -> tuple[Channel, Volunteers]:
     if not isinstance(assumption, str) or assumption not in ("cells", "labels"):
         raise DataError(f'assume is "cells", "labels" or None, got {assumption!r}.')
-    mechanism = veil.mechanism
-    if not isinstance(mechanism, Codebook) or len(mechanism.stages) != 1 or veil.method == "constant":
+    channel = channel_of(veil.mechanism, veil.decoder)
+    if not channel.listed or veil.method == "constant":
         raise DataError(
             f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another kind: "
             "without assume= you get what they measure."
@@ -128,13 +125,14 @@ def _checked(veil: Veil, assumption: str) -> tuple[Codebook, Volunteers]:
             f"assume={assumption!r} needs the sums over the volunteers, and this release keeps none: design it with "
             "this version of taskveil, and save it with volunteers=True."
         )
-    return mechanism, veil.volunteers
+    return channel, veil.volunteers
 
 
-def _weights(veil: Veil, mechanism: Codebook, known: Volunteers, shares: Floats, records: Floats) -> Floats:
+def _weights(veil: Veil, channel: Channel, known: Volunteers, shares: Floats, records: Floats) -> Floats:
     """How much volunteers with these records (N, n) count, 1 on average: by the shares of their cells among people."""
-    best = mechanism.stages[0].favoured(mechanism.region.enforce(veil.encoder(records)))[:, 0]
-    cell = known.cell_of[best]
+    favoured = channel.favoured(veil.encoder(records))
+    assert favoured is not None  # noqa: S101 - a list of codes is favoured
+    cell = known.cell_of[favoured[:, 0]]
     there = np.bincount(cell, minlength=len(shares)) / len(cell)
     weights = (shares / np.where(there > 0, there, 1.0))[cell]
     return np.asarray(weights / weights.mean())
@@ -173,6 +171,6 @@ def _with_half_a_volunteer(groups: Groups, labels: Sequence[Label]) -> Floats:
     bounded = np.isfinite(most - least) & (most > least)
     wide, low = np.where(bounded, most - least, 1.0), np.where(bounded, least, 0.0)
     share = np.where(bounded, (groups.means - low) / wide, np.nan)
-    two_valued = (np.abs(groups.variances / wide**2 - share * (1.0 - share)) < ROUNDING).all(axis=0)
+    two_valued = is_two_valued(share, groups.variances / wide**2).all(axis=0)
     half = 0.5 / (groups.counts.sum() + 1.0)
     return np.where(two_valued, np.maximum(groups.variances, wide**2 * half * (1.0 - half)), groups.variances)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.veil.volunteers import FOLDS, Volunteers
 
 LEVEL = 0.05
@@ -22,7 +22,6 @@ LEVEL = 0.05
 DRAWS = 2000
 """Of the simulation: the level is then right within half a percent."""
 _NAMED = 5  # rows in a sentence
-_SEED = 0  # the same reports give the same test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +80,10 @@ def of_means(
     """
     if bounds is not None:
         low, wide = bounds[0], np.where(bounds[1] > bounds[0], bounds[1] - bounds[0], 1.0)
-        share = (volunteers - low) / wide
+        two_valued = is_two_valued((volunteers - low) / wide, variances / wide**2)
         whole = ((count * volunteers + reports * people) / (count + reports) - low) / wide
         least = 0.5 / (count + 1.0)
         null = np.clip(whole, least, 1.0 - least)
-        two_valued = np.abs(variances / wide**2 - share * (1.0 - share)) < 1e-9
         variances = np.where(two_valued, null * (1.0 - null) * wide**2, variances)
     own = variances / count
     error = np.sqrt(np.diag(errors) + own)
@@ -93,15 +91,20 @@ def of_means(
     scale = np.where(error > 0, error, 1.0)
     # A little on the diagonal, for columns that say the same; unlike eigenvectors, this root is continuous.
     root = np.linalg.cholesky(errors / np.outer(scale, scale) + 1e-9 * np.eye(len(z)))
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(0)
     drawn = rng.standard_normal((2, DRAWS, len(z)))
     # The volunteers' variance is an estimate: Student's law.
     student = np.sqrt((count - 1) / np.maximum(rng.chisquare(count - 1, (DRAWS, 1)), 1e-300))
     return z, drawn[0] @ root.T + drawn[1] * np.sqrt(own) / scale * student
 
 
-def of_codes(counts: Integers, base: float, kept: float, known: Volunteers) -> tuple[Floats, Floats]:
-    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base + kept · [favoured].
+def is_two_valued(shares: Floats, variances: Floats) -> Bools:
+    """(…,): whether values between 0 and 1 with these means and variances (…,) are all 0 or 1, up to rounding."""
+    return np.asarray(np.abs(variances - shares * (1.0 - shares)) < 1e-9)
+
+
+def of_codes(counts: Integers, base: Floats, kept: float, known: Volunteers) -> tuple[Floats, Floats]:
+    """z (K,) and simulated ones (draws, K) for `counts` (K,) of codes sent with chance base (K,) + kept · [favoured].
 
     `known.mean` (K,) is the share of people like the volunteers that favours each code. `known.variance` (K,) is that
     of its error beyond the volunteers' sampling error.
@@ -124,7 +127,7 @@ def of_codes(counts: Integers, base: float, kept: float, known: Volunteers) -> t
         return (seen - favoured) / np.sqrt(of_people + of_volunteers), null
 
     z, null = compared(counts / people, known.mean)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(0)
     chances = base + kept * null
     drawn = rng.multinomial(people, chances / chances.sum(), size=DRAWS) / people
     # The volunteers again: who comes is drawn by cells; within a cell, codes are drawn one by one.

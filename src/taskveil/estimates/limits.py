@@ -60,7 +60,7 @@ def exact_limits(counts: Any, values: Any, weights: Any = None, *, confidence: f
 
     `counts` (K,) say how often each code was reported, `values` (K,) and `weights` (K,) are the codes' scores; every
     possible code is listed. Weights may have any sign, with a mean above zero; None: all ones. Limits hold with this
-    `confidence`, from 0.5 to below 1, and are infinite where the denominator cannot be told from zero.
+    `confidence`, from 0.5 to below 1, and are infinite where the denominator may be zero.
     """
     level = float(ndtri(_miss(confidence) / 2))
 

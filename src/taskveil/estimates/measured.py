@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,15 +18,15 @@ from scipy.special import softmax, stdtrit
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
 from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
-from taskveil.estimates.scores import Tally, scores_of
+from taskveil.estimates.scores import Tally
 from taskveil.records.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
+from taskveil.veil.channels import Codes, UnbiasedScores, channel_of
 from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.volunteers import missing_in
 
@@ -62,61 +61,51 @@ class Rule(NamedTuple):
 
 def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
     """Rows by kind, the test whether people differ from the volunteers in them, and sentences about them."""
-    match veil.mechanism:
-        case _ if veil.method == "constant":
-            return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
-        case Codebook(stages=(stage,)):
-            response, m, size = stage.response, stage.response.favoured, stage.response.size
-            rows = _frequencies(veil, tally, np.full(size, response.base), response.extra, _meanings(veil, size), rule)
-            found = WITHOUT_VOLUNTEERS
-            if veil.volunteers is not None and tally.codes is not None:
-                found = _drift(*drift.of_codes(tally.codes, response.base, response.extra, veil.volunteers), rows)
-            more = f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%."
-            return {"frequencies": rows}, found, (more,) if m > 1 else ()
-        case LevelResponse():
-            more = "Values outside the release's domain count as the nearest value inside."
-            return *_levels(veil, tally, rule), (more,)
-        case mechanism:
-            groups: dict[str, tuple[Row, ...]] = {}
-            if isinstance(mechanism, SumCodebook) and tally.codes is not None:  # earlier versions did not count them
-                kept, sizes = mechanism.response.extra, mechanism.sizes.tolist()
-                names = [f"stage {stage}, code {code}" for stage, size in enumerate(sizes, 1) for code in range(size)]
-                outside = (1.0 - kept) / np.repeat(sizes, sizes)
-                groups["frequencies"] = _frequencies(veil, tally, outside, kept, names, rule)
-            # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
-            groups["reported"], found = _reported(veil, tally, rule)
-            return groups, found, ()
+    channel = channel_of(veil.mechanism, veil.decoder)
+    if veil.method == "constant":
+        return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
+    if channel.unbiased:
+        return *_records(veil, tally, rule), channel.notes
+    groups: dict[str, tuple[Row, ...]] = {}
+    found, codes = WITHOUT_VOLUNTEERS, channel.codes
+    if codes is not None and tally.codes is not None:  # earlier versions did not count the codes of sums
+        rows = groups["frequencies"] = _frequencies(veil, tally, codes, rule)
+        if veil.volunteers is not None and channel.listed:
+            found = _drift(*drift.of_codes(tally.codes, codes.outside, codes.kept, veil.volunteers), rows)
+    if channel.scores is not None:
+        # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
+        groups["reported"], found = _reported(veil, tally, channel.scores, rule)
+    return groups, found, channel.notes
 
 
-def _frequencies(
-    veil: Veil, tally: Tally, outside: Floats, kept: float, names: Sequence[str], rule: Rule
-) -> tuple[Row, ...]:
-    """The share of people with each code; `outside` (K,) is the chance of the code for anybody else."""
-    counts = tally.codes
+def _frequencies(veil: Veil, tally: Tally, codes: Codes, rule: Rule) -> tuple[Row, ...]:
+    """The share of people with each code."""
+    counts, outside, kept = tally.codes, codes.outside, codes.kept
     assert counts is not None  # noqa: S101 - mechanisms with codes count them
     values = np.array([0.0, 1.0])
     limits = np.array([rule.limits(np.array([tally.count - count, count]), values) for count in counts.tolist()])
     low, high = (limits.T - outside) / kept
     own = np.full(len(counts), np.nan) if veil.volunteers is None else veil.volunteers.mean
     mean, spread = (counts / tally.count - outside) / kept, np.sqrt(np.clip(own * (1.0 - own), 0.0, None))
-    labels = [Label(name, "share", bounds=(0.0, 1.0)) for name in names]
+    words = zip(codes.names, _meanings(veil, len(counts)), strict=True)
+    labels = [Label(name + meaning, "share", bounds=(0.0, 1.0)) for name, meaning in words]
     return rows_of(labels, mean, low, high, own, spread, np.full(len(counts), 1.0 / kept))
 
 
 def _meanings(veil: Veil, size: int) -> list[str]:
-    """Of every code, its number and the answer that it stands for, where that is one class or one value."""
+    """The answer that every code stands for, in brackets, where that is one class or one value."""
     outputs, meaning = veil.outputs, [""] * size
-    if isinstance(veil.answering, CodewordDecoder) and outputs is not None:
+    if isinstance(veil.answering, CodewordDecoder) and len(veil.answering.sizes) == 1 and outputs is not None:
         answers = veil.answering.codewords
         if outputs.shares.all() and len(outputs.names) > 1 and answers.shape[1] == len(outputs.names):
             chances = softmax(answers, axis=1)
             meaning = [f" ({outputs.names[chance.argmax()]}, {100 * chance.max():.0f}%)" for chance in chances]
         elif len(outputs.names) == answers.shape[1] == 1:
             meaning = [f" ({outputs.names[0]} = {answer:.4g})" for (answer,) in answers.tolist()]
-    return [f"code {code}{words}" for code, words in enumerate(meaning)]
+    return meaning
 
 
-def _levels(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
+def _records(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
     """Means and shares from reports that are unbiased for the record itself."""
     decoder, task, counts = veil.decoder, veil.task, tally.codes
     if not isinstance(decoder, CodewordDecoder) or counts is None:
@@ -180,45 +169,39 @@ def measures(veil: Veil, K: Floats) -> Bools:
     return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
 
 
-def _reported(veil: Veil, tally: Tally, rule: Rule) -> tuple[tuple[Row, ...], drift.Drift]:
+def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> tuple[tuple[Row, ...], drift.Drift]:
     """Means of unbiased scores, from their sums, and whether they differ from the volunteers'."""
-    mechanism, scores, known, count = veil.mechanism, scores_of(veil), veil.volunteers, tally.count
+    known, count, spans, noise = veil.volunteers, tally.count, scores.spans, scores.noise
     if count < FEWEST_SUMMED:
         raise TooFewReportsError(
             f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
         )
-    mean, variance = scores.moments(tally)
-    labels = [Label(f"mean codeword: {label.name}") for label in attribute_labels(veil)]
-    spans, noise, most, forged = scores.spans, None, np.inf, scores.spans
-    if isinstance(mechanism, Laplace):
-        labels = [Label(f"latent {place}") for place in range(1, mechanism.latent_dim + 1)]
-        step, layout = mechanism.region.step, mechanism.layout
-        noise, most = partial(_laplace_exponent, scale=mechanism.scale, step=step), 1.0 / (mechanism.scale * step)
-        # A forged report may be any that the layout holds.
-        forged = np.subtract(layout.high, layout.low, dtype=np.float64) * step
+    mean, variance = moments(scores, tally)
+    names = scores.names or [f"mean codeword: {label.name}" for label in attribute_labels(veil)]
+    labels, forged = [Label(name) for name in names], spans if scores.forged is None else scores.forged
     if rule.anytime:
         flat = (spans == 0) & (noise is None)  # the same for everybody
         wide = np.where(flat, 1.0, spans)
-        limits = anytime_sum_limits(mean * count, count, wide, noise=noise, most=most, confidence=rule.confidence)
+        limits = anytime_sum_limits(
+            mean * count, count, wide, noise=noise, most=scores.largest_rate, confidence=rule.confidence
+        )
         low, high = np.where(flat, mean, limits)
     else:
         reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
         low, high = mean - reach, mean + reach
     if known is None:
         return rows_of(labels, mean, low, high, *np.full((2, len(mean)), np.nan), forged), WITHOUT_VOLUNTEERS
-    own = known.mean
-    if isinstance(mechanism, SumCodebook) and isinstance(veil.decoder, CodewordDecoder):
-        own = own @ veil.decoder.codewords
+    own = known.mean if scores.weights is None else known.mean @ scores.weights
     rows = rows_of(labels, mean, low, high, own, np.sqrt(known.variance), forged)
     errors = (tally.square / count / scores.kept**2 - np.outer(mean, mean)) / max(count - 1, 1)
     return rows, _drift(*drift.of_means(mean, errors, count, own, known.variance, known.count), rows)
 
 
-def _laplace_exponent(rates: Floats, *, scale: float, step: float) -> Floats:
-    """ln E exp(λ w) of discrete Laplace noise w on a grid of this step, P[w = k·step] ∝ exp(−|k|/scale)."""
-    q = np.exp(-1.0 / scale)
-    tilted = np.log1p(-q * np.exp(rates * step)) + np.log1p(-q * np.exp(-rates * step))
-    return np.asarray(2.0 * np.log1p(-q) - tilted)
+def moments(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
+    """The people's mean of u (p,), and the variance (p,) of one person's score of it."""
+    mean = tally.total / tally.count
+    spread = np.diag(tally.square) / tally.count - mean**2
+    return mean / scores.kept, np.maximum(spread, 0.0) * tally.count / max(tally.count - 1, 1) / scores.kept**2
 
 
 def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:

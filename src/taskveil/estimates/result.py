@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.rounding import rounded_up
+from taskveil.client.promise import rounded_up
 from taskveil.errors import DataError
 from taskveil.estimates.drift import LEVEL, Drift
 from taskveil.estimates.picture import draw

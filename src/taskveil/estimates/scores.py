@@ -1,30 +1,19 @@
-"""What reports are counted by: codes one by one, or sums of unbiased scores.
-
-- Lists of codes and levels: how often each code came. This is all that reports say.
-- Sums of codebooks: how often each code of each stage came, and the sums of what the codewords stand for.
-- Lattices: the sums of what the codewords stand for.
-- Laplace: the sums of the reported numbers.
-
-For every mechanism with sums there are a known vector r of the report and a vector u(x), computed on the device from
-the record x, with E[r | x] = outside + kept · u(x) for every x. So (r − outside)/kept is an unbiased score of u. Its
-mean over people estimates the mean of u over them, and nothing is assumed about them.
+"""Tallies of reports: counts of codes, and sums of unbiased scores. The mechanism's channel says which.
 
 Tallies hold counts and sums alone: they take constant memory however many reports there are, and two tallies add up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, own_arrays
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.errors import DataError
 from taskveil.veil import Veil
-from taskveil.veil.decoders import CodewordDecoder, LatticeDecoder
+from taskveil.veil.channels import UnbiasedScores, channel_of
 
 _ROWS = 2**18  # reports at a time, for the memory
 
@@ -68,21 +57,22 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """How reports of one release are counted. `sizes`: how many codes each stage has, none without codes; `raw`:
-    reports (N, width) → r (N, p), None where the codes are all there is; `spans` (p,): the width of the range in which
-    the score of a truthful report lies."""
+    """How reports of one release are counted. `sizes`: how many codes each number of a report may be, none without
+    codes; `sums`: the scores that are added up, None where the codes are all there is."""
 
     release: str
-    sizes: tuple[int, ...] = ()
-    raw: Callable[[Integers], Floats] | None = None
-    outside: Floats | float = 0.0
-    kept: float = 1.0
-    spans: Floats = field(default_factory=lambda: np.zeros(0))
+    sizes: tuple[int, ...]
+    sums: UnbiasedScores | None
 
     @property
     def listed(self) -> bool:
         """Whether the counts of one list of codes are all that reports say."""
-        return self.raw is None
+        return self.sums is None
+
+    @property
+    def width(self) -> int:
+        """How many scores are added up."""
+        return 0 if self.sums is None else len(self.sums.spans)
 
     def tally(self, reports: Integers) -> Tally:
         """Counts and sums of `reports` (N, width)."""
@@ -90,49 +80,25 @@ class Scores:
         if self.sizes:
             counts = [np.bincount(column, minlength=size) for column, size in zip(reports.T, self.sizes, strict=True)]
             codes = np.concatenate(counts)
-        total, square = np.zeros(len(self.spans)), np.zeros((len(self.spans), len(self.spans)))
-        if self.raw is not None:
+        total, square = np.zeros(self.width), np.zeros((self.width, self.width))
+        if self.sums is not None:
             for start in range(0, len(reports), _ROWS):
-                raw = self.raw(reports[start : start + _ROWS]) - self.outside  # near zero: the squares lose no digits
+                # Near zero, so that the squares lose no digits.
+                raw = self.sums.raw(reports[start : start + _ROWS]) - self.sums.outside
                 total += raw.sum(axis=0)
                 square += raw.T @ raw
         return Tally(release=self.release, count=len(reports), codes=codes, total=total, square=square)
 
-    def moments(self, tally: Tally) -> tuple[Floats, Floats]:
-        """The people's mean of u (p,), and the variance (p,) of one person's score of it."""
-        mean = tally.total / tally.count
-        spread = np.diag(tally.square) / tally.count - mean**2
-        return mean / self.kept, np.maximum(spread, 0.0) * tally.count / max(tally.count - 1, 1) / self.kept**2
-
 
 def scores_of(veil: Veil) -> Scores:
     """How the reports of a veil are counted, or a DataError."""
-    release, decoder = veil.release_id, veil.decoder
-    match veil.mechanism:
-        case Codebook(stages=(stage,)):
-            return Scores(release=release, sizes=(stage.response.size,))
-        case LevelResponse() as levels:
-            return Scores(release=release, sizes=(levels.layout.high[0] + 1,))
-        case Laplace(region=region) as laplace:
-            spans = (region.reach[1] - region.reach[0]) * region.step
-            return Scores(release=release, raw=laplace.values, spans=np.asarray(spans, dtype=np.float64))
-        case SumCodebook() as sums if isinstance(decoder, CodewordDecoder):
-            stages = np.split(decoder.codewords, np.cumsum(decoder.sizes)[:-1])
-            kept, sizes = sums.response.extra, tuple(sums.sizes.tolist())
-            outside = (1.0 - kept) * np.sum([stage.mean(axis=0) for stage in stages], axis=0)
-            spans = np.sum([np.ptp(stage, axis=0) for stage in stages], axis=0) / kept
-            return Scores(release=release, sizes=sizes, raw=decoder, outside=outside, kept=kept, spans=spans)
-        case LatticeCodebook(lattice=lattice) as codebook if isinstance(decoder, LatticeDecoder):
-            kept = codebook.response.extra
-            anywhere = decoder.weights @ lattice.level_moments()[0] * decoder.step + decoder.offset
-            reach = np.array([np.ptp(levels) for levels, _ in lattice.directions]) * decoder.step
-            spans = np.abs(decoder.weights) @ reach / kept
-            return Scores(release=release, raw=decoder, outside=(1.0 - kept) * anywhere, kept=kept, spans=spans)
-        case _:
-            raise DataError(
-                "reports of this release are corrected stage by stage, so sums over many of them have no unbiased "
-                "form. Design it again with this version of taskveil."
-            )
+    channel = channel_of(veil.mechanism, veil.decoder)
+    if not channel.sizes and channel.scores is None:
+        raise DataError(
+            "sums over many reports of this release have no unbiased form, so there are no population estimates. "
+            "Design it again with this version of taskveil."
+        )
+    return Scores(release=veil.release_id, sizes=channel.sizes, sums=channel.scores)
 
 
 def tally(veil: Veil, reports: Any) -> Tally:
@@ -144,7 +110,7 @@ def tally(veil: Veil, reports: Any) -> Tally:
                 "Estimate from it with the release that the reports were made with."
             )
         scores, codes = scores_of(veil), reports.codes
-        sums = len(scores.spans)
+        sums = scores.width
         if reports.total.shape != (sums,) or reports.square.shape != (sums, sums) or (scores.listed and codes is None):
             raise DataError("this tally does not have the sums of its release: count the reports again.")
         if codes is not None:

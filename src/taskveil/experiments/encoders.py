@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from taskveil.client.encoders import Encoder, HiddenEncoder, MeanEncoder, TabledEncoder
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import Encoder, HiddenEncoder, MeanEncoder, NamedEncoder, TabledEncoder
 from taskveil.client.networks import LayeredEncoder
 
 

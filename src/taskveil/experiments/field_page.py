@@ -1,4 +1,4 @@
-"""The comparison in the field for people: tables in the terminal, one picture, and docs/field.md."""
+"""The comparison in the field for people: tables in the terminal, one picture, and docs/results/field.md."""
 
 from __future__ import annotations
 
@@ -22,58 +22,77 @@ ACCURATE = ("no_privacy", *FOR_ACCURACY, *SIMPLE, *ON_OURS, "constant")
 COLORS = ("#1f5fbf", "#d35400", "#2e8b57")
 """Of the named, the further and the held-back pairs."""
 
-INTRODUCTION = """# In the field: ours beside what five lines can do
+INTRODUCTION = """# In the field: our designs beside simple methods
 
-Written by `taskveil reproduce field --held-back --summary docs/field.md`; do not edit.
+Written by `taskveil reproduce field --held-back --summary docs/results/field.md`; do not edit.
 
-**What is compared.** Tables that other people collected, models as people make them, and for each the simple methods
-that a user could write in five lines of numpy, with the same exact mechanisms as ours:
+## What is compared
 
-- `label_response`: k-ary randomised response on the label that the user's own model predicts, answered with
-  P[class given report], by Bayes' rule from out-of-fold predictions of the volunteers.
-- `binned_response`: k-ary randomised response on the quantile bin of the model's prediction (of two classes, of the
-  second's probability), answered with the mean truth given the report; k of least loss for the volunteers.
-- `prediction_laplace`: the clipped prediction plus Laplace noise, answered with the best affine function of the report;
-  the clip of least loss for the volunteers.
-- `attribute_laplace`: every attribute plus Laplace noise at ε/n over its range; the model is asked about what arrived,
-  brought back into the range.
-- `constant`: nothing is sent, and the answer is a constant prediction.
+The tables were collected by other people. The models are common ones. For each pair of a table and a model there are
+simple methods that you could write in five lines of numpy. They use the same exact mechanisms as our designs.
 
-All but the last two ship the user's model to devices, which gives it away. Ours are `tv.design` with its defaults:
-`auto` keeps the model at home, `auto_shared` may ship it (`share_model=True`), `accurate` and `accurate_shared` are the
-same for a task with `loss="zero_one"`. The simple methods are methods too: `tv.sweep(..., methods=["auto",
-"label_response"])`.
+- `label_response`: k-ary randomised response on the label that your own model predicts. The answer is
+  P[class given report], by Bayes' rule from out-of-fold predictions for the volunteers.
+- `binned_response`: k-ary randomised response on the quantile bin of the model's prediction (for two classes: of the
+  second class's probability). The answer is the mean truth given the report. k has the lowest loss for the volunteers.
+- `prediction_laplace`: the clipped prediction plus Laplace noise. The answer is the best affine function of the report.
+  The clip has the lowest loss for the volunteers.
+- `attribute_laplace`: every attribute plus Laplace noise at ε/n over its range. The answer is the model's answer to the
+  received record, clipped to the range.
+- `constant`: nothing is sent. The answer is a constant prediction.
 
-Part of the difference is the predictor, since simple methods use only the user's model. Two further lines show how
-large that part is: `label_response_ours` and `binned_response_ours` are the same responses on a predictor of ours, the
-one of least out-of-fold loss among those that `auto` may put on a device. Five lines do not give such a predictor, so
-they are not counted among the simple methods; shares with them among the simple methods are given separately.
+All but the last two put your model on devices, which gives it away. Our designs are `tv.design` with its defaults:
 
-**How.** Of every table, the random splits 0 to {last}. 60% of the records fit the model *and* are the volunteers, with
-their real labels; the other 40% judge, with theirs. (An earlier network is fitted to one half of the 60%, and the
-other half volunteers: `volunteers_unseen=True`.) No design is chosen on the records that judge it. All methods are
-judged on the same records, and losses and accuracies are expectations over the noise: exact for responses and for noise
-on predictions, a mean over thousands of reports for noise on attributes. Squared error for values, cross-entropy for
-classes.
+| design | what it may do |
+| --- | --- |
+| `auto` | keeps the model on the server |
+| `auto_shared` | may put the model on devices (`share_model=True`) |
+| `accurate`, `accurate_shared` | the same for a task with `loss="zero_one"` |
 
-**Three sets of pairs.** *Named pairs* of a table and a model had goals, and designs were changed after a look at them.
-*Further pairs* had no goals, but the rules by which designs choose were settled after a look at earlier versions of
-this page, further pairs included. *Held-back pairs* are other targets of tables at hand (two of them the paper's) and
-other generators. Before they were measured, only loading them and fitting their models was tried. They are measured
-once, after the last change to the designs: their section is the one that no choice could have been fitted to.
+You can compare the simple methods yourself: `tv.sweep(..., methods=["auto", "label_response"])`.
 
-**How points are counted.** A point is a table, a model and a budget. `auto` does not ship the model, and often does not
-depend on it. Where two models of one table give the same design (`auto` has the same loss at a split to 1e-9), the
-table counts once in the shares with the model kept, and it meets what is asked for only if it does beside the simple
-methods of every such model. The shares asked for, 90% of single splits and 95% of means over splits, were set before
-this version was measured, with earlier versions known.
+Part of the difference is the predictor, because simple methods use only your model. Two further lines show how large
+that part is. `label_response_ours` and `binned_response_ours` are the same responses on one of our predictors: the one
+with the lowest out-of-fold loss among those that `auto` may put on a device. Five lines of code do not give such a
+predictor, so these two do not count as simple methods. Shares that count them as simple methods are given separately.
 
-**How to read it.** A ratio of two losses on the same records has no noise of reports in it, but the records are still
-60 to 2,500 people: another split moves it by a few percent where losses are small, which is why points of single splits
-are counted beside means over splits. At small budgets most methods cost about as much as the constant, and being within
-1% of the best is easy; at large ones what counts is how much of the model's knowledge a report can carry. A loss
-*below* `no_privacy` is no mistake: answers are calibrated on the volunteers, and many models are too sure of
-themselves. Within 1% counts as equal, one point of accuracy too.
+## How it is measured
+
+- Every table has the random splits 0 to {last}. 60% of the records fit the model *and* are the volunteers, with their
+  real labels. The other 40% are the test records, with their real labels.
+- A network that was fitted earlier is fitted to one half of the 60%. The other half are the volunteers:
+  `volunteers_unseen=True`.
+- No design is chosen on its test records. All methods have the same test records.
+- Losses and accuracies are expectations over the noise. They are exact for responses and for noise on predictions. For
+  noise on attributes they are means over thousands of reports.
+- The loss is squared error for values and cross-entropy for classes.
+
+## Three sets of pairs
+
+- *Named pairs* of a table and a model had goals. Designs were changed after we saw their results.
+- *Further pairs* had no goals. But we fixed the rules for choosing a design after we saw earlier versions of this page,
+  further pairs included.
+- *Held-back pairs* are other targets of tables at hand (two of them the paper's) and other generators. Before the
+  measurement we only loaded them and fitted their models. They are measured once, after the last change to the designs.
+  No choice could have been fitted to them.
+
+## How points are counted
+
+A point is a table, a model and a budget. `auto` does not put the model on devices, and often does not depend on it. If
+two models of one table give the same design (`auto` has the same loss on a split to 1e-9), the table counts once in the
+shares with the model kept. It counts as a success only if it succeeds against the simple methods of every such model.
+The goals, 90% of single splits and 95% of means over splits, were set before this version was measured. Earlier
+versions were known at that time.
+
+## How to read it
+
+- A ratio of two losses on the same records contains no noise of reports. But the records are still only 60 to 2,500
+  people. Another split changes the ratio by a few percent where losses are small. So single splits are counted beside
+  means over splits.
+- At small budgets most methods have about the loss of the constant, and it is easy to be within 1% of the best. At
+  large budgets the important thing is how much of the model's knowledge a report can carry.
+- A loss *below* `no_privacy` is no mistake. Answers are calibrated on the volunteers. Many models are overconfident.
+- Losses within 1% count as equal. So do accuracies within one percentage point.
 """
 
 
@@ -95,7 +114,7 @@ def share_lines(rows: Sequence[FieldRow]) -> list[str]:
 
 
 def write_page(path: Path, rows: Sequence[FieldRow], *, picture: Path | None = None) -> None:
-    """docs/field.md.
+    """docs/results/field.md.
 
     Args:
         path: where it goes.

@@ -186,7 +186,7 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
     """Expected squared error per day and hour (N, 24), computed as the published numbers were.
 
     Δ₁ is measured on the evaluated split and Δ₁/ε taken for the *standard deviation* of the noise, so this holds for
-    √2·ε and for those days only; see docs/guarantee.md. The expectation replaces the paper's single draw.
+    √2·ε and for those days only; see docs/theory/guarantee.md. The expectation replaces the paper's single draw.
     """
     moments = Moments.of(train, task)
     if method == "task_aware":

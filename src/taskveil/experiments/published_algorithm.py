@@ -1,7 +1,7 @@
 """The paper's Algorithm 1 and its two baselines as published, all (ε, latent dimension, seed) in one batch.
 
 **This is no design to use.** The noise scale is Δ₁/(√2 ε) and Δ₁ is measured on the records being evaluated, so
-nothing is promised to anyone (docs/corrections.md). It is kept to show that the published numbers are understood.
+nothing is promised to anyone (docs/theory/corrections.md). It is kept to show that we understand the published numbers.
 
 Algorithm 1 alternates: draw noise for all records from the current Δ₁; take some Adam steps on encoder and decoder with
 that noise held fixed and an ℓ2 penalty η on the encoder (else it would outgrow the noise); recompute Δ₁; again.

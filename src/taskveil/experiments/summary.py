@@ -1,4 +1,4 @@
-"""docs/results.md: every measured point in one page, with machine and date, written by the command alone."""
+"""docs/results/results.md: every measured point in one page, with machine and date, written by the command alone."""
 
 from __future__ import annotations
 
@@ -14,35 +14,43 @@ INTRODUCTION = """# Results
 
 Written by `taskveil reproduce {names} --seeds {seeds}{splits}`; do not edit.
 
-Losses on records that no design has seen; lower is better. *As published* rows use the published noise scale and
-measure the sensitivity on the evaluated records, to show that the implementation matches; they promise nothing
-([corrections.md](corrections.md)). All others hold at the true ε for every input; means over the seeds named. In
-brackets: for honest rows a 95% interval for other records like these; for learned tasks as published the range of 95%
-of single draws of the noise, which is what the published points are. †: devices run a network with a hidden layer, for
-at least one of the seeds or splits that were averaged; without the mark they run linear maps or trees.
+The tables show losses on records that no design has seen. Lower is better. Each value is a mean over the seeds named.
 
-The paper's splits are easy ones: where an experiment has a second table, it holds the honest rows on random splits. A
-codebook can lie *below* `no privacy`: the predictor on the device is an ensemble, trained on the volunteers' labels for
-the loss that is measured; the frozen model is a single network, often too sure of itself. A report of such a predictor
-can answer better than the model does from the record itself. Codebooks answer directly; `codebook record` feeds the
-estimated record into the model, as in the paper, and `codebook small` may run the model's architecture on the device,
-but has 200 KB for everything, where the others have 512: small samples are then learnt from less often.
+- *As published* rows use the published noise scale and measure the sensitivity on the evaluated records. They show that
+  this implementation matches the paper. They promise nothing ([corrections.md](../theory/corrections.md)).
+- All other rows hold at the true ε for every input.
+- Brackets of all other rows: a 95% interval for other records like these.
+- Brackets of *as published* rows for learned tasks: the range of 95% of single draws of the noise. The published points
+  are single draws.
+- †: devices run a network with a hidden layer, for at least one of the averaged seeds or splits. Without the mark they
+  run linear maps or trees.
+
+The paper's splits are easy ones. Where an experiment has a second table, it shows the rows at the true ε on random
+splits.
+
+A codebook can lie *below* `no privacy`. The predictor on the device is an ensemble, trained on the volunteers' labels
+for the loss that is measured. The frozen model is a single network and is often overconfident. So a report of the
+predictor can give a better answer than the model gives from the record itself.
+
+Codebooks answer directly. `codebook record` feeds the estimated record into the model, as in the paper.
+`codebook small` may run the model's architecture on the device, but has 200 KB for everything; the others have 512 KB.
+With small samples it then learns fewer times.
 """
 
 NOTES = {
-    "theory": "As published: the closed forms. The others: the mean over reports that really carry the noise.",
-    "household": "`limit`: no report can do better than this, were the days Gaussian. It is a bound with a proof "
-    "(`peers/limits/`), not known to be reached: what a share lacks of 100% is partly the bound's. `limit any data`: "
-    "the same without the word Gaussian, for the test days as they are; it is loose. In one Gaussian direction the "
-    "optimum itself is known within 1%, by linear programming, and the codebook gains at least 99.8% of what the "
-    "program reaches, from ε = 0.5 to 10 (`benchmarks/statistics_limits.py`).",
+    "theory": "As published: the closed forms. The others: the mean over reports with real noise.",
+    "household": "`limit`: if the days were Gaussian, no report could have a lower loss. This bound has a proof "
+    "(`peers/limits/`). Nobody knows whether it can be reached, so a share below 100% is partly due to the bound. "
+    "`limit any data`: the same bound without the assumption of Gaussian data, for the test days as they are; it is "
+    "loose. In one Gaussian direction linear programming finds the optimum within 1%. There the codebook reaches at "
+    "least 99.8% of the program's gain, from ε = 0.5 to 10 (`benchmarks/statistics_limits.py`).",
     "real-estate": "As published, task-aware: every seed keeps the best of three starts by its loss on the design "
     "records; `single start` is the plain mean over all starts. The baselines train for 600 epochs.",
     "breast-cancer": "As published: 2,000 epochs, 500 for the baselines and for Z15 and Z30. The published 0.071 at "
-    "ε = 100, one draw, would leave next to nothing for the noise: compare `no privacy`.",
+    "ε = 100 is one draw. It is so close to `no privacy` that it leaves almost nothing for the noise.",
     "mnist": "As published: 8 epochs and η = 0.2 (the paper names neither for the digits). The published task-agnostic "
-    "losses measure how large the paper's own network's answers become far outside the pictures; ours fall with 1/ε "
-    "alike, from a lower height.",
+    "losses measure how large the answers of the paper's own network become far outside the pictures. Ours fall with "
+    "1/ε in the same way, from a lower level.",
 }
 
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from taskveil.client.reading import CLIENT
-from taskveil.client.verifying import read_key
+from taskveil.client.reading import client_files, read_key
 from taskveil.errors import DataError
 from taskveil.jobs.parquet import second_reports
 from taskveil.jobs.parts import Decoding, Making, Privatizing, Settled, Settling
@@ -24,7 +23,7 @@ from taskveil.jobs.report_files import RELEASE
 from taskveil.jobs.running import Engine, PartProgress
 from taskveil.jobs.storage import Folder, Place
 from taskveil.tasks import Task
-from taskveil.veil.carrying import carried, carried_half
+from taskveil.veil.release import release_files
 
 _KEPT = "Parts that are there stay, and nobody's report is drawn twice: run it again to go on."
 
@@ -64,9 +63,8 @@ def privatize_folder(
         overwrite: delete what a job left in `target` and begin anew: a second report of the same people.
         progress: called with the number of rows done since the last call, and that of all rows.
     """
-    home = release / CLIENT if (release / CLIENT).is_dir() else release
     making = Privatizing(
-        files=tuple(carried_half(home, CLIENT).items()),
+        files=tuple(client_files(release).items()),
         columns=dict(columns or {}),
         units=dict(units or {}),
         verify_key=read_key(verify_key),
@@ -107,7 +105,7 @@ def decode_folder(
         progress: called with the number of rows done since the last call, and that of all rows.
     """
     making = Decoding(
-        files=tuple(carried(release).items()),
+        files=tuple(release_files(release).items()),
         columns=dict(columns or {}),
         predict=predict,
         probabilities=probabilities,

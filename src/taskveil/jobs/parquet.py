@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from taskveil.client.device import Device
-from taskveil.client.rounding import rounded_up
+from taskveil.client.promise import rounded_up
 from taskveil.errors import DataError, needs
 from taskveil.jobs.answers import Answers, estimates_of, outputs_of
 from taskveil.jobs.columns import check_units, encoder_input, match_columns, words_of

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from taskveil.client.device import Device
-from taskveil.client.reading import CLIENT, read_device
+from taskveil.client.reading import read_device
 from taskveil.errors import DataError, needs
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.jobs.answers import Answers, estimates_of, outputs_of
@@ -29,7 +29,6 @@ from taskveil.jobs.reports import report_batches, report_columns, tally_rows
 from taskveil.jobs.storage import Folder
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.veil.carrying import unpacked
 
 with needs("a folder of records"):
     import pyarrow as pa
@@ -41,7 +40,7 @@ _CHUNK = 1 << 20
 _TRIED = 16  # reports by whose answers two models are told apart
 Groups = Sequence[int]
 Files = tuple[tuple[str, bytes], ...]
-"""A release's files by name (`taskveil.veil.carrying`)."""
+"""A release's files by name, as `Veil.files` gives them."""
 
 
 class Making(Protocol):
@@ -276,13 +275,11 @@ class Counting:
 @lru_cache(maxsize=2)
 def _device(files: Files, verify_key: bytes | None) -> tuple[Device, str]:
     """The device of a release and its id; opened once in a process, however many parts come."""
-    with unpacked(dict(files)) as folder:
-        device, manifest = read_device(folder / CLIENT, verify_key)
+    device, manifest = read_device(dict(files), verify_key)
     return device, str(manifest["digest"])
 
 
 @lru_cache(maxsize=2)
 def veil_of(files: Files, verify_key: bytes | None = None, task: Task | None = None) -> Veil:
     """The release that these files make; opened once in a process."""
-    with unpacked(dict(files)) as folder:
-        return Veil.load(folder, task=task, verify_key=verify_key)
+    return Veil.from_files(dict(files), task=task, verify_key=verify_key)

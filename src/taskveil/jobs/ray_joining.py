@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or starting one of our own; and in one line why that cannot be."""
+"""Joining a Ray cluster or starting one on this machine. If it fails, the error is one line."""
 
 from __future__ import annotations
 
@@ -10,54 +10,59 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from taskveil.client.locking import own_folder
 from taskveil.errors import ClusterError, MissingExtraError, needs
-from taskveil.jobs.ray_folder import own_folder, temporary_in
 
-_ANSWERS = 5.0  # seconds in which somebody must answer at a cluster's address
-_JOINED = 15.0  # seconds in which a cluster must have taken us in
+ANSWER_SECONDS = 5.0
+"""The time in which a cluster's head must accept a connection."""
+_JOIN_SECONDS = 15.0  # in which a cluster must accept this process
 _JOIN = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
 
 @contextlib.contextmanager
 def connected(address: str | None = None, *, workers: int | None = None) -> Iterator[None]:
-    """A Ray cluster to work on, inside. Whoever is connected already stays so, and keeps the connection afterwards.
+    """A connection to a Ray cluster, inside. A connection that exists already is used, and stays afterwards.
 
     Args:
-        address: of a cluster's head, host:port, of which this machine is a part; "auto" for one that runs on this
-            machine. By default what RAY_ADDRESS says, or a cluster of this machine alone, started now, for nobody
-            without its token, and ended afterwards, with all that it left on the disk.
-        workers: cores that a cluster of our own has, as far as this machine has them; by default all.
+        address: host:port of the head of a cluster that this machine is part of, or "auto" for a cluster that runs on
+            this machine. By default RAY_ADDRESS; without it, a new cluster of this machine alone. Only a process with
+            its token can use the new cluster, and it is ended afterwards together with its files on the disk.
+        workers: cores of a new cluster, at most those of this machine; by default all.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # whoever wants to be counted by Ray's makers says so
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray writes of failures here, in its words and ours too
-    if "ray" not in sys.modules:  # which reads these when it is imported, and not again
-        # What is left of a job whose cluster was lost would else look for another on this machine, and join that.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends usage statistics only if you ask for it
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # we report failures ourselves
+    if "ray" not in sys.modules:  # Ray reads these variables when it is imported
+        # Otherwise the rest of a job whose cluster was lost would join another cluster on this machine.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     if address == "local" and "RAY_AUTH_MODE" not in os.environ:
-        # Ray listens on every interface, whatever it is told, and whoever reaches it may run code: let nobody but
-        # ourselves. Left alone, it keeps a token in a file that others may read, or asks for none.
+        # Ray listens on every interface, and any process that reaches it can run code. So we ask for a token that only
+        # this process knows. By default Ray keeps a token in a file that others can read, or asks for none.
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         if getattr(sys.modules.get("ray"), "_raylet", None) is not None:
-            sys.modules["ray"]._raylet.Config.initialize("")  # imported before, so it reads them now
+            sys.modules["ray"]._raylet.Config.initialize("")  # Ray was imported before: make it read them now
     try:
         with needs("--engine ray", extra="ray"):
             import ray
     except MissingExtraError:
-        os.environ.pop("RAY_AUTH_MODE", None)  # or whoever has Ray after all would be out of step with it
+        os.environ.pop("RAY_AUTH_MODE", None)  # so that a later use of Ray is not affected
         raise
     if ray.is_initialized():
         yield
         return
     options: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
     with contextlib.ExitStack() as stack:
-        home = None
         if address == "local":
-            home = stack.enter_context(own_folder())
+            # Ray keeps logs, sockets and spilled objects (volunteers' records, for example) in folders that every user
+            # may write to. So they lie in a folder that only we can open. Its name is short: sockets lie 82 letters
+            # below, and a socket's path has at most 103. A killed cluster may take up to 45 seconds to end.
+            short = len(tempfile.gettempdir()) < 21 or os.name != "posix"
+            home = stack.enter_context(own_folder("tv-ray-", within=None if short else "/tmp", quiet=45.0))  # noqa: S108
             cores = os.cpu_count() or 1
             options |= {
                 "num_cpus": min(workers or cores, cores),
@@ -67,7 +72,7 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
         else:
             _check_joins(address)
         try:
-            with _silence(), temporary_in(home):
+            with _silence():
                 ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise _unreachable(address, str(error)) from error
@@ -76,22 +81,26 @@ def connected(address: str | None = None, *, workers: int | None = None) -> Iter
 
 
 def _check_joins(address: str) -> None:
-    """A ClusterError unless a cluster at this address takes us in. Tried by another process, because Ray's own code
-    tries for minutes, writes to the terminal as it does so, and ends the process."""
+    """A ClusterError unless the cluster at this address accepts us. Another process tries it, because Ray's own code
+    tries for minutes, writes to the terminal meanwhile, and then ends the process."""
     if address.startswith("ray://"):
         raise ClusterError(
             f"{address} is for Ray's client, which folders and sweeps do not go through: run this on a machine of the "
             "cluster, with host:port or auto as its address."
         )
     host, _, port = address.rpartition(":")
-    if host and port.isdigit():  # else "auto", or a name that Ray knows
+    if host and port.isdigit():  # otherwise "auto", or a name that Ray knows
         try:
-            socket.create_connection((host, int(port)), timeout=_ANSWERS).close()
+            socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
         except OSError as error:
             raise _unreachable(address, error.strerror or str(error)) from error
     try:
         tried = subprocess.run(  # noqa: S603
-            [sys.executable, "-P", "-c", _JOIN, address], timeout=_JOINED, capture_output=True, text=True, check=False
+            [sys.executable, "-P", "-c", _JOIN, address],
+            timeout=_JOIN_SECONDS,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise _unreachable(address, _said((error.stderr or b"").decode(errors="replace"))) from None
@@ -100,11 +109,11 @@ def _check_joins(address: str) -> None:
 
 
 def _said(output: str) -> str:
-    """Why a cluster did not take us in, by what Ray wrote."""
+    """Why the cluster did not accept us, from Ray's output."""
     if "InvalidAuthToken" in output:
         return "it asks for a token: RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN"
     raised = [line for line in output.splitlines() if re.match(r"[\w.]+(Error|Exception): ", line)]
-    return raised[-1].partition(": ")[2] if raised else "what listens there is none"
+    return raised[-1].partition(": ")[2] if raised else "no Ray cluster listens there"
 
 
 def _unreachable(address: str, reason: str) -> ClusterError:
@@ -116,10 +125,10 @@ def _unreachable(address: str, reason: str) -> ClusterError:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keeps off the terminal what Ray's compiled code says there of itself."""
+    """Hides the messages that Ray's compiled code writes to the terminal."""
     try:
         shown = os.dup(2)
-    except OSError:  # there is nothing that it could be said on
+    except OSError:  # there is no standard error
         yield
         return
     sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""Handing tasks to a cluster, and its failures in one line each.
+"""Running tasks on a Ray cluster. Each failure becomes an error of one line.
 
-Ray is asked to do three things and no more: find machines, run functions on them, run those again whose machine was
-lost. What must happen exactly once is seen to by whoever writes (`taskveil.jobs.storage`), never by Ray.
+Ray does three things: it finds machines, runs functions on them, and repeats those whose machine was lost. Ray does not
+ensure that a part is written exactly once: `taskveil.jobs.storage` does.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
 from taskveil.errors import ClusterError, TaskError, TaskveilError
+from taskveil.jobs.ray_joining import ANSWER_SECONDS
 
 EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")
 
-ATTEMPTS = 20
-"""How often a task whose worker or machine was lost is run again: a task that kills its worker ends some time."""
-_LOOK = 1.0  # seconds without any result after which we look whether the head is there
-_ANSWERS = 5.0  # seconds in which it must answer
-_GONE = 45.0  # seconds after which a head that does not answer is lost; after 60, Ray would end this process unasked
+MOST_RETRIES = 20
+"""Of a task whose worker or machine was lost. A task that always kills its worker must end."""
+_CHECK_SECONDS = 1.0  # without any result, after which we check that the head answers
+_LOST_SECONDS = 45.0  # after which a head that does not answer is lost; after 60, Ray would end this process itself
 
 
 def check_engine(engine: str, address: str | None, workers: int | None) -> None:
-    """A TaskError unless this says where to work: "plain" in this process, "ray" on a cluster."""
+    """A TaskError unless these are valid: "plain" runs in this process, "ray" on a cluster."""
     if engine not in get_args(EngineName):
         raise TaskError(f'engine must be "plain" or "ray", got {engine!r}.')
     if engine == "plain" and (address is not None or workers is not None):
-        raise TaskError('an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.')
+        raise TaskError('an address and a number of workers are for a Ray cluster: pass engine="ray" too.')
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise TaskError(f"workers is a whole number from 1 up, got {workers!r}.")
 
@@ -46,39 +46,39 @@ def in_any_order(
     num_gpus: float = 0.0,
     kept: str = "",
 ) -> Iterator[Result]:
-    """`function(shared, task)` for every task, each as soon as it is there; on a cluster that is `connected`.
+    """The results of `function(shared, task)` for all tasks, in the order in which they are ready. Needs `connected`.
 
     Args:
-        function: runs on any machine of the cluster, a core each, and again if that is lost.
-        tasks: small, one for every call.
-        shared: what all of them need, sent to every machine once.
-        workers: so many tasks at a time at most; by default as many as there are cores.
-        num_gpus: graphics processors, or shares of one, that every task takes for itself.
-        kept: what a failure leaves, as the last words of its message.
+        function: runs on any machine of the cluster, on one core, and again if the machine is lost.
+        tasks: small objects, one for every call.
+        shared: the data that all tasks need, sent to every machine once.
+        workers: the largest number of tasks at a time; by default the number of cores.
+        num_gpus: graphics processors, or a share of one, for every task.
+        kept: the last sentence of an error message: what remains after a failure.
     """
     import ray
 
     with failures(kept):
-        remote = ray.remote(num_cpus=1, num_gpus=num_gpus, max_retries=ATTEMPTS)(function)
+        remote = ray.remote(num_cpus=1, num_gpus=num_gpus, max_retries=MOST_RETRIES)(function)
         common = ray.put(shared)
         left = iter(tasks)
         waiting = [remote.remote(common, task) for task in islice(left, workers)]
         head = _Head()
         try:
             while waiting:
-                done, waiting = ray.wait(waiting, timeout=_LOOK)
+                done, waiting = ray.wait(waiting, timeout=_CHECK_SECONDS)
                 waiting += [remote.remote(common, task) for task in islice(left, len(done))]
                 yield from ray.get(done)
                 head.look()
-        finally:  # who failed, or wants no more, leaves nothing running on machines that others use
+        finally:  # after a failure, or if the caller stops, no task keeps running
             for task in waiting:
                 with contextlib.suppress(Exception):
                     ray.cancel(task, force=True)
 
 
 def attended(results: Iterable[Result]) -> Iterator[Result]:
-    """Results that Ray computes, as they come; or an error soon after the cluster was lost, or Ctrl-C was pressed:
-    Ray itself would wait for long, and end this process unasked."""
+    """The results that Ray computes, one by one. An error follows soon after the cluster was lost, or after Ctrl-C:
+    Ray itself would wait long, and then end this process."""
     came: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
     left = threading.Event()
 
@@ -98,7 +98,7 @@ def attended(results: Iterable[Result]) -> Iterator[Result]:
     try:
         while True:
             try:
-                good, result = came.get(timeout=_LOOK)
+                good, result = came.get(timeout=_CHECK_SECONDS)
             except queue.Empty:
                 head.look()
                 continue
@@ -113,7 +113,7 @@ def attended(results: Iterable[Result]) -> Iterator[Result]:
 
 
 class _Head:
-    """The machine that keeps a cluster together, and whether there is any to work on."""
+    """The head of a cluster: whether it answers, and whether the cluster has a machine to work on."""
 
     def __init__(self) -> None:
         import ray
@@ -123,24 +123,24 @@ class _Head:
         self._worked = self._answered
 
     def look(self) -> None:
-        """An error of Ray's if the head has not answered for long, or no machine had a core: Ray waits for another."""
+        """Raise Ray's error if the head has not answered, or no machine had a core, for too long. Ray would wait."""
         import ray
 
         with contextlib.suppress(OSError):
-            socket.create_connection(self._address, timeout=_ANSWERS).close()
+            socket.create_connection(self._address, timeout=ANSWER_SECONDS).close()
             self._answered = time.monotonic()
             if ray.cluster_resources().get("CPU", 0) >= 1:  # type: ignore[no-untyped-call]
                 self._worked = self._answered
-        if time.monotonic() - self._answered > _GONE:
+        if time.monotonic() - self._answered > _LOST_SECONDS:
             raise ray.exceptions.RaySystemError("the head does not answer")  # type: ignore[no-untyped-call]
-        if time.monotonic() - self._worked > _GONE:
+        if time.monotonic() - self._worked > _LOST_SECONDS:
             raise ray.exceptions.NodeDiedError("no machine is left")  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
 def failures(kept: str) -> Iterator[None]:
-    """Turns what Ray raises into the error of ours that was its cause, or a ClusterError of one line that ends with
-    what is `kept`."""
+    """Turns an error of Ray into the taskveil error that caused it, or into a ClusterError of one line that ends with
+    `kept`."""
     import ray.exceptions as said
 
     try:
@@ -153,7 +153,7 @@ def failures(kept: str) -> Iterator[None]:
             said.ObjectStoreFullError: "the cluster's memory for shared objects is full, and its disk too",
             said.OutOfDiskError: "a machine of the cluster has no disk space left",
             said.OutOfMemoryError: "a machine of the cluster ran out of memory, and a task was ended",
-            said.WorkerCrashedError: f"a task's worker was lost {ATTEMPTS + 1} times",
+            said.WorkerCrashedError: f"a task's worker was lost {MOST_RETRIES + 1} times",
             said.NodeDiedError: "a machine of the cluster was lost, and no other could take over",
             said.RaySystemError: "the connection to the cluster was lost",
             ConnectionError: "the connection to the cluster was lost",
@@ -170,7 +170,7 @@ def failures(kept: str) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What went wrong on the worker: Ray wraps it, once or several times."""
+    """The error on the worker: Ray wraps it, once or several times."""
     while True:
         inner = getattr(error, "cause", None) or error.__cause__
         if not isinstance(inner, BaseException):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from taskveil.client.verifying import read_key
+from taskveil.client.reading import read_key
 from taskveil.errors import DataError
 from taskveil.estimates.scores import Tally
 from taskveil.jobs.files import TableFile
@@ -16,7 +16,7 @@ from taskveil.jobs.reports import release_of
 from taskveil.jobs.running import Engine, PartProgress
 from taskveil.jobs.storage import Folder, Place
 from taskveil.veil import Veil
-from taskveil.veil.carrying import carried
+from taskveil.veil.release import release_files
 
 
 def tally_folders(
@@ -40,7 +40,7 @@ def tally_folders(
     key = read_key(verify_key)
     known: dict[str, Files] = {}
     for place in releases:
-        files = tuple(carried(place).items())
+        files = tuple(release_files(place).items())
         known[veil_of(files, key).release_id] = files
     folders = [opened(source) for source in sources]
     paths = [os.path.realpath(folder.at(name)) for folder, tables in folders for name in tables]

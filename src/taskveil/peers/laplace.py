@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.encoders import LinearEncoder, NamedEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.named import NamedEncoder
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.problem import Problem, Unseeded
 from taskveil.peers.own_model import has_outputs, held_out_answers, model_encoder, model_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import NamedEncoder
 from taskveil.designs.crossfit import FOLDS, Evidence, Family, calibrate, cross_fit
 from taskveil.designs.predictors.own import as_it_is
 from taskveil.designs.problem import Problem

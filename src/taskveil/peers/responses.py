@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import NamedEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.client.named import NamedEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON
 from taskveil.designs.laplace.build import box_region

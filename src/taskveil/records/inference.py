@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats
-from taskveil.client.dates import seconds_of
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
-from taskveil.client.values import NO_VALUE, text_of
+from taskveil.client.values import NO_VALUE, seconds_of, text_of
 from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records.column_warnings import FEWEST_VALUES, doubt_category, doubt_count, doubt_few, resembles
 from taskveil.records.conversion import column_names

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taskveil.client.dates import DAY
 from taskveil.client.fields import Kind
+from taskveil.client.values import DAY
 
 
 class Label(NamedTuple):

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, as_floats
-from taskveil.client.dates import DAY
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.record import Fields, is_row
+from taskveil.client.values import DAY
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
 from taskveil.records.column_warnings import FEWEST_VALUES
 from taskveil.records.conversion import column_names

@@ -24,7 +24,6 @@ from taskveil.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.sweeps.work import Made, Place, Segment
 from taskveil.tasks import as_linear, take_labels
 from taskveil.veil import Veil
-from taskveil.veil.carrying import unpacked
 
 _TRIED = 64  # records on which two tasks must agree to be taken for the same
 
@@ -224,8 +223,7 @@ class ReleaseFolders:
     def save(self, designs: Sequence[Made]) -> None:
         """Write the missing releases among the designs, each checked and written as a whole."""
         for _, target, files in self._new(designs):
-            with unpacked(files) as folder:
-                Veil.load(folder).save(target)
+            Veil.from_files(files).save(target)
         if self.folder is not None and self._segments:
             written(self.folder / FOLDERS, (json.dumps(self._segments, indent=1, ensure_ascii=False) + "\n").encode())
 

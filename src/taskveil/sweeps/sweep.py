@@ -21,7 +21,7 @@ from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.options import Ray, SweepOptions, designers_of
 from taskveil.sweeps.segments import SegmentedFrontier, SegmentPeople, all_labels, apart, groups_of
 from taskveil.sweeps.trials import Trial
-from taskveil.sweeps.work import Made, Place, Segment, Shared, DesignWork, make_here, make_on_ray
+from taskveil.sweeps.work import DesignWork, Made, Place, Segment, Shared, make_here, make_on_ray
 from taskveil.tasks import LinearTask, MeanTask, Task
 
 USUAL: tuple[Method, ...] = ("auto",)

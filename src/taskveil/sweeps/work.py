@@ -30,7 +30,6 @@ from taskveil.sweeps.frontier import Point
 from taskveil.sweeps.options import Ray
 from taskveil.sweeps.trials import Trial
 from taskveil.tasks import LinearTask, MeanTask, Task
-from taskveil.veil.carrying import carried, passing_folder
 
 Segment = str | None
 """A group of people by its name; None is everybody."""
@@ -150,11 +149,7 @@ def _made(shared: Shared, work: DesignWork, progress: Progress) -> Iterator[Made
     for epsilon, seed, veil in design_many(designer, problem, epsilons=work.epsilons, seeds=work.seeds):
         losses = veil.losses(trial.X_test, trial.y_test)
         point = Point.of(work.method, epsilon, seed, losses, block=block, size=veil.size)
-        release = None
-        if seed == shared.released:
-            with passing_folder() as folder:  # with volunteers' records in it, and workers may be killed
-                finished(veil, problem, trial.columns).save(folder / "release")
-                release = carried(folder / "release")
+        release = finished(veil, problem, trial.columns).files() if seed == shared.released else None
         yield Made(work.segment, point, release)
 
 

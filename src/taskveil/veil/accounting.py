@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from taskveil.client.mechanisms import Response
-from taskveil.client.rounding import round_up, rounded_up
+from taskveil.client.promise import round_up, rounded_up
 from taskveil.errors import BudgetError
 from taskveil.veil import Veil
 from taskveil.veil.guarantee import as_epsilon

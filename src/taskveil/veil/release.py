@@ -1,114 +1,151 @@
-"""A veil as files: `client/` holds what devices run and may be public, `server/` holds decoder and task."""
+"""A veil as files: `client/` holds what devices run and may be public, `server/` holds the decoder and the task.
+
+A release is a mapping of names to bytes, as `taskveil.client.reading` describes it. `files_of` makes it from the parts
+of a veil and `parts_of` checks it and gives the parts back. A folder, a database or a task on another machine carries
+the mapping as it is.
+
+Signatures are Ed25519. Keys are PEM files, as made by `openssl genpkey -algorithm ed25519 -out key.pem` and
+`openssl pkey -in key.pem -pubout -out public.pem`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Codebook, Laplace, LevelResponse, SumCodebook
-from taskveil.client.reading import BROKEN, CLIENT, MANIFEST, canonical, read_device, read_files, unpack
-from taskveil.errors import ReleaseError
+from taskveil.client.mechanisms import Lattice
+from taskveil.client.reading import (
+    BROKEN,
+    CLIENT,
+    CONTEXT,
+    DEVICE_KINDS,
+    MANIFEST,
+    SERVER,
+    SIGNATURE,
+    WEIGHTS,
+    Files,
+    Kinds,
+    canonical,
+    cryptography,
+    digest,
+    folder_files,
+    read_device,
+    read_files,
+    schema_of,
+    unpack,
+)
+from taskveil.errors import ReleaseError, SignatureError, needs
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType, library_named
-from taskveil.tasks import LinearTask, MeanTask, Task
+from taskveil.tasks import LinearTask, MeanTask
 from taskveil.tasks.linear import MatrixTask
-from taskveil.veil.decoders import CodewordDecoder, Decoder
+from taskveil.veil.channels import channel_of
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
 from taskveil.veil.guarantee import Guarantee
 from taskveil.veil.losses import Considered, LossBounds
-from taskveil.veil.manifest import manifest_of, write_files
-from taskveil.veil.parts import DECODERS, SERVER_KINDS, TASKS, pack, pack_device
-from taskveil.veil.signing import sign_files
-from taskveil.veil.volunteers import FARTHEST, Outputs, Volunteers
+from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
 
-SERVER = "server"
+DECODERS: Kinds = {
+    "affine_decoder": AffineDecoder,
+    "network_decoder": NetworkDecoder,
+    "codeword_decoder": CodewordDecoder,
+    "lattice_decoder": LatticeDecoder,
+}
+TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask}
+"""Tasks that are a matrix. Models are not stored."""
 
-_UNSAID = {"standard_error": 0.0, "encoder": "", "bytes": 0, "operations": 0}
-"""What releases of schema 1 (how sure the choice was) and up to 5 (what devices would run) do not say of a design."""
-
-
-class Designed(Protocol):
-    """What a release is made of. A `Veil` is one; this room does not need to know more of it."""
-
-    @property
-    def device(self) -> Device:
-        """What runs at the user's end."""
-        ...
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What every user is promised."""
-        ...
-
-    @property
-    def decoder(self) -> Decoder:
-        """From reports to estimates."""
-        ...
-
-    @property
-    def task(self) -> Task | None:
-        """What the estimates are for."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """How it was designed."""
-        ...
-
-    @property
-    def bounds(self) -> LossBounds | None:
-        """What is proved about its loss."""
-        ...
-
-    @property
-    def answering(self) -> Decoder | None:
-        """From reports straight to answers."""
-        ...
-
-    @property
-    def schema(self) -> Schema | None:
-        """What records consist of, where they have natural values."""
-        ...
-
-    @property
-    def volunteers(self) -> Volunteers | None:
-        """Sums over the volunteers, which people are compared with."""
-        ...
-
-    @property
-    def outputs(self) -> Outputs | None:
-        """The names of the task's outputs."""
-        ...
-
-    @property
-    def considered(self) -> tuple[Considered, ...]:
-        """What else the design looked at."""
-        ...
+SERVER_KINDS: Kinds = {
+    **DECODERS,
+    "layer": Layer,
+    "lattice": Lattice,
+    **TASKS,
+    "loss_bounds": LossBounds,
+    "considered": Considered,
+    "column_type": ColumnType,
+    "classes": Classes,
+    "groups": Groups,
+    "volunteers": Volunteers,
+    "outputs": Outputs,
+}
+"""What may appear in `server/`."""
 
 
-def release_id(veil: Designed) -> str:
+def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files of the release of a veil, by name.
+
+    Args:
+        device: what runs on the user's device.
+        promise: the guarantee of one report.
+        parts: the fields of the `Veil` by name, as `parts_of` gives them.
+    """
+    client = half_files(CLIENT, *pack_device(device, promise))
+    arrays: dict[str, Array] = {}
+
+    def packed(name: str) -> Any:
+        return None if parts[name] is None else pack(parts[name], name, arrays, SERVER_KINDS)
+
+    server = {
+        "release": release_id(device, promise),
+        "method": parts["method"],
+        "decoder": packed("decoder"),
+        "task": packed("task") if isinstance(parts["task"], LinearTask | MeanTask) else None,
+        "bounds": packed("bounds"),
+        "considered": packed("considered"),
+    }
+    if parts["schema"] is not None:
+        types = pack(parts["schema"].published.types, "types", arrays, SERVER_KINDS)
+        server["table"] = {"library": parts["schema"].library, "types": types}
+    server |= {name: packed(name) for name in ("answering", "volunteers", "outputs") if parts[name] is not None}
+    return client | half_files(SERVER, server, arrays)
+
+
+def release_id(device: Device, promise: Guarantee) -> str:
     """The digest of what devices run."""
-    manifest, _ = manifest_of(*pack_device(veil.device, veil.guarantee))
-    return str(manifest["digest"])
+    return str(manifest_of(*pack_device(device, promise))[0]["digest"])
 
 
-def client_bytes(veil: Designed) -> int:
-    """What the files in `client/` take, without a signature."""
-    manifest, weights = manifest_of(*pack_device(veil.device, veil.guarantee))
-    return len(canonical(manifest)) + len(weights)
+def half_files(half: str, content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, bytes]:
+    """The manifest and the weights of one half of a release, by name."""
+    manifest, weights = manifest_of(content, arrays)
+    return {f"{half}/{MANIFEST}": canonical(manifest), f"{half}/{WEIGHTS}": weights}
 
 
-def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
-    """Write the release next to its place and move it there, so that nobody ever sees half of it.
+def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], bytes]:
+    """The manifest of some content, with the digest that identifies it, and the bytes of its weights."""
+    with needs("writing a release"):
+        from safetensors.numpy import save
 
-    A release that is overwritten is moved aside first: between the two moves there is none.
+    weights: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    body = {**content, "schema": schema_of(content), "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    return {**body, "digest": digest(body)}, weights
+
+
+def release_files(folder: Path) -> dict[str, bytes]:
+    """The files of both halves of the release in a folder, by name."""
+    return {**folder_files(folder / CLIENT, CLIENT), **folder_files(folder / SERVER, SERVER)}
+
+
+def save(files: Files, folder: Path, *, overwrite: bool = False, private: bool = True) -> None:
+    """Write the release next to its place and move it there, so that no reader ever sees half of it.
+
+    A release that is overwritten is moved aside first. Between the two moves there is none.
+
+    Args:
+        files: of the release, by name.
+        folder: where it goes.
+        overwrite: replace the release that is there.
+        private: nobody but the owner may open `server/`, because it holds sums over the volunteers.
     """
     if folder.exists() and not overwrite:
         raise ReleaseError(f"{folder} exists already. Choose another folder, or pass overwrite=True.")
@@ -117,7 +154,10 @@ def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        _write(veil, draft)
+        (draft / CLIENT).mkdir()
+        (draft / SERVER).mkdir(mode=0o700 if private else 0o777)
+        for name, content in files.items():
+            (draft / name).write_bytes(content)
         draft.chmod(0o755)
         if folder.exists():
             previous = draft.with_name(draft.name + ".previous")
@@ -131,36 +171,15 @@ def save(veil: Designed, folder: Path, *, overwrite: bool = False) -> None:
             shutil.rmtree(draft)
 
 
-def _write(veil: Designed, folder: Path) -> None:
-    (folder / CLIENT).mkdir()
-    # Sums over the volunteers are for those who run the collection; the owner may open the folder to others (chmod).
-    (folder / SERVER).mkdir(mode=0o777 if veil.volunteers is None else 0o700)
-    release = write_files(folder / CLIENT, *pack_device(veil.device, veil.guarantee))
-    arrays: dict[str, Array] = {}
-    server = {
-        "release": release,
-        "method": veil.method,
-        "decoder": pack(veil.decoder, "decoder", arrays, SERVER_KINDS),
-        "task": pack(veil.task, "task", arrays, SERVER_KINDS) if isinstance(veil.task, LinearTask | MeanTask) else None,
-        "bounds": None if veil.bounds is None else pack(veil.bounds, "bounds", arrays, SERVER_KINDS),
-        "considered": pack(veil.considered, "considered", arrays, SERVER_KINDS),
-    }
-    if veil.schema is not None:
-        types = pack(veil.schema.published.types, "types", arrays, SERVER_KINDS)
-        server["table"] = {"library": veil.schema.library, "types": types}
-    if veil.answering is not None:
-        server["answering"] = pack(veil.answering, "answering", arrays, SERVER_KINDS)
-    for name, part in (("volunteers", veil.volunteers), ("outputs", veil.outputs)):
-        if part is not None:
-            server[name] = pack(part, name, arrays, SERVER_KINDS)
-    write_files(folder / SERVER, server, arrays)
-
-
 def sign(folder: Path, key: bytes) -> None:
-    """Sign both halves of a release with a PEM private key (Ed25519)."""
-    load(folder)
-    for name in (CLIENT, SERVER):
-        sign_files(folder / name, key)
+    """Sign both halves of the release in a folder with a PEM private key (Ed25519)."""
+    files = release_files(folder)
+    parts_of(files, where=folder)  # a release that was altered or is broken gets no signature
+    for half in (CLIENT, SERVER):
+        signature = _signature(files[f"{half}/{MANIFEST}"], key)  # of the bytes that were checked
+        draft = folder / half / f".{SIGNATURE}"
+        draft.write_bytes(signature)
+        draft.replace(folder / half / SIGNATURE)
 
 
 def _renamed(method: str) -> str:
@@ -168,103 +187,115 @@ def _renamed(method: str) -> str:
     return "constant" if method == "nothing" else method
 
 
-def load(folder: Path, verify_key: bytes | None = None) -> tuple[dict[str, Any], str]:
-    """Read and check a release: the parts a `Veil` is built from, by name, and the release's id.
+def _signature(message: bytes, key: bytes) -> bytes:
+    """64 bytes, made with the PEM private key."""
+    serialization, ed25519 = cryptography()
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError) as error:
+        raise SignatureError(f"this is no unencrypted PEM private key: {error}.") from error
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
+        raise SignatureError("the key is not an Ed25519 key. Make one: openssl genpkey -algorithm ed25519.")
+    return bytes(private.sign(CONTEXT + message))
 
-    Everything wrong with it is a ReleaseError raised here. A task that is a model is not stored and comes as None.
+
+def parts_of(
+    files: Files, verify_key: bytes | None = None, *, where: object = "the release"
+) -> tuple[dict[str, Any], str]:
+    """The fields of the `Veil` in a release, by name, after all checks; and the release's id.
+
+    Any fault is a ReleaseError. A task that is a model is not stored: it is None.
     """
-    device, client = read_device(folder / CLIENT, verify_key)
-    server, arrays = read_files(folder / SERVER, verify_key)
+    device, client = read_device(files, verify_key, where=where)
+    server, arrays = read_files(files, SERVER, verify_key, where=where)
+
+    def unpacked(name: str, *expected: type[Any]) -> Any:
+        packed = server.get(name)
+        return None if packed is None else unpack(packed, arrays, SERVER_KINDS, *expected)
+
     try:
         if server["release"] != client["digest"]:
-            raise ReleaseError(f"{folder}: client and server files are of different releases.")
+            raise ReleaseError(f"{where}: client and server files are of different releases.")
         wild = [name for name, array in arrays.items() if array.dtype.kind == "f" and not _bounded(array)]
         if wild:
-            raise ReleaseError(f"{folder}: {wild[0]} holds numbers that are not finite, or beyond ±{FARTHEST:g}.")
-        decoder = unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values())
-        if decoder.shape != (device.encoder.width, device.mechanism.report_width):
-            raise ReleaseError(f"{folder}: the decoder does not fit the reports.")
-        task, bounds, answering = server["task"], server["bounds"], server.get("answering")
-        volunteers, outputs = server.get("volunteers"), server.get("outputs")
-        if volunteers is not None and "mean" not in volunteers:  # earlier versions did not store it
+            raise ReleaseError(f"{where}: {wild[0]} holds numbers that are not finite, or beyond ±{FARTHEST:g}.")
+        volunteers = server.get("volunteers")
+        if volunteers is not None and "mean" not in volunteers:  # the first releases of this schema did not store it
             counts, measured = (arrays[volunteers["cells"][name]["tensor"]] for name in ("counts", "measured"))
             arrays["volunteers.mean"] = counts @ measured / counts.sum()
-            volunteers = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
-        considered = [{**_UNSAID, **entry, "method": _renamed(entry["method"])} for entry in server["considered"]]
+            server["volunteers"] = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
+        considered = [{**entry, "method": _renamed(entry["method"])} for entry in server["considered"]]
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
-            "decoder": decoder,
-            "task": None if task is None else unpack(task, arrays, SERVER_KINDS, *TASKS.values()),
+            "decoder": unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values()),
+            "task": unpacked("task", *TASKS.values()),
             "method": _renamed(str(server["method"])),
             "columns": device.columns,
             "units": device.units,
             "schema": _schema(device, server.get("table"), arrays),
-            "bounds": None if bounds is None else unpack(bounds, arrays, SERVER_KINDS, LossBounds),
-            "answering": None if answering is None else unpack(answering, arrays, SERVER_KINDS, *DECODERS.values()),
-            "volunteers": None if volunteers is None else unpack(volunteers, arrays, SERVER_KINDS, Volunteers),
-            "outputs": None if outputs is None else unpack(outputs, arrays, SERVER_KINDS, Outputs),
+            "bounds": unpacked("bounds", LossBounds),
+            "answering": unpacked("answering", *DECODERS.values()),
+            "volunteers": unpacked("volunteers", Volunteers),
+            "outputs": unpacked("outputs", Outputs),
             "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
         }
-        if answering is not None and parts["answering"].shape[1] != device.mechanism.report_width:
-            raise ReleaseError(f"{folder}: the answers do not fit the reports.")
+        if parts["decoder"].shape != (device.encoder.width, device.mechanism.report_width):
+            raise ReleaseError(f"{where}: the decoder does not fit the reports.")
+        if parts["answering"] is not None and parts["answering"].shape[1] != device.mechanism.report_width:
+            raise ReleaseError(f"{where}: the answers do not fit the reports.")
         if parts["task"] is not None:
             parts["task"].check_width(device.encoder.width)
-        _check_estimates(folder, device, parts)
+        _check_estimates(where, device, parts)
         return parts, str(client["digest"])
     except ReleaseError:
         raise
     except BROKEN as error:
-        raise ReleaseError(f"{folder} holds no valid veil: {error}") from error
+        raise ReleaseError(f"{where} holds no valid veil: {error}") from error
 
 
 def _bounded(array: Array) -> bool:
     return bool(np.isfinite(array).all() and np.abs(array).max(initial=0.0) <= FARTHEST)
 
 
-def _check_estimates(folder: Path, device: Device, parts: dict[str, Any]) -> None:
-    """What many reports are read by, against what devices make: nobody may find out later that they do not fit."""
+def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> None:
+    """A ReleaseError unless the parts that estimates use fit the reports that devices make."""
     for decoder in (parts["decoder"], parts["answering"]):
         codes = [most + 1 for most in device.mechanism.layout.high]
         if isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes:
-            raise ReleaseError(f"{folder}: the decoder has other codewords than reports name.")
+            raise ReleaseError(f"{where}: the decoder has other codewords than reports name.")
     volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
     if outputs is not None and parts["answering"] is not None and parts["answering"].shape[0] != len(outputs.names):
-        raise ReleaseError(f"{folder}: the answers are not of the task's outputs.")
+        raise ReleaseError(f"{where}: the answers are not of the task's outputs.")
     if outputs is not None and task is not None and len(outputs.names) != task.outputs:
-        raise ReleaseError(f"{folder}: the outputs' names are not those of the task.")
+        raise ReleaseError(f"{where}: the outputs' names are not those of the task.")
     if volunteers is None:
         return
-    if isinstance(device.mechanism, LevelResponse) and task is None:
-        raise ReleaseError(f"{folder}: reports for means need the task that says of what.")
-    measured = {
-        Codebook: sum(most + 1 for most in device.mechanism.layout.high),
-        SumCodebook: sum(most + 1 for most in device.mechanism.layout.high),
-        Laplace: device.encoder.latent_dim,
-    }.get(type(device.mechanism), device.encoder.width)
+    channel = channel_of(device.mechanism, parts["decoder"])
+    if channel.unbiased and task is None:
+        raise ReleaseError(f"{where}: reports for means need the task that says of what.")
+    shape = channel.sums_shape(device.encoder.width)
+    if shape is None:
+        raise ReleaseError(f"{where}: there are sums over volunteers, and reports measure nothing.")
     answers = task.outputs if task is not None else 0 if outputs is None else len(outputs.names)
     answers = 0 if isinstance(task, MatrixTask) else answers  # they follow from the records' sums
     widths = volunteers.cells.measured.shape[1], volunteers.cells.means.shape[1]
-    varying = {Codebook: {1, measured}, SumCodebook: {device.encoder.width}}.get(type(device.mechanism), {measured})
-    if widths != (measured, device.encoder.width + answers) or len(volunteers.variance) not in varying:
-        raise ReleaseError(f"{folder}: the sums over volunteers are not of what devices report.")
+    if widths != (shape.measured, device.encoder.width + answers) or len(volunteers.variance) not in shape.variances:
+        raise ReleaseError(f"{where}: the sums over volunteers are not of what devices report.")
     every = [one.measured for one in (volunteers.cells, *volunteers.by_class)] + [volunteers.mean[None]]
-    coded = isinstance(device.mechanism, Codebook | SumCodebook)
-    if coded and any((one < -1e-9).any() or (one > 1 + 1e-9).any() for one in every):
-        raise ReleaseError(f"{folder}: the shares of volunteers with a code do not lie between 0 and 1.")
-    if isinstance(device.mechanism, Codebook) and len(device.mechanism.stages) == 1:
-        favoured = device.mechanism.stages[0].response.favoured
-        if any(np.abs(one.sum(axis=1) - favoured).max() > 1e-6 for one in every):
-            raise ReleaseError(f"{folder}: volunteers do not favour as many codes as devices do.")
+    if shape.each is not None and any((one < -1e-9).any() or (one > 1 + 1e-9).any() for one in every):
+        raise ReleaseError(f"{where}: the shares of volunteers with a code do not lie between 0 and 1.")
+    if shape.each is not None and any(np.abs(one.sum(axis=1) - shape.each).max() > 1e-6 for one in every):
+        raise ReleaseError(f"{where}: volunteers do not favour as many codes as devices do.")
     box = device.encoder.low, device.encoder.high
     inside = volunteers.cells.means[:, : device.encoder.width]
     slack = 1e-9 * (1.0 + np.abs(box))
     if ((inside < box[0] - slack[0]) | (inside > box[1] + slack[1])).any():
-        raise ReleaseError(f"{folder}: means over volunteers lie where no record can.")
-    if len(volunteers.cells.counts) > max(measured, 1):
-        raise ReleaseError(f"{folder}: there are more cells of volunteers than codes.")
+        raise ReleaseError(f"{where}: means over volunteers lie where no record can.")
+    if len(volunteers.cells.counts) > max(shape.measured, 1):
+        raise ReleaseError(f"{where}: there are more cells of volunteers than codes.")
     if any(len(classes.counts) != answers for classes in volunteers.by_class):
-        raise ReleaseError(f"{folder}: the sums over volunteers by class are not of the task's outputs.")
+        raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
@@ -275,3 +306,37 @@ def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | No
         return None
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
     return Schema(device.fields, library=library_named(table["library"]), types=types)
+
+
+def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
+    """A part as JSON, its arrays added to `arrays` under names that start with `name`."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"tensor": name}
+    if isinstance(value, tuple):
+        return [pack(item, f"{name}.{place}", arrays, kinds) for place, item in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        names = {part: kind for kind, part in kinds.items()}
+        return {"kind": names[type(value)]} | {
+            field.name: pack(getattr(value, field.name), f"{name}.{field.name}", arrays, kinds)
+            for field in fields(value)
+            if field.init
+        }
+    if isinstance(value, int) and abs(value) >= 2**53:
+        return {"integer": str(value)}  # JSON readers outside Python hold numbers in doubles
+    return value
+
+
+def pack_device(device: Device, promise: Guarantee) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Manifest content and arrays of `client/`."""
+    arrays: dict[str, Array] = {}
+    content = {
+        "encoder": pack(device.encoder, "encoder", arrays, DEVICE_KINDS),
+        "mechanism": pack(device.mechanism, "mechanism", arrays, DEVICE_KINDS),
+        "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement},
+        "columns": None if device.columns is None else list(device.columns),
+        "units": None if device.units is None else list(device.units),
+    }
+    if device.fields is not None:
+        content["fields"] = pack(device.fields, "fields", arrays, DEVICE_KINDS)
+    return content, arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
-from taskveil.client.encoders import Encoder
+from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.named import Function, NamedEncoder, bring
-from taskveil.client.rounding import rounded_up
-from taskveil.client.verifying import read_key
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import CLIENT, Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
 from taskveil.records.conversion import as_records, as_reports
@@ -114,14 +113,16 @@ class Veil:
     def release_id(self) -> str:
         """64 hexadecimal digits that identify what devices run; every report carries them."""
         if self._stored_id is None:
-            object.__setattr__(self, "_stored_id", release.release_id(self))
+            object.__setattr__(self, "_stored_id", release.release_id(self.device, self.guarantee))
         return str(self._stored_id)
 
     @property
     def size(self) -> Size:
         """What a device has to fetch, to send and to compute."""
         return Size(
-            client_bytes=release.client_bytes(self),
+            client_bytes=sum(
+                map(len, release.half_files(CLIENT, *release.pack_device(self.device, self.guarantee)).values())
+            ),
             report_bytes=self.mechanism.layout.length,
             operations=self.encoder.operations,
         )
@@ -253,8 +254,17 @@ class Veil:
             volunteers: keep in `server/` sums over groups of at least ten volunteers, which `taskveil.estimate`
                 compares people with and which assume= needs. Devices never get them.
         """
-        veil = self if volunteers else replace(self, volunteers=None)
-        release.save(veil, Path(folder), overwrite=overwrite)
+        private = volunteers and self.volunteers is not None
+        release.save(self.files(volunteers=volunteers), Path(folder), overwrite=overwrite, private=private)
+
+    def files(self, *, volunteers: bool = True) -> dict[str, bytes]:
+        """The release as a mapping of names ("client/manifest.json" …) to bytes, which `from_files` reads.
+
+        Args:
+            volunteers: as in `save`.
+        """
+        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return release.files_of(self.device, self.guarantee, parts if volunteers else {**parts, "volunteers": None})
 
     @classmethod
     def load(
@@ -274,14 +284,38 @@ class Veil:
             encoder: the model of a release that names one and does not contain it; only `encode`, `privatize` and
                 `loss` need it. By default the task's own model, where it is the one that is named.
         """
-        parts, stored_id = release.load(Path(folder), read_key(verify_key))
+        home = Path(folder)
+        return cls.from_files(
+            release.release_files(home), task=task, verify_key=verify_key, encoder=encoder, where=str(home)
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        files: Files,
+        *,
+        task: Task | None = None,
+        verify_key: str | Path | bytes | None = None,
+        encoder: Function | None = None,
+        where: str = "the release",
+    ) -> Veil:
+        """Read a release from a mapping of names ("client/manifest.json" …) to bytes, as `load` reads a folder.
+
+        Args:
+            files: what `files` gave; other names in it are ignored.
+            task: as in `load`.
+            verify_key: as in `load`.
+            encoder: as in `load`.
+            where: what errors call the release.
+        """
+        parts, stored_id = release.parts_of(files, read_key(verify_key), where=where)
         if task is not None and parts["schema"] is not None:
             task = task.on(parts["schema"])
         named = parts["encoder"].name if isinstance(parts["encoder"], NamedEncoder) else None
         if encoder is None and isinstance(task, ModelTask) and task.encoder_name == named:
             encoder = task.answers
         if encoder is not None:
-            parts["encoder"] = bring(parts["encoder"], encoder, str(folder))
+            parts["encoder"] = bring(parts["encoder"], encoder, where)
         veil = cls(**{**parts, "task": task if parts["task"] is None else parts["task"]})
         object.__setattr__(veil, "_stored_id", stored_id)
         return veil

@@ -6,8 +6,8 @@ the nearest one), and over the classes of the label. Where a mechanism has no li
 cell.
 
 Cells hold volunteers by their codes from encoders that were fitted without them. Shares of codes, over all volunteers
-and by class, are those of new people with the released encoder (`_as_new_people`). Codewords that are means of
-volunteers are read as if the volunteer had no part in them (`_coded_as_others`).
+and by class, are those of new people with the released encoder. Codewords that are means of volunteers are read as if
+the volunteer had no part in them. `veil/channels/listed.py` makes both corrections.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers, Integers8, check_arrays, own_arrays
 from taskveil.client.fields import Category
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, Mechanism, SumCodebook
-from taskveil.client.mechanisms.codebook import Stage
+from taskveil.client.mechanisms import Mechanism
 from taskveil.errors import DataError
 from taskveil.records.schema import Schema
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.linear import MatrixTask
-from taskveil.veil.decoders import CodewordDecoder, Decoder, LatticeDecoder
+from taskveil.veil.channels import Encoded, channel_of
+from taskveil.veil.decoders import Decoder
 
 FEWEST = 10
 """Volunteers that a sum is over at least."""
@@ -236,44 +236,21 @@ class Volunteers:
         values, outputs = answers
         once = np.arange(len(X)) if drawn is None else np.unique(drawn, return_index=True)[1]
         X, latents, values = X[once], latents[once], values[once]
-        unseen, without = latents, latents[None, :0]
-        if refits is not None:
-            without, fold = refits[0][:, once], refits[1][once]
-            unseen = without[fold, np.arange(len(X))]
         if len(X) < FEWEST:
             return None
+        refits = None if refits is None else (refits[0][:, once], refits[1][once])
+        found = channel_of(mechanism, decoder).measured(Encoded(X, latents, refits=refits))
+        if found is None:
+            return None
         targets = X if isinstance(task, MatrixTask) else np.hstack([X, values])
-        best, cell_of, corrected, variance = np.zeros(len(X), dtype=np.int64), None, None, None
+        measured, corrected = found.values, found.values if found.corrected is None else found.corrected
+        cell, cell_of = np.zeros(len(X), dtype=np.int64), np.zeros(measured.shape[1], dtype=np.int64)
         centres = np.zeros((1, 1))
-        match mechanism:
-            case Codebook(stages=(stage,)):
-                favoured = _coded_as_others(stage, mechanism.region.enforce(unseen))
-                measured = _indicators(favoured, stage.response.size)
-                variance = np.zeros(stage.response.size)
-                if refits is not None:
-                    codes = (stage.favoured(mechanism.region.enforce(each)) for each in (latents, *without))
-                    own, *others = (_indicators(code, stage.response.size) for code in codes)
-                    corrected, variance = _as_new_people(own, np.array(others), fold)
-                vectors = stage.vectors.astype(np.float64)
-                cell_of = merged(np.bincount(favoured[:, 0], minlength=len(vectors)), vectors)
-                best = cell_of[favoured[:, 0]]
-                centres = np.array([vectors[cell_of == cell].mean(axis=0) for cell in range(int(cell_of.max()) + 1)])
-            case SumCodebook() if isinstance(decoder, CodewordDecoder):
-                digits = mechanism.nearest(mechanism.region.enforce(latents))
-                starts = np.cumsum(mechanism.sizes) - mechanism.sizes
-                measured = np.zeros((len(X), int(mechanism.sizes.sum())))
-                np.put_along_axis(measured, digits + starts, 1.0, axis=1)
-                variance = decoder(digits).var(axis=0)
-            case LatticeCodebook() if isinstance(decoder, LatticeDecoder):
-                measured = decoder.estimates(mechanism.lattice.nearest(mechanism.region.enforce(latents)))
-            case Laplace():
-                measured = mechanism.bound(latents)
-            case LevelResponse():
-                measured = X
-            case _:
-                return None
-        corrected = measured if corrected is None else corrected
-        cells = _enough_values(Groups.of(best, measured, targets), list(missing_in(schema)), centres)
+        if found.best is not None and found.places is not None:
+            cell_of = merged(np.bincount(found.best, minlength=len(found.places)), found.places)
+            cell = cell_of[found.best]
+            centres = np.array([found.places[cell_of == one].mean(axis=0) for one in range(int(cell_of.max()) + 1)])
+        cells = _enough_values(Groups.of(cell, measured, targets), list(missing_in(schema)), centres)
         if not outputs.labelled:
             variances = cells.variances.copy()
             variances[:, X.shape[1] :] = _rounded_up(variances[:, X.shape[1] :])
@@ -288,8 +265,8 @@ class Volunteers:
         return cls(
             cells=cells,
             by_class=by_class,
-            cell_of=np.zeros(measured.shape[1], dtype=np.int64) if cell_of is None else cell_of,
-            variance=measured.var(axis=0) if variance is None else variance,
+            cell_of=cell_of,
+            variance=measured.var(axis=0) if found.variance is None else found.variance,
             mean=mean,
         )
 
@@ -384,63 +361,6 @@ def merged(counts: Integers, places: Floats, *, empty: bool = False) -> Integers
         weight[into] += weight[least]
         counts[into] += counts[least]
         group[group == least] = into
-
-
-def _coded_as_others(stage: Stage, k: Integers) -> Integers:
-    """The codes (V, m) that volunteers at k (V, d) would favour had they no part in the codewords, the best first.
-
-    A codeword that is the mean of the volunteers who favour it is c_k = ((a − b) Σ_{i favours k} z_i + b Σ_i z_i) /
-    ((a − b) n_k + b V). Volunteer i has the part g_k = a/((a − b) n_k + b V) in it; without the volunteer it would be
-    (c_k − g_k z_i)/(1 − g_k), farther away by the factor 1/(1 − g_k). Without this correction, many codewords for few
-    volunteers fit the volunteers better than they fit other people. Scores of other costs are taken as they are.
-    """
-    favoured, middle = stage.favoured(k), stage.vectors / 2.0
-    squares = (middle**2).sum(axis=1)
-    if not np.array_equal(stage.offsets, -squares):
-        return favoured
-    response, points = stage.response, k.astype(np.float64)
-    counts = np.bincount(favoured.ravel(), minlength=response.size)
-    part = (response.extra + response.base) / np.maximum(response.extra * counts + response.base * len(k), 1e-300)
-    left = np.where(counts > 1, 1.0 - part, 0.0)[favoured]
-    best = np.empty_like(favoured)
-    rows = max(1, 2**22 // len(middle))  # at a time, for the memory
-    for start in range(0, len(k), rows):
-        some = slice(start, start + rows)
-        distances = (points[some] ** 2).sum(axis=1)[:, None] - 2.0 * points[some] @ middle.T + squares
-        own = np.take_along_axis(distances, favoured[some], axis=1)
-        own = np.where(left[some] > 0, own / np.where(left[some] > 0, left[some], 1.0) ** 2, np.inf)
-        np.put_along_axis(distances, favoured[some], own, axis=1)
-        best[some] = np.argsort(distances, axis=1, kind="stable")[:, : favoured.shape[1]]
-    return best
-
-
-def _indicators(favoured: Integers, size: int) -> Floats:
-    """(V, K): 1 for the codes that each volunteer favours (V, m), else 0."""
-    found = np.zeros((len(favoured), size))
-    np.put_along_axis(found, favoured, 1.0, axis=1)
-    return found
-
-
-def _as_new_people(own: Floats, without: Floats, fold: Integers) -> tuple[Floats, Floats]:
-    """Codes (V, K) of the volunteers whose means over groups are those of new people like them, and the variance (K,)
-    of the correction's mean over all volunteers.
-
-    Args:
-        own: the codes by the released encoder (V, K). Their means are biased: the encoder learnt from these volunteers.
-        without: the codes by the encoders that were fitted without each of F folds (F, V, K).
-        fold: every volunteer's fold (V,).
-
-    Codes by the encoder without the own fold are not biased, but they are those of other encoders: a small change of
-    an encoder can move all people with equal records to another code. So the bias is measured on these encoders, by the
-    difference between volunteers whom the encoder has not seen and those whom it has, and taken off `own`. This
-    correction is a mean over the folds, so its variance is that of the folds' means over their number.
-    """
-    folds, rows = len(without), np.arange(len(own))
-    unseen = without[fold, rows]
-    correction = unseen - (without.sum(axis=0) - unseen) / (folds - 1)
-    means = np.array([correction[fold == part].mean(axis=0) for part in np.unique(fold)])
-    variance = means.var(axis=0, ddof=1) / len(means) if len(means) > 1 else np.zeros(own.shape[1])
-    return own + correction, np.asarray(variance)
 
 
 def _shares(means: Floats, m: int) -> Floats:

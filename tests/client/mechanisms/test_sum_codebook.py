@@ -82,8 +82,8 @@ def test_all_stages_share_one_budget() -> None:
     said = mechanism.log_likelihood(reports, np.zeros((1, 3)))[:, 0]
     found = (reports == mechanism.nearest(np.zeros((1, 3), dtype=np.int64))).all(axis=1)
     assert found.sum() == 1
-    assert said[found] == pytest.approx(mechanism.response.log_favoured)
-    assert (said[~found] == mechanism.response.log_other).all()
+    assert said[found] == pytest.approx(mechanism.response.log_chances(True))
+    assert (said[~found] == mechanism.response.log_chances(False)).all()
     assert said.max() - said.min() == pytest.approx(mechanism.epsilon, abs=1e-12)
     assert mechanism.epsilon <= 2.0
 

@@ -9,8 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taskveil.designs.codebooks.alternation import Sample, SpreadOut
-from taskveil.designs.codebooks.choosing import Halved, Shape, choose_shape, final_code, group_sizes
+from taskveil.designs.codebooks.alternation import (
+    CodeShape,
+    Halved,
+    Sample,
+    SpreadOut,
+    choose_shape,
+    final_code,
+    group_sizes,
+)
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 RNG = np.random.default_rng(5)
@@ -72,7 +79,7 @@ def test_never_worse_than_a_response_on_the_label(epsilon: float) -> None:
     for classes, skill in ((2, 0.3), (3, 0.7), (8, 0.5)):
         sample, others = of_classes(classes, 800, skill), of_classes(classes, 20_000, skill)
         code = final_code(sample, choose_shape(Halved(sample, 0), epsilon), epsilon, 0)
-        simple = Shape(classes, 1, by_label=True).fit(sample, epsilon, SpreadOut(sample, RNG))
+        simple = CodeShape(classes, 1, by_label=True).fit(sample, epsilon, SpreadOut(sample, RNG))
         assert code.losses(others).mean() <= 1.01 * simple.losses(others).mean()
 
 

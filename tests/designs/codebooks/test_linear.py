@@ -13,7 +13,7 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
-from taskveil.designs.codebooks.linear import LatticeChoice, ListedChoice, Plan, SumChoice, candidates
+from taskveil.designs.codebooks.linear import CodePlan, LatticeChoice, ListedChoice, SumChoice, candidates
 from taskveil.designs.problem import Problem
 
 
@@ -57,7 +57,7 @@ def test_saved_codebooks_are_the_same(volunteers: np.ndarray, task: tv.LinearTas
 
 def test_the_plan_spends_more_on_larger_budgets() -> None:
     variances = np.array([4.0, 1.0, 0.25, 0.05])
-    plans = [Plan.of(variances, e) for e in (0.1, 1.0, 5.0, 20.0)]
+    plans = [CodePlan.of(variances, e) for e in (0.1, 1.0, 5.0, 20.0)]
     assert [p.nats for p in plans] == sorted(p.nats for p in plans)
     assert plans[0].nats == pytest.approx(np.log(2))
     assert plans[-1].active == 4
@@ -79,7 +79,7 @@ def test_large_budgets_consider_lattices_and_sums_and_what_less_would_buy() -> N
     assert {type(option) for option in options} == {LatticeChoice, SumChoice}
     sums = [option for option in options if isinstance(option, SumChoice)]
     assert {option.smoothing for option in sums} == {1.0, linear.CLUSTERED}
-    half = Plan.of(np.ones(10), 12.0).nats
+    half = CodePlan.of(np.ones(10), 12.0).nats
     assert any(option.stages * np.log(option.size) == pytest.approx(half, rel=0.1) for option in sums)
     few = candidates(latents[:, :3], np.ones(3), 24.0)
     assert {type(option) for option in few} == {LatticeChoice}  # finer than volunteers can place codewords

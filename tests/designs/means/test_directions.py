@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.designs.means.directions import candidates
+from taskveil.designs.means.design import directions_of
 
 RNG = np.random.default_rng(1)
 MIXED = RNG.normal(size=(4, 4))
@@ -20,7 +20,7 @@ BOX = tv.Box(X.min(axis=0) - 1, X.max(axis=0) + 1)
     [np.eye(4), np.diag([1.0, 0.0, 1e-6, 3.0]), np.ones((1, 4)), RNG.normal(size=(6, 4)), RNG.normal(size=(2, 4))],
 )
 def test_latents_lie_between_0_and_1_and_lead_back_to_what_counts(K: np.ndarray, domain: tv.Box) -> None:
-    ways = list(candidates(X, K, domain))
+    ways = list(directions_of(X, K, domain))
     assert len(ways) == 2
     for way in ways:
         latents = X @ way.weights.T + way.offset
@@ -34,15 +34,15 @@ def test_latents_lie_between_0_and_1_and_lead_back_to_what_counts(K: np.ndarray,
 
 def test_rotated_directions_are_uncorrelated_for_the_task() -> None:
     K = np.diag([3.0, 1.0, 1.0, 0.5])
-    *_, rotated = candidates(X, K, BOX)
+    *_, rotated = directions_of(X, K, BOX)
     covariance = np.cov((X @ rotated.weights.T).T)
     assert np.abs(covariance - np.diag(np.diag(covariance))).max() < 1e-9 * covariance.max()
 
 
 def test_what_cannot_vary_or_does_not_count_is_not_asked() -> None:
     box = tv.Box(np.append(BOX.low[:3], 2.0), np.append(BOX.high[:3], 2.0))
-    plain, _ = candidates(X, np.diag([1.0, 0.0, 1.0, 1.0]), box)
+    plain, _ = directions_of(X, np.diag([1.0, 0.0, 1.0, 1.0]), box)
     assert plain.weights.any(axis=0).tolist() == [True, False, True, False]
-    (nothing,) = candidates(X, np.zeros((1, 4)), box)
+    (nothing,) = directions_of(X, np.zeros((1, 4)), box)
     assert len(nothing.weights) == 1
     assert not nothing.back.any()

@@ -8,16 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from taskveil.designs.means.groups import Latents, most_rows, total_cost
+from taskveil.designs.means.groups import GridLatents, most_rows, total_cost
 
 RNG = np.random.default_rng(6)
 HIGH = 2**20
 
 
-def latents(k: np.ndarray, epsilon: float, weights: np.ndarray | None = None) -> Latents:
+def latents(k: np.ndarray, epsilon: float, weights: np.ndarray | None = None) -> GridLatents:
     width = k.shape[1]
     scale = np.ones(width) if weights is None else weights
-    return Latents(
+    return GridLatents(
         k=k,
         low=np.zeros(width, dtype=np.int64),
         high=np.full(width, HIGH),

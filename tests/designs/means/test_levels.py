@@ -7,14 +7,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from taskveil.designs.means.levels import ANYWHERE, best_levels, by_lot, level_prior
+from taskveil.designs.means.groups import ANYWHERE, best_levels, level_chances, level_prior
 
 RNG = np.random.default_rng(8)
 
 
 def rounding(k: np.ndarray, levels: np.ndarray) -> float:
     """The variance that rounding by lot adds."""
-    chances = by_lot(k, levels)
+    chances = level_chances(k, levels)
     return float((chances @ levels.astype(float) ** 2 - k.astype(float) ** 2).mean())
 
 
@@ -39,10 +39,10 @@ def test_few_values_need_no_rounding_and_many_need_no_time() -> None:
     assert rounding(many, found) < 1.2 * rounding(many, np.linspace(0, 2**24, 8).astype(np.int64))
 
 
-def test_by_lot_is_unbiased_between_levels() -> None:
+def test_level_chances_is_unbiased_between_levels() -> None:
     levels = np.array([0, 10, 64, 100])
     k = np.arange(101)
-    chances = by_lot(k, levels)
+    chances = level_chances(k, levels)
     assert chances.min() >= 0
     assert chances.sum(axis=1) == pytest.approx(1.0)
     assert chances @ levels == pytest.approx(k)
@@ -50,7 +50,10 @@ def test_by_lot_is_unbiased_between_levels() -> None:
 
 
 def test_the_prior_is_the_volunteers_and_leaves_nobody_out() -> None:
-    one, other = by_lot(np.full(500, 3), np.array([0, 10])), by_lot(np.full(500, 50), np.array([0, 50, 100]))
+    one, other = (
+        level_chances(np.full(500, 3), np.array([0, 10])),
+        level_chances(np.full(500, 50), np.array([0, 50, 100])),
+    )
     assert level_prior([one]) == pytest.approx((1 - ANYWHERE) * np.array([0.7, 0.3]) + ANYWHERE / 2)
     joint = level_prior([one, other])
     assert joint.sum() == pytest.approx(1.0)

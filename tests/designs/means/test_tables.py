@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from taskveil.client.rounding import log_ratio
-from taskveil.designs.means.channels import best_channel, response_channel
-from taskveil.designs.means.tables import exact_values, whole_numbers
+from taskveil.client.promise import log_ratio
+from taskveil.designs.means.channels import best_channel, exact_values, response_channel, whole_numbers
 
 RNG = np.random.default_rng(4)
 

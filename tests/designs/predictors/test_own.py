@@ -14,8 +14,7 @@ from torch import nn
 
 import taskveil as tv
 from fits import designed
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import HiddenEncoder, LinearEncoder, NamedEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence

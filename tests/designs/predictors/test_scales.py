@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.client.levels import LEVELS, MonotoneTables
+from taskveil.client.layers import LEVELS, MonotoneTables
 from taskveil.designs.predictors import scales as module
 from taskveil.designs.predictors.scales import KNOTS, heavy_tailed, ranked, tables_for
 

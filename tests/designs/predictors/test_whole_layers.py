@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from hostile import hostile_records
-from taskveil.client.windows import PoolingLayer
+from taskveil.client.networks import PoolingLayer
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.errors import DataError

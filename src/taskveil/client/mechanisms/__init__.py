@@ -1,11 +1,11 @@
-"""The randomisers: one file each, opening with its guarantee and the argument behind it."""
+"""The mechanisms: one file each, which begins with its guarantee and the proof."""
 
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.mechanisms.lattice_codebook import LatticeCodebook
 from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
-from taskveil.client.mechanisms.protocol import Mechanism
+from taskveil.client.mechanisms.mechanism import Mechanism
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 

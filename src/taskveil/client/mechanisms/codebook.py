@@ -16,25 +16,23 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays
+from taskveil.arrays import Floats, Integers, own_arrays
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import CODED, Response, top
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.response import Response, top
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_STAGES = 64
-"""Of a codebook: more than any design makes, and few enough to certify while a release is read."""
+"""Of a codebook: more than any design uses, and few enough to certify while a release is read."""
 
-_ROWS = 1024  # records at a time: the scores stay in the processor's cache
+_RECORDS_AT_A_TIME = 1024  # so that their scores stay in the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,22 +59,19 @@ class Stage:
         """Latents on the grid (N, d) → favoured outputs (N, m)."""
         vectors, offsets = self.vectors.T.astype(np.float64), self.offsets.astype(np.float64)
         best = np.empty((len(k), self.response.favoured), dtype=np.int64)
-        for start in range(0, len(k), _ROWS):
-            scores = k[start : start + _ROWS].astype(np.float64) @ vectors
+        for start in range(0, len(k), _RECORDS_AT_A_TIME):
+            scores = k[start : start + _RECORDS_AT_A_TIME].astype(np.float64) @ vectors
             scores += offsets
-            best[start : start + _ROWS] = top(scores, self.response.favoured)
+            best[start : start + _RECORDS_AT_A_TIME] = top(scores, self.response.favoured)
         return best
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Codebook:
+class Codebook(Mechanism):
     """ε-LDP for every input, ε = Σ stages' ln(a/b)."""
 
     region: BoxRegion
     stages: tuple[Stage, ...]
-
-    delta: ClassVar[float] = 0.0
-    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.stages) <= MOST_STAGES:
@@ -95,39 +90,13 @@ class Codebook:
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """One of every stage."""
+        """The response of every stage."""
         return tuple(stage.response for stage in self.stages)
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up."""
-        if len(self.stages) == 1:
-            return self.stages[0].response.epsilon
-        return math.nextafter(math.fsum(response.epsilon for response in self.responses), math.inf)
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """Σ ln(a/b) in sixty digits."""
-        return sum((response.exact_epsilon for response in self.responses), Decimal(0))
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents the stages score."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """One code number a stage."""
-        return len(self.stages)
 
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to a stage's size − 1."""
         return Layout(low=(0,) * len(self.stages), high=tuple(response.size - 1 for response in self.responses))
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what the stages see: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, stages)."""
@@ -138,27 +107,19 @@ class Codebook:
             k = k - stage.shifts[reports[:, place]]
         return reports
 
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): code numbers that exist."""
-        return self.layout.holds(reports)
-
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): Σ over stages of ln(a/T) where the output is among those the latent favours, else ln(b/T)."""
         return np.stack([self._log_likelihood(reports, k) for k in self.region.enforce(latents)], axis=1)
 
     def _log_likelihood(self, reports: Integers, k: Integers) -> Floats:
         score = np.zeros(len(reports))
-        # Few histories are possible in the first stages: compute the favoured sets once per history.
+        # The first stages have few possible histories: compute the favoured sets once per history.
         history = np.zeros(len(reports), dtype=np.int64)
         left = k[None, :]
         for place, stage in enumerate(self.stages):
             chosen, response = reports[:, place], stage.response
             among = (stage.favoured(left)[history] == chosen[:, None]).any(axis=1)
-            score += np.where(among, response.log_favoured, response.log_other)
+            score += response.log_chances(among)
             if place + 1 < len(self.stages):
                 pairs, history = np.unique(history * response.size + chosen, return_inverse=True)
                 left = left[pairs // response.size] - stage.shifts[pairs % response.size]

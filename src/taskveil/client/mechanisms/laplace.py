@@ -25,11 +25,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers
-from taskveil.client.mechanisms.response import Response
+from taskveil.arrays import Array, Floats, Integers
+from taskveil.client.mechanisms.mechanism import Mechanism
 from taskveil.client.noise import LARGEST_SCALE, discrete_laplace, discrete_laplace_variance
+from taskveil.client.promise import round_up
 from taskveil.client.regions import Region
-from taskveil.client.rounding import round_up
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
@@ -38,14 +38,12 @@ SCALES_KEPT = 45
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Laplace:
+class Laplace(Mechanism):
     """ε-LDP for every input, ε = region.l1_diameter / scale (`scale` in grid steps)."""
 
     region: Region
     scale: float
 
-    delta: ClassVar[float] = 0.0
-    responses: ClassVar[tuple[Response, ...]] = ()
     enforced_by: ClassVar[str] = (
         "Every latent is forced into a fixed region in integer arithmetic, then receives exact discrete Laplace noise "
         "from the operating system's entropy."
@@ -77,16 +75,6 @@ class Laplace:
         return round_up(Fraction(distance) / Fraction(self.scale))
 
     @property
-    def latent_dim(self) -> int:
-        """How many latents it takes, and how many numbers a report has."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """As many numbers as latents."""
-        return self.region.dim
-
-    @property
     def noise_variance(self) -> float:
         """The variance of the noise in every coordinate of a report, in the latent's units."""
         return discrete_laplace_variance(self.scale) * self.region.step**2
@@ -98,10 +86,6 @@ class Laplace:
         low, high = self.region.reach
         return Layout(low=tuple(k - beyond for k in low.tolist()), high=tuple(k + beyond for k in high.tolist()))
 
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, Z) → what the noise will be added to: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
-
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, Z) → reports (N, Z): whole numbers of grid steps."""
         k = self.region.enforce(latents)
@@ -112,19 +96,11 @@ class Laplace:
         """Grid steps (N, Z) → the latent plus noise, in the latent's units."""
         return np.asarray(reports * self.region.step, dtype=np.float64)
 
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): every number within the layout."""
-        return self.layout.holds(reports)
-
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): −‖r − k‖₁/scale + Z ln((1 − p)/(1 + p)) with p = e^(−1/scale); the cut-off is left out."""
         constant = self.report_width * math.log(math.tanh(0.5 / self.scale))
         distances = [np.abs(reports - k).sum(axis=1, dtype=np.float64) for k in self.region.enforce(latents)]
         return np.asarray(constant - np.stack(distances, axis=1) / self.scale)
-
-    def contrast(self, latents: Floats) -> Floats:
-        """The bounded latents: their ℓ1 distance is what the noise hides."""
-        return self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
         """Members of the region farther apart than was charged for."""

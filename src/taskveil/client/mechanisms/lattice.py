@@ -1,10 +1,10 @@
 """A codebook too large to list: grid points whose total code length fits a budget.
 
-Every direction i has levels (points of a line) and whole-number lengths, about −log₂ of each level's probability; the
-codewords are all choices of one level per direction with lengths that sum to at most `budget`. They are many (e^40
-and more) and well placed: frequent levels are cheap, so records near the centre find a codeword close by. The
-nearest codeword is found exactly by a small knapsack, and codewords are numbered 0 … size − 1 in lexicographic order
-by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
+Every direction i has levels (points on a line) and whole-number lengths, about −log₂ of each level's probability. The
+codewords are all choices of one level per direction with lengths that add up to at most `budget`. There are many of
+them (e^40 and more), and they are well placed: frequent levels are short, so records near the centre find a codeword
+close by. A small knapsack finds the nearest codeword exactly. Codewords are numbered 0 … size − 1 in lexicographic
+order, by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -24,14 +24,14 @@ from taskveil.arrays import Array, Integers, own_arrays
 from taskveil.errors import MechanismError
 
 MOST_CHOICES = 2**23
-"""(budget + 1) · levels of all directions, at most: 100 directions of 255 levels with a budget of 300 are below."""
+"""Of (budget + 1) · levels of all directions: 100 directions of 255 levels with a budget of 300 have fewer."""
 MOST_STATES = 2**18
-"""(budget + 1) · directions, at most: with it the tables below stay within 100 MB."""
+"""Of (budget + 1) · directions: the tables then stay within 100 MB."""
 MOST_BITS = 1500
-"""Of the number of codewords: e^1000 have 1443, and no response can favour one of more."""
+"""Of the number of codewords: e^1000 has 1443 bits, and no response allows more than 2^1500."""
 
-_FAR = np.int64(2**60)  # the cost of what cannot be chosen
-_ROWS_KEPT = 1 << 12  # of the ranking table, which would not fit in memory as a whole
+_FAR = np.int64(2**60)  # the cost of a choice that is not allowed
+_ROWS_KEPT = 1 << 12  # of the ranking table; the whole table would not fit into memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class Lattice:
         flat = self.counts.ndim == 1 and self.levels.shape == self.lengths.shape == (int(self.counts.sum()),)
         if not flat or len(self.counts) == 0 or (self.counts < 1).any() or (self.counts > 2**15).any():
             raise MechanismError("a lattice needs a length for every level and at least one level per direction.")
-        if len(self.counts) * 2**50 >= _FAR:  # squared distances add up to less than what cannot be chosen costs
+        if len(self.counts) * 2**50 >= _FAR:  # so that squared distances add up to less than this cost
             raise MechanismError(f"a lattice has fewer than {_FAR // 2**50} directions, got {len(self.counts)}.")
         far = (self.levels < -(2**24)).any() or (self.levels > 2**24).any()
         if far or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
@@ -74,7 +74,7 @@ class Lattice:
 
     @property
     def _bits(self) -> float:
-        """About log₂ of the number of codewords, counted in doubles before whole numbers are let grow."""
+        """About log₂ of the number of codewords, counted in doubles before exact counting is allowed."""
         ways, bits = np.ones(self.budget + 1), 0.0
         for _, lengths in self.directions:
             ways = spread(ways, lengths)
@@ -158,7 +158,7 @@ class Lattice:
         rows, left = np.arange(len(digits)), np.full(len(digits), self.budget, dtype=np.int16)
         for i, (_, lengths) in enumerate(self.directions):
             digits = digits[:, -_width(self._within[i][self.budget]) :]
-            order = np.argsort(left, kind="stable")  # those with the same left to spend have the same table
+            order = np.argsort(left, kind="stable")  # rows with the same rest of the budget have the same table
             rows, left, digits = rows[order], left[order], digits[order]
             ends = np.append(np.flatnonzero(np.diff(left)) + 1, len(left))
             for start, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
@@ -244,7 +244,7 @@ def _located(digits: Integers, starts: Integers) -> Integers:
     below the last of them."""
     if digits.shape[1] == 1:
         return np.searchsorted(starts[:, 0], digits[:, 0], side="right") - 1
-    scale = 2.0 ** (-62.0 * np.arange(digits.shape[1]))  # doubles find about where, digits say exactly
+    scale = 2.0 ** (-62.0 * np.arange(digits.shape[1]))  # doubles find the place approximately, digits exactly
     level = np.searchsorted(starts @ scale, digits @ scale, side="right") - 1
     level = np.clip(level, 0, len(starts) - 2)
     while (above := _less(digits, starts[level])).any():

@@ -11,30 +11,26 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.mechanisms.lattice import Lattice
-from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LatticeCodebook:
-    """ε-LDP for every input: reports the number of the nearest codeword, or of any other."""
+class LatticeCodebook(Mechanism):
+    """ε-LDP for every input: reports the number of the nearest codeword, or of any other codeword."""
 
     region: BoxRegion
     lattice: Lattice
     response: Response
-
-    delta: ClassVar[float] = 0.0
-    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         if self.lattice.size != self.response.size or self.response.favoured != 1:
@@ -45,39 +41,15 @@ class LatticeCodebook:
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """The one over all codewords."""
+        """The one response over all codewords."""
         return (self.response,)
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up."""
-        return self.response.epsilon
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """ln(a/b) in sixty digits."""
-        return self.response.exact_epsilon
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents are coded."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """How many digits of 62 bits a codeword's number has."""
-        return self.lattice.report_width
 
     @cached_property
     def layout(self) -> Layout:
         """Digits of 62 bits, of which only the first has another largest value."""
-        later = self.report_width - 1
+        later = self.lattice.report_width - 1
         high = ((self.lattice.size - 1) >> 62 * later, *(2**62 - 1,) * later)
         return Layout(low=(0,) * len(high), high=high)
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what is coded: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, width): the codeword's number, in digits of 62 bits."""
@@ -87,23 +59,14 @@ class LatticeCodebook:
         """The number of the codeword nearest to every latent."""
         return [self.lattice.rank(row) for row in self.lattice.nearest(self.region.enforce(latents)).tolist()]
 
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
     def possible(self, reports: Integers) -> Bools:
-        """(N,): digits that together number a codeword; each by itself may be in range and the number too large."""
+        """(N,): whether the digits together number a codeword. Each digit can be in range and the number too large."""
         return self.lattice.holds(reports)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln(a/T) where the report is the nearest codeword's number, else ln(b/T)."""
         nearest = self.lattice.digits(self._places(latents))
-        is_nearest = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
-        return np.where(is_nearest, self.response.log_favoured, self.response.log_other)
-
-    def contrast(self, latents: Floats) -> Floats:
-        """The bounded latents: what lies far apart is coded by different codewords."""
-        return self.bound(latents)
+        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))
 
     def fault(self, k: Integers) -> str | None:
         """A latent that is coded by no codeword."""

@@ -4,12 +4,12 @@
 two entries in one column of a table.
 
 **Why.** (1) `region.enforce` maps every input to whole grid steps inside a box. (2) The group of latents that is
-reported is drawn by lot, by weights in the release, without looking at the record. (3) Each latent of the group is
-rounded by lot to one of the two levels around it: every input becomes a mixture of rows of the group's table. (4) All
-rows have the same sum T and an output is drawn with probability entry / T, so the probability of an output is a mean of
-its column, and lies between the column's least and largest entry, over T. (5) The ratio of two such means is at most
-the column's largest / least, and the group's chance cancels. (6) ln of the largest ratio of all columns is certified in
-whole numbers, and so are all draws, from the operating system's bits.
+reported is drawn at random, by weights in the release, without looking at the record. (3) Each latent of the group is
+rounded at random to one of the two levels around it: every input becomes a mixture of rows of the group's table. (4)
+All rows have the same sum T and an output is drawn with probability entry / T, so the probability of an output is a
+mean of its column, and lies between the column's least and largest entry, over T. (5) The ratio of two such means is at
+most the column's largest / least, and the group's chance cancels. (6) ln of the largest ratio of all columns is
+certified in whole numbers. All draws are made in whole numbers too, from the operating system's bits.
 
 **What it is for.** Rounding up has probability (k − l)/(l' − l), so P[r | φ] is linear in every latent between two
 levels: values of the outputs that average to the latents at all levels do so everywhere in the box. Their mean over
@@ -24,40 +24,39 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers, own_arrays, owned
+from taskveil.arrays import Floats, Integers, own_arrays, owned
 from taskveil.client import entropy
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.promise import exact_log_ratio, log_ratio
 from taskveil.client.regions import BoxRegion
-from taskveil.client.rounding import exact_log_ratio, log_ratio
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_GROUPS = 2048
-"""As many as a manifest has room for."""
-MOST_TOGETHER = 16
+"""As many as fit into a manifest."""
+MOST_LATENTS = 16
 """Latents in a group: two levels each give as many rows as a table may have entries."""
 MOST_ENTRIES = 2**16
 """Of a group's table: no release, forged or not, makes a report slow."""
-MOST_IN_ALL = 2**20
+MOST_ENTRIES_IN_ALL = 2**20
 """Entries of all tables."""
 
-_CELLS = 2**20  # numbers compared at a time
-_CONTRASTED = 2**12  # outputs whose probabilities are still looked at one by one
+_NUMBERS_AT_A_TIME = 2**20
+_MOST_CONTRASTED = 2**12  # outputs whose probabilities are compared one by one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LevelGroup:
-    """Some latents that are reported together, one output for all of them.
+    """Latents that are reported together: one output for all of them.
 
     Shapes: places (k,) which latents; counts (k,) how many levels each has; levels (Σ counts,) in grid steps, rising
     from the region's low to its high for each latent; table (Π counts, outputs) whole numbers of 1 or more, every row
     with the same sum T < 2^53. A row's number has the level numbers as digits, the first latent's the highest.
-    `chance`, of 1 or more, says how often the group is drawn beside the others.
+    The group is drawn with probability `chance` (1 or more) over the sum of all groups' chances.
     """
 
     places: Integers
@@ -73,8 +72,8 @@ class LevelGroup:
             raise MechanismError(
                 "a group needs places, counts and levels in a row each and a table, in 64-bit integers."
             )
-        if not 1 <= len(self.places) <= MOST_TOGETHER or len(np.unique(self.places)) < len(self.places):
-            raise MechanismError(f"a group has 1 to {MOST_TOGETHER} latents, each of them once.")
+        if not 1 <= len(self.places) <= MOST_LATENTS or len(np.unique(self.places)) < len(self.places):
+            raise MechanismError(f"a group has 1 to {MOST_LATENTS} latents, each of them once.")
         if not 1 <= self.table.size <= MOST_ENTRIES:
             raise MechanismError(f"the table of a group has 1 to {MOST_ENTRIES} entries, got {self.table.size}.")
         counts = self.counts.tolist()
@@ -97,7 +96,7 @@ class LevelGroup:
 
     @cached_property
     def _steps(self) -> tuple[Integers, ...]:
-        """From every level of a latent to the next, and 1 from the last."""
+        """The distance from every level of a latent to the next one, and 1 for the last level."""
         return tuple(np.append(np.diff(levels), 1) for levels in self.scales)
 
     @cached_property
@@ -117,7 +116,7 @@ class LevelGroup:
 
     @cached_property
     def worst(self) -> tuple[int, int]:
-        """(largest, least) of the column in which they have the largest ratio."""
+        """(largest, least) entry of the column with the largest ratio."""
         pairs = np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist()
         a, b = pairs[0]
         for most, least in pairs:
@@ -131,7 +130,7 @@ class LevelGroup:
         shape = len(k), len(self.places)
         below, part, whole = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
         for column, (place, levels, steps) in enumerate(zip(self.places, self.scales, self._steps, strict=True)):
-            # Every level is compared, whichever is found.
+            # Every level is compared, so that the time does not depend on the record.
             number = (levels[1:] <= k[:, place, None]).sum(axis=1)
             below[:, column], part[:, column], whole[:, column] = number, k[:, place] - levels[number], steps[number]
         return below, part, whole
@@ -140,7 +139,7 @@ class LevelGroup:
         """Members of the region (N, d) → outputs (N,)."""
         row = np.zeros(len(k), dtype=np.int64)
         for count, below, part, whole in zip(self.counts, *(array.T for array in self.between(k)), strict=True):
-            row = row * count + below + entropy.by_lot(part, whole)
+            row = row * count + below + entropy.bernoulli(part, whole)
         drawn = entropy.uniform_below(self.total, len(k))
         return np.asarray((self._thresholds[row] <= drawn[:, None]).sum(axis=1), dtype=np.int64)
 
@@ -156,7 +155,7 @@ class LevelGroup:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LevelResponse:
+class LevelResponse(Mechanism):
     """ε-LDP for every input, e^ε the largest ratio within a column of the groups' tables.
 
     A report is one whole number: the outputs of all groups numbered through, the first group's first.
@@ -165,15 +164,11 @@ class LevelResponse:
     region: BoxRegion
     groups: tuple[LevelGroup, ...]
 
-    delta: ClassVar[float] = 0.0
-    responses: ClassVar[tuple[Response, ...]] = ()
-    enforced_by: ClassVar[str] = CODED
-
     def __post_init__(self) -> None:
         if not 1 <= len(self.groups) <= MOST_GROUPS:
             raise MechanismError(f"there are 1 to {MOST_GROUPS} groups of latents, got {len(self.groups)}.")
-        if sum(group.table.size for group in self.groups) > MOST_IN_ALL:
-            raise MechanismError(f"the tables of all groups have at most {MOST_IN_ALL} entries together.")
+        if sum(group.table.size for group in self.groups) > MOST_ENTRIES_IN_ALL:
+            raise MechanismError(f"the tables of all groups have at most {MOST_ENTRIES_IN_ALL} entries together.")
         if sum(group.chance for group in self.groups) >= EXACT:
             raise MechanismError(
                 "the chances of all groups add up to 2^53 or more: divide them all by the same number."
@@ -198,7 +193,7 @@ class LevelResponse:
 
     @cached_property
     def _worst(self) -> tuple[int, int]:
-        """(largest, least) of the column in which they have the largest ratio."""
+        """(largest, least) entry of the column with the largest ratio."""
         a, b = self.groups[0].worst
         for most, least in (group.worst for group in self.groups):
             if most * b > a * least:
@@ -215,24 +210,10 @@ class LevelResponse:
         """ln(largest/least) in sixty digits."""
         return exact_log_ratio(*self._worst)
 
-    @property
-    def latent_dim(self) -> int:
-        """How many latents the region has."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """One code number."""
-        return 1
-
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to the number of all groups' outputs − 1."""
         return Layout(low=(0,), high=(sum(group.outputs for group in self.groups) - 1,))
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what is rounded by lot: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, 1)."""
@@ -242,19 +223,11 @@ class LevelResponse:
         reports = np.empty((len(k), 1), dtype=np.int64)
         for number in np.unique(drawn).tolist():
             group, members = self.groups[number], np.flatnonzero(drawn == number)
-            rows = max(1, _CELLS // max(group.outputs, *group.counts.tolist()))
+            rows = max(1, _NUMBERS_AT_A_TIME // max(group.outputs, *group.counts.tolist()))
             for start in range(0, len(members), rows):
                 some = members[start : start + rows]
                 reports[some, 0] = self._starts[number] + group.draw(k[some])
         return reports
-
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): code numbers that exist."""
-        return self.layout.holds(reports)
 
     def chances(self, latents: Floats) -> Floats:
         """(M, outputs): P[report | latent] of every report there is, for any floats (M, d)."""
@@ -262,9 +235,9 @@ class LevelResponse:
         return np.concatenate([group.chance / draws * group.chances(k) for group in self.groups], axis=1)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
-        """(N, M): ln of the mean of the rows of its group's table, weighted as rounding by lot weights them."""
+        """(N, M): ln of the mean of the rows of its group's table, weighted by the probabilities of rounding."""
         said = np.empty((len(reports), len(latents)))
-        rows = max(1, _CELLS // max(group.table.size for group in self.groups))
+        rows = max(1, _NUMBERS_AT_A_TIME // max(group.table.size for group in self.groups))
         for start in range(0, len(latents), rows):
             some = slice(start, start + rows)
             said[:, some] = np.log(self.chances(latents[some]))[:, reports[:, 0]].T
@@ -273,7 +246,7 @@ class LevelResponse:
     def contrast(self, latents: Floats) -> Floats:
         """The probabilities of all reports, of which half the ℓ1 distance is the total variation; of very many
         reports, the bounded latents instead."""
-        return self.chances(latents) if self.layout.high[0] < _CONTRASTED else self.bound(latents)
+        return self.chances(latents) if self.layout.high[0] < _MOST_CONTRASTED else self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
         """A latent that lies between no two levels."""

@@ -20,20 +20,11 @@ from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskveil.arrays import Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client import entropy
-from taskveil.client.rounding import exact_log_ratio, floor_exp_times, log_ratio
+from taskveil.client.promise import exact_log_ratio, floor_exp_times, log_ratio
 from taskveil.errors import MechanismError
-
-CODED = (
-    "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; the record "
-    "only decides which numbers are favoured."
-)
-"""How every mechanism made of responses keeps its promise."""
-
-_PRECISION = 40  # bits of a/b that are kept at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +52,10 @@ class Response:
         """The largest a/b ≤ e^epsilon with about 40 bits of precision."""
         if not (math.isfinite(epsilon) and 0 < epsilon <= 1000):
             raise MechanismError(f"a stage's epsilon must lie between 0 and 1000, got {epsilon}. Use several stages.")
-        b = 1 << max(0, _PRECISION - int(epsilon * math.log2(math.e)))
+        b = 1 << max(0, 40 - int(epsilon * math.log2(math.e)))
         a = floor_exp_times(epsilon, b)
-        if a == b:  # ε of exactly 0, which no release may state
-            raise MechanismError(f"an epsilon of {epsilon:g} is too small to be told from none: use 1e-12 or more.")
+        if a == b:  # an ε of exactly 0, which no release may state
+            raise MechanismError(f"an epsilon of {epsilon:g} is too small for this arithmetic: use 1e-12 or more.")
         return cls(size=size, favoured=favoured, a=a, b=b)
 
     @property
@@ -82,15 +73,9 @@ class Response:
         """ln(a/b) in sixty digits, by other arithmetic than `epsilon`."""
         return exact_log_ratio(self.a, self.b)
 
-    @property
-    def log_favoured(self) -> float:
-        """ln(a/T)."""
-        return math.log(self.a) - math.log(self.total)
-
-    @property
-    def log_other(self) -> float:
-        """ln(b/T)."""
-        return math.log(self.b) - math.log(self.total)
+    def log_chances(self, favoured: Bools) -> Floats:
+        """ln(a/T) for outputs that are favoured, ln(b/T) for the others."""
+        return np.where(favoured, math.log(self.a), math.log(self.b)) - math.log(self.total)
 
     @property
     def extra(self) -> float:
@@ -109,7 +94,7 @@ class Response:
         if self.total > 2**63:
             return np.array([self.respond(row) for row in favoured.tolist()], dtype=np.int64)
         u = entropy.uniform_below(self.total, len(favoured))
-        which = np.minimum(u, max(favoured_draws - 1, 0)) // max(surplus, 1)
+        which = np.minimum(u // max(surplus, 1), self.favoured - 1)
         chosen = favoured[np.arange(len(favoured)), which]
         return np.where(u < favoured_draws, chosen, (u - favoured_draws) // self.b)
 
@@ -120,24 +105,20 @@ class Response:
         return favoured[u // surplus] if u < favoured_draws else (u - favoured_draws) // self.b
 
 
-def top(scores: NDArray[np.float64], count: int) -> Integers:
-    """The `count` outputs of the highest score (N, count): exactly that many distinct ones, whatever the scores are.
+def top(scores: Floats, count: int) -> Integers:
+    """The `count` outputs of the highest score (N, count): exactly that many distinct ones, for any scores.
 
     Ties go to the lower index; NaN counts as the lowest score.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        tame = np.isfinite(scores.sum())  # one pass tells that nothing is NaN or infinite
-    if not tame:  # or that the sum overflowed; no device's scores do
-        finite = np.where(np.isnan(scores), -np.inf, scores)
-        return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
-    finite = scores.copy() if 1 < count <= 8 else scores  # what is taken is crossed out below
-    if count == 1:
-        return np.asarray(finite.argmax(axis=1)[:, None], dtype=np.int64)
-    if count > 8:
-        return np.argsort(-finite, axis=1, kind="stable")[:, :count].astype(np.int64)
-    rows = np.arange(len(finite))
-    best = np.empty((len(finite), count), dtype=np.int64)
+        finite = np.isfinite(scores.sum())  # one pass over all; false too if the sum overflows, which is harmless
+    if count > 8 or not finite:
+        lowest = np.where(np.isnan(scores), -np.inf, scores)
+        return np.argsort(-lowest, axis=1, kind="stable")[:, :count].astype(np.int64)
+    left, rows = scores if count == 1 else scores.copy(), np.arange(len(scores))
+    best = np.empty((len(scores), count), dtype=np.int64)
     for place in range(count):
-        best[:, place] = finite.argmax(axis=1)
-        finite[rows, best[:, place]] = -np.inf  # taken: below anything a score can be
+        best[:, place] = left.argmax(axis=1)
+        if place + 1 < count:
+            left[rows, best[:, place]] = -np.inf  # chosen: lower than all other scores
     return best

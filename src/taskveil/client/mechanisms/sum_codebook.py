@@ -1,11 +1,11 @@
-"""The codebook mechanism between lists and lattices: a codeword is a sum, one term from each of a few short lists.
+"""A codebook whose codewords are sums: one term from each of a few short lists.
 
 **Guarantee.** ε-LDP for every input whatever the encoder computes, ε = ln(a/b).
 
-**Why.** (1) The search ends with *one* code number a stage, whatever floats it was given: one of K₁·K₂·… sums, numbered
-by these digits, which is public. (2) `Response` over all of these sums, that one favoured, is ε-LDP in whole numbers.
-(3) The report is the digits of what it drew: all stages share one budget, because they are randomised together, once.
-How good the search is, and how many branches it follows, decides about the loss alone.
+**Why.** (1) For any floats, the search ends with *one* code number a stage. These digits number one of K₁·K₂·… sums;
+the numbering is public. (2) `Response` over all of these sums, with that one favoured, is ε-LDP in whole numbers. (3)
+The report consists of the digits of the number that it drew. All stages share one budget, because they are randomised
+together, once. The quality of the search affects only the loss, not the guarantee.
 
 Device arithmetic is in whole numbers: latents are rounded to the region's grid and scores are integer sums, so every
 client finds the same codeword.
@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers, Integers16, own_arrays
+from taskveil.arrays import Array, Floats, Integers, Integers16, own_arrays
 from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.response import CODED, Response
+from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
@@ -34,19 +33,19 @@ from taskveil.errors import MechanismError
 MOST_STAGES = 64
 MOST_BRANCHES = 16
 MOST_CODEWORDS = 2**14
-"""In all stages together."""
+"""Of all stages together."""
 MOST_PRODUCTS = 2**26
 """Of branches, codewords and latents: no release, forged or not, makes a report slow."""
 
-_SCORES = 2**18  # held at a time: they stay in the processor's cache
+_SCORES_AT_A_TIME = 2**18  # so that they stay in the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumCodebook:
-    """ε-LDP for every input: reports the digits of a sum near the latent, or of any other.
+class SumCodebook(Mechanism):
+    """ε-LDP for every input: reports the digits of a sum near the latent, or of any other sum.
 
-    Shapes: codewords (K₁ + K₂ + …, d) in grid steps, one stage after the other; sizes (stages,). `branches` sums are
-    followed from stage to stage.
+    Shapes: codewords (K₁ + K₂ + …, d) in grid steps, one stage after the other; sizes (stages,). The search keeps
+    `branches` sums from stage to stage.
     """
 
     region: BoxRegion
@@ -54,9 +53,6 @@ class SumCodebook:
     sizes: Integers
     branches: int
     response: Response
-
-    delta: ClassVar[float] = 0.0
-    enforced_by: ClassVar[str] = CODED
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -85,37 +81,13 @@ class SumCodebook:
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """The one over all sums."""
+        """The one response over all sums."""
         return (self.response,)
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up."""
-        return self.response.epsilon
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """ln(a/b) in sixty digits."""
-        return self.response.exact_epsilon
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents are coded."""
-        return self.region.dim
-
-    @property
-    def report_width(self) -> int:
-        """One code number a stage."""
-        return len(self.sizes)
 
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to a stage's size − 1."""
         return Layout(low=(0,) * len(self.sizes), high=tuple(size - 1 for size in self.sizes.tolist()))
-
-    def bound(self, latents: Floats) -> Floats:
-        """Any floats (N, d) → what is coded: inside the region, on the grid."""
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
 
     def nearest(self, k: Integers) -> Integers:
         """Latents on the grid (N, d) → the code numbers (N, stages) of a sum near each."""
@@ -135,30 +107,17 @@ class SumCodebook:
         return place
 
     def _digits(self, place: int) -> list[int]:
-        """The code numbers of the sum of that number."""
+        """The code numbers of the sum with this number."""
         digits = []
         for size in reversed(self.sizes.tolist()):
             place, digit = divmod(place, size)
             digits.append(digit)
         return digits[::-1]
 
-    def values(self, reports: Integers) -> Array:
-        """Code numbers stand for themselves."""
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        """(N,): code numbers that exist."""
-        return self.layout.holds(reports)
-
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln(a/T) where the report is the sum found for the latent, else ln(b/T)."""
         nearest = self.nearest(self.region.enforce(latents))
-        is_nearest = (reports[:, None, :] == nearest[None, :, :]).all(axis=2)
-        return np.where(is_nearest, self.response.log_favoured, self.response.log_other)
-
-    def contrast(self, latents: Floats) -> Floats:
-        """The bounded latents: what lies far apart is coded by different sums."""
-        return self.bound(latents)
+        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))
 
     def fault(self, k: Integers) -> str | None:
         """A latent that is coded by no sum."""
@@ -174,9 +133,9 @@ def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integ
     """
     found = np.empty((len(points), len(stages)), dtype=np.int64)
     squares = [(stage**2).sum(axis=1) for stage in stages]
-    rows = max(1, _SCORES // (branches * max(len(stage) for stage in stages)))
+    rows = max(1, _SCORES_AT_A_TIME // (branches * max(len(stage) for stage in stages)))
     for start in range(0, len(points), rows):
-        left = points[start : start + rows, None, :]  # what every branch leaves over
+        left = points[start : start + rows, None, :]  # the rest that every branch leaves
         count, _, dim = left.shape
         scores = np.zeros((count, 1), dtype=points.dtype)
         numbers = np.zeros((count, 1, 0), dtype=np.int64)
@@ -194,7 +153,7 @@ def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integ
 
 
 def _highest(scores: Array, count: int) -> tuple[Integers, Integers, Array]:
-    """Branch, number and score (N, count) of the highest of scores (N, branches, K), crossed out on the way."""
+    """Branch, number and score (N, count) of the highest of scores (N, branches, K), which are overwritten."""
     rows = np.arange(len(scores))
     leader = scores.argmax(axis=2)
     height = np.take_along_axis(scores, leader[:, :, None], axis=2)[:, :, 0]
@@ -204,7 +163,7 @@ def _highest(scores: Array, count: int) -> tuple[Integers, Integers, Array]:
         branch[:, place] = chosen = height.argmax(axis=1)
         number[:, place], highest[:, place] = leader[rows, chosen], height[rows, chosen]
         if place + 1 < count:
-            scores[rows, chosen, number[:, place]] = -np.inf  # taken: below anything a score can be
+            scores[rows, chosen, number[:, place]] = -np.inf  # chosen: lower than all other scores
             again = scores[rows, chosen]
             leader[rows, chosen] = again.argmax(axis=1)
             height[rows, chosen] = again[rows, leader[rows, chosen]]

@@ -10,8 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Response
 
-from taskveil.client.problem_document import PROBLEM
-from taskveil.client.wire import BINARY, JSON, Report, pack_batch
+from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.api.shapes import EXAMPLE_RELEASE
 from taskveil.collector.problems import Problem
 

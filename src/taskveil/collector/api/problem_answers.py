@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskveil.client.problem_document import PROBLEM
+from taskveil.client.wire import PROBLEM
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.tokens import AUTHENTICATE
 

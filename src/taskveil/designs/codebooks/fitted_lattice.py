@@ -18,7 +18,7 @@ LEVELS_PER_DIRECTION = 255
 LENGTHS_PER_BIT = 3  # resolution of code lengths, which are whole numbers
 REFINING_RECORDS = 2000  # more records do not move the levels
 _TAIL = 0.05  # share of a wide tail in the levels' probabilities, so that no record is priced out
-_REACH = 1.5  # levels extend this far beyond the largest value seen
+REACH = 1.5  # times the largest latent seen: as far as levels reach, and as far as a device goes
 _KEPT = 2.0  # records' worth of weight by which a level stays on its grid point
 
 
@@ -61,7 +61,7 @@ class LatticeCode:
 def fit_lattice(latents: Floats, *, nats: float, spacing: float, epsilon: float, rounds: int = 2) -> LatticeCode:
     """Levels `spacing` apart in every direction, as many codewords as `nats` allow, levels moved to best estimates."""
     sample = latents[:REFINING_RECORDS]
-    spacing = max(spacing, 2.0 * _REACH * float(np.abs(sample).max()) / LEVELS_PER_DIRECTION)
+    spacing = max(spacing, 2.0 * REACH * float(np.abs(sample).max()) / LEVELS_PER_DIRECTION)
     step = 2.0 ** math.floor(math.log2(spacing / 1024.0))
     directions = [_levels(z, spacing) for z in sample.T]
     budget = _budget([lengths for _, lengths in directions], nats)
@@ -80,7 +80,7 @@ def fit_lattice(latents: Floats, *, nats: float, spacing: float, epsilon: float,
 
 def _levels(z: Floats, spacing: float) -> tuple[Floats, Integers]:
     """Grid points of one direction and lengths −log₂ of their probability: a Gaussian mixed with a wide tail."""
-    side = min(LEVELS_PER_DIRECTION // 2, math.ceil(max(_REACH * float(np.abs(z).max()) / spacing - 0.5, 0.0)))
+    side = min(LEVELS_PER_DIRECTION // 2, math.ceil(max(REACH * float(np.abs(z).max()) / spacing - 0.5, 0.0)))
     levels = np.arange(-side, side + 1, dtype=np.float64) * spacing
     spread = float(z.std()) or spacing
     body = ndtr((levels + spacing / 2) / spread) - ndtr((levels - spacing / 2) / spread)

@@ -1,8 +1,7 @@
 """The codebook design for a linear task: how many codewords, how many favoured, listed, sums or on a lattice.
 
 Works on the latents zᵢ = √λᵢ tᵢ, the task's outputs in its principal directions, where the loss is ‖ẑ − z‖². One
-formula plans how fine a code the budget pays for; what it leaves open is settled by cross-validation on the design
-data.
+formula plans how fine a code the budget pays for. Cross-validation on the design data decides what it leaves open.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.mechanisms import Codebook
 from taskveil.designs.codebooks.alternation import given_reports
-from taskveil.designs.codebooks.fitted_lattice import LatticeCode, fit_lattice
+from taskveil.designs.codebooks.fitted_lattice import REACH, LatticeCode, fit_lattice
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
 from taskveil.designs.moments import LinearProblem, gaussian_distortion, water_level
@@ -28,6 +26,7 @@ from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
+from taskveil.veil.channels import channel_of
 from taskveil.veil.decoders import CodewordDecoder
 
 LISTED = 1024
@@ -40,12 +39,11 @@ FINE = 2.5  # nats a direction from which on a lattice is better: levels need no
 FEW = 64  # codewords or fewer follow no clusters worth less smoothing
 CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
 JUDGED = 2000  # volunteers that judge candidates
-REACH = 1.5  # times the largest latent seen is as far as a device goes
 SMOOTH = 10.0  # volunteers that the estimate of a smooth density counts as, beside those whom a codeword is for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CodePlan:
     """How fine a code the budget pays for: ln(K/m) nats, the distortion allowed per direction, directions above it."""
 
     nats: float
@@ -53,7 +51,7 @@ class Plan:
     active: int
 
     @classmethod
-    def of(cls, variances: Floats, epsilon: float) -> Plan:
+    def of(cls, variances: Floats, epsilon: float) -> CodePlan:
         """The rate R that minimises σ² − p(R)² (σ² − D(R)).
 
         D is the Gaussian distortion at R; p = (e^ε − 1)/(e^ε + e^R − 1) is the chance that the report is about the
@@ -87,16 +85,7 @@ class ListedChoice:
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
         """A code for latents (N, r), with more effort for the final one."""
         effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
-        return fit_listed(
-            latents,
-            size=self.size,
-            favoured=self.favoured,
-            dim=self.dim,
-            smoothing=self.smoothing,
-            epsilon=epsilon,
-            rng=rng,
-            **effort,
-        )
+        return fit_listed(latents, **vars(self), epsilon=epsilon, rng=rng, **effort)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +109,7 @@ class LatticeChoice:
         final: bool = False,  # noqa: ARG002
     ) -> LatticeCode:
         """A code for latents (N, r)."""
-        return fit_lattice(latents, nats=self.nats, spacing=self.spacing, epsilon=epsilon)
+        return fit_lattice(latents, **vars(self), epsilon=epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +128,9 @@ class SumChoice:
 
     def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> SumCode:
         """A code for latents (N, r), with more effort for the final one."""
+        sizes, draws = (self.size,) * self.stages, 16_000 if final else 4_000
         return fit_sum(
-            latents,
-            sizes=(self.size,) * self.stages,
-            dim=self.dim,
-            smoothing=self.smoothing,
-            epsilon=epsilon,
-            rng=rng,
-            **({"draws": 16_000} if final else {}),
+            latents, sizes=sizes, dim=self.dim, smoothing=self.smoothing, epsilon=epsilon, rng=rng, draws=draws
         )
 
 
@@ -238,9 +222,9 @@ def _veil(problem: LinearProblem, option: Choice, epsilon: float, seed: int) -> 
     """The codebook of that option, fitted to all volunteers."""
     latents = Latents.of(problem)
     rng = np.random.default_rng(seed)
-    told = latents(problem.X[rng.permutation(len(problem.X))])
-    code = option.fit(told, epsilon, rng, final=True)
-    mechanism, decoder = code.parts(REACH * np.abs(told).max(axis=0) + 1e-300, latents.back, latents.mean)
+    z = latents(problem.X[rng.permutation(len(problem.X))])
+    code = option.fit(z, epsilon, rng, final=True)
+    mechanism, decoder = code.parts(REACH * np.abs(z).max(axis=0) + 1e-300, latents.back, latents.mean)
     box = problem.domain.bounding_box
     offset = -latents.weights @ latents.mean
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=latents.weights, offset=offset)
@@ -250,18 +234,16 @@ def _veil(problem: LinearProblem, option: Choice, epsilon: float, seed: int) -> 
 def telling_means(veil: Veil, X: Floats) -> Veil:
     """The same reports, each estimated by the mean of the volunteers' records X (N, n) given it.
 
-    A codebook's own estimates are linear in the directions that it tells: good means, but neither the chance of a
-    category nor that of a hole is linear in anything. Lattices and sums stay as they are: volunteers are too few there.
+    A codebook's own estimates are linear in the directions that it codes. These are good means, but the probabilities
+    of categories and of missing values are not linear. Lattices and sums stay as they are: they would need more
+    volunteers.
     """
-    match veil.mechanism, veil.decoder:
-        case Codebook(stages=(stage,)), CodewordDecoder(codewords=own, sizes=sizes):
-            counted = np.column_stack([X, np.ones(len(X))])
-            favoured = stage.favoured(veil.mechanism.region.enforce(veil.encoder(X)))
-            sums = given_reports(counted, favoured, stage.response)
-            means = (sums[:, :-1] + SMOOTH * own) / (sums[:, -1:] + SMOOTH)
-            return replace(veil, decoder=CodewordDecoder(codewords=means, sizes=sizes))
-        case _:
-            return veil
+    own, favoured = veil.decoder, channel_of(veil.mechanism, veil.decoder).favoured(veil.encoder(X))
+    if favoured is None or not isinstance(own, CodewordDecoder):
+        return veil
+    sums = given_reports(np.column_stack([X, np.ones(len(X))]), favoured, veil.mechanism.responses[0])
+    means = (sums[:, :-1] + SMOOTH * own.codewords) / (sums[:, -1:] + SMOOTH)
+    return replace(veil, decoder=replace(own, codewords=means))
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int = LISTED) -> list[Choice]:
@@ -269,7 +251,7 @@ def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int 
     `most` codewords."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
         return [ListedChoice(size=2, favoured=1, dim=1, smoothing=0.0)]
-    plan, smaller = (Plan.of(variances, share * epsilon) for share in (1.0, 0.5))
+    plan, smaller = (CodePlan.of(variances, share * epsilon) for share in (1.0, 0.5))
     options: list[Choice] = []
     if plan.nats < math.log(8 * LISTED):
         listed = [_listed(plan, favoured, factor) for factor in (0.75, 1.0, 1.33) for favoured in (1, 2, 4)]
@@ -291,18 +273,18 @@ def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int 
     return list(dict.fromkeys(options))
 
 
-def _listed(plan: Plan, favoured: int, factor: float, smoothing: float = 1.0, most: int = LISTED) -> ListedChoice:
+def _listed(plan: CodePlan, favoured: int, factor: float, smoothing: float = 1.0, most: int = LISTED) -> ListedChoice:
     """About `factor` times as many codewords as the plan says, or as many as a device can store."""
     size = min(max(favoured + 1, round(favoured * factor * math.exp(min(plan.nats, 20.0)))), most)
     dim = min(plan.active, max(1, round(size / favoured) - 1))  # K/m cells span K/m − 1 directions
     return ListedChoice(size=size, favoured=favoured, dim=dim, smoothing=smoothing)
 
 
-def _lattice(plan: Plan, factor: float, more: float) -> LatticeChoice:
+def _lattice(plan: CodePlan, factor: float, more: float) -> LatticeChoice:
     return LatticeChoice(nats=plan.nats + more, spacing=factor * math.sqrt(12 * plan.level))
 
 
-def _sums(plan: Plan, size: int, smoothing: float) -> SumChoice:
+def _sums(plan: CodePlan, size: int, smoothing: float) -> SumChoice:
     """As many sums as the plan says, of terms from two or more lists of about `size` codewords."""
     stages = max(2, round(plan.nats / math.log(size)))
     size = max(2, round(math.exp(plan.nats / stages)))

@@ -6,7 +6,6 @@ the mean of the records given its report, under the exact channel; given codewor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.laplace.build import box_region
 from taskveil.veil.decoders import CodewordDecoder
 
@@ -35,36 +35,20 @@ class ListedCode:
         return np.asarray(self.response.extra * nearest.sum(axis=1) + self.response.base * distances.sum(axis=1))
 
     def parts(self, reach: Floats, back: Floats, mean: Floats) -> tuple[Codebook, CodewordDecoder]:
-        """Mechanism and decoder on the integer grid; see `staged_parts`."""
-        return staged_parts((self,), reach, back, mean)
+        """Mechanism and decoder on the integer grid.
 
-
-def staged_parts(
-    codes: Sequence[ListedCode], reach: Floats, back: Floats, mean: Floats
-) -> tuple[Codebook, CodewordDecoder]:
-    """One stage per code, on the integer grid.
-
-    Args:
-        codes: each for what those before it left over.
-        reach: (r,), latents are bounded to ± reach.
-        back: (n, r), leads from latents to records.
-        mean: (n,), the record of latent zero.
-    """
-    region = box_region(-reach, reach)
-    stages, codewords = [], []
-    for code in codes:
-        points = np.zeros((len(code.codewords), len(reach)))
-        points[:, : code.codewords.shape[1]] = code.codewords
+        Args:
+            reach: (r,), latents are bounded to ± reach.
+            back: (n, r), leads from latents to records.
+            mean: (n,), the record of latent zero.
+        """
+        region, points = box_region(-reach, reach), np.zeros((len(self.codewords), len(reach)))
+        points[:, : self.codewords.shape[1]] = self.codewords
         k = np.rint(points / region.step).astype(np.int64)
         # The nearest codewords are those of the highest 2 k·c − |c|², in whole numbers.
-        stages.append(Stage(vectors=2 * k, offsets=-(k**2).sum(axis=1), shifts=k, response=code.response))
-        codewords.append(points @ back.T)
-    codewords[0] += mean
-    sizes = np.array([len(part) for part in codewords])
-    return (
-        Codebook(region=region, stages=tuple(stages)),
-        CodewordDecoder(codewords=np.concatenate(codewords), sizes=sizes),
-    )
+        stage = Stage(vectors=2 * k, offsets=-(k**2).sum(axis=1), shifts=k, response=self.response)
+        decoder = CodewordDecoder(codewords=points @ back.T + mean, sizes=np.array([len(points)]))
+        return Codebook(region=region, stages=(stage,)), decoder
 
 
 def fit_listed(
@@ -139,8 +123,5 @@ def _nearest(sample: Floats, codewords: Floats, count: int) -> NDArray[np.intp]:
 
 def _posterior_means(sample: Floats, favoured: NDArray[np.intp], response: Response) -> Floats:
     """E[z | report = k] for every k: each record counts b/T everywhere and (a − b)/T more where it favours."""
-    flat, size = favoured.ravel(), response.size
-    counts = np.bincount(flat, minlength=size)
-    sums = np.stack([np.bincount(flat, np.repeat(z, favoured.shape[1]), size) for z in sample.T], axis=1)
-    weight = response.extra * counts + response.base * len(sample)
-    return np.asarray((response.extra * sums + response.base * sample.sum(axis=0)) / weight[:, None])
+    sums = given_reports(np.column_stack([sample, np.ones(len(sample))]), favoured, response)
+    return np.asarray(sums[:, :-1] / sums[:, -1:])

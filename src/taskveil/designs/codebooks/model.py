@@ -1,8 +1,8 @@
 """The codebook design for a model: a report is one of K answers, chosen so that the expected loss is least.
 
-What a device can know of the truth is a predictor's business (`designs.predictors`), cross-fitted by
-`designs.crossfit`. The number of answers is chosen by what the predictor says (`choosing`), the answers are found by
-alternation (`alternation`). A predictor's held-out losses are those of the whole design without the judged fold.
+Predictors of the truth lie in `designs.predictors`; `designs.crossfit` cross-fits them. `alternation` chooses the
+number of answers by the predictions, and finds the answers. A predictor's held-out losses are those of the whole design
+without the judged fold.
 """
 
 from __future__ import annotations
@@ -17,12 +17,20 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder, MeanEncoder, Plain
+from taskveil.client.encoders import Encoder, MeanEncoder, NamedEncoder, Plain
 from taskveil.client.mechanisms import Codebook, Stage
-from taskveil.client.named import NamedEncoder
-from taskveil.designs.codebooks.alternation import LARGEST_EPSILON, Code, Sample, given_reports
+from taskveil.designs.codebooks.alternation import (
+    LARGEST_EPSILON,
+    STARTS,
+    Code,
+    CodeShape,
+    Halved,
+    Sample,
+    choose_shape,
+    final_code,
+    given_reports,
+)
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.codebooks.choosing import STARTS, Halved, Shape, choose_shape, final_code
 from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit, on_devices
 from taskveil.designs.laplace.build import box_region
 from taskveil.designs.on_device import MANIFEST, bytes_of
@@ -227,11 +235,11 @@ class _Design:
         records, code = _by_records(self.problem.some(~held), others.sample, code, self.seed)
         task = self.problem.task
         losses = task.pairwise_losses(records, self.problem.X[held], take_labels(task, self.problem.y, held))
-        told = np.take_along_axis(losses, code.favoured(judged), axis=1).sum(axis=1)
-        return np.asarray(code.response.extra * told + code.response.base * losses.sum(axis=1))
+        favoured_losses = np.take_along_axis(losses, code.favoured(judged), axis=1).sum(axis=1)
+        return np.asarray(code.response.extra * favoured_losses + code.response.base * losses.sum(axis=1))
 
     @one_thread()
-    def veil(self, epsilon: float, shape: Shape) -> Veil:
+    def veil(self, epsilon: float, shape: CodeShape) -> Veil:
         """The code as a device and a server run it, made from all volunteers. Answered directly, the estimate of a
         record is the mean of the volunteers given the report; answered by the task, it is an input at which the task
         gives the wanted answer."""

@@ -32,7 +32,6 @@ _FITTING_BRANCHES = 4  # more of them while fitting bring nothing
 _STARTING_ROUNDS = 6  # of each stage by itself
 _ROUNDS = 8  # searches with all stages
 _SWEEPS = 2  # over all stages after each search
-_LARGEST = 2**15 - 1  # steps of a codeword, which is stored in 16 bits
 _FARTHEST = 2.0**22  # steps of a latent: scores stay exact
 
 
@@ -51,10 +50,10 @@ class SumCode:
         found = _sums(self.stages, nearest_sums(coded, self.stages, self.branches))
         middle = np.sum([stage.mean(axis=0) for stage in self.stages], axis=0)
         spread = sum(float(stage.var(axis=0).sum()) for stage in self.stages)
-        told = self.response.extra
+        kept = self.response.extra
         anywhere = ((coded - middle) ** 2).sum(axis=1) + spread
         uncoded = (latents[:, dim:] ** 2).sum(axis=1)
-        return np.asarray(uncoded + told * ((coded - found) ** 2).sum(axis=1) + (1.0 - told) * anywhere)
+        return np.asarray(uncoded + kept * ((coded - found) ** 2).sum(axis=1) + (1.0 - kept) * anywhere)
 
     def parts(self, reach: Floats, back: Floats, mean: Floats) -> tuple[SumCodebook, CodewordDecoder]:
         """Mechanism and decoder on the integer grid.
@@ -65,7 +64,7 @@ class SumCode:
             mean: (n,), the record of latent zero.
         """
         points = np.concatenate(self.stages)
-        step = 2.0 ** math.ceil(math.log2(max(np.abs(points).max() / _LARGEST, reach.max() / _FARTHEST)))
+        step = 2.0 ** math.ceil(math.log2(max(np.abs(points).max() / np.iinfo(np.int16).max, reach.max() / _FARTHEST)))
         codewords = np.zeros((len(points), len(reach)), dtype=np.int16)
         codewords[:, : points.shape[1]] = np.rint(points / step)
         edge = np.ceil(reach / step).astype(np.int64)

@@ -8,7 +8,8 @@ if Σ_o μ_o q_oℓ v_o = z_ℓ at every level. For given masses μ the best val
 
 and they cost tr(ZᵀB), which is convex in μ: an A-optimal design of experiments, whose experiments are patterns, with
 the condition that every row of the channel adds up to one. Newton's method on a barrier solves it for some patterns;
-the multipliers then tell which others would help. What is left is a linear program, whose corner has few reports.
+the multipliers then show which others would help. What is left is a linear program, whose corner has few reports.
+Devices get the channel in whole numbers: rows of equal sums, ratios within e^ε, and values that are unbiased for these.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import linprog
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, Integers
 
 Patterns = NDArray[np.bool_]
 
@@ -34,15 +35,24 @@ LOWERED = 12
 DIRECTIONS = 12
 """Slanted half-spaces that the search starts with, besides those along single latents."""
 
-ROOM = 7
+KEPT_PER_LEVEL = 7
 """Patterns that are kept from one round to the next, for every level."""
 
 SLIGHT = 1e-10
 """Reports of less chance than this are left out."""
 
+TOTAL = 2.0**51
+"""About the sum of every row."""
+
+SPARED = 1e-9
+"""The share of the budget that is left over for making all rows' sums equal."""
+
+LARGEST = 27.0
+"""The largest ε that fits into tables: e^27 is 2^39, and a mean needs no more."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Channel:
+class LevelReports:
     """Reports with their patterns (R, L), masses (R,) and values (R, k), the expected ‖v‖² under the prior, and what no
     channel on these levels can be below (as far as the search for patterns could tell)."""
 
@@ -97,7 +107,7 @@ def best_channel(
     start: Patterns | None = None,
     gap: float = 0.005,
     rounds: int = 12,
-) -> Channel:
+) -> LevelReports:
     """The channel of least expected ‖v‖² that is ε-LDP and unbiased at every level.
 
     Args:
@@ -142,13 +152,13 @@ def _near_one(points: Floats) -> tuple[Floats, float]:
     return points / size, size
 
 
-def response_channel(points: Floats, prior: Floats, epsilon: float) -> Channel:
+def response_channel(points: Floats, prior: Floats, epsilon: float) -> LevelReports:
     """Plain randomised response between the levels: each has a report that is likelier for it alone."""
     count, extra = len(points), float(np.expm1(epsilon))
     masses = np.full(count, 1.0 / (count + extra))
     values = (points * (count + extra) - points.sum(axis=0)) / extra
     costs = (1.0 + extra * prior) * (values**2).sum(axis=1)
-    return Channel(
+    return LevelReports(
         patterns=np.eye(count, dtype=bool), masses=masses, values=values, cost=float(masses @ costs), bound=-np.inf
     )
 
@@ -157,7 +167,7 @@ def _search(
     points: Floats, prior: Floats, epsilon: float, start: Patterns | None, gap: float, rounds: int
 ) -> tuple[_State, float]:
     """Masses of nearly least cost, and what the cost cannot be below."""
-    extra, rng, room = float(np.expm1(epsilon)), np.random.default_rng(0), ROOM * len(points)
+    extra, rng, most = float(np.expm1(epsilon)), np.random.default_rng(0), KEPT_PER_LEVEL * len(points)
     patterns = _first_patterns(points, rng)
     if start is not None:
         patterns = _distinct(np.concatenate([patterns, start, ~start]))
@@ -169,9 +179,9 @@ def _search(
         masses, bound = state.masses, max(bound, below)
         if state.cost - bound <= gap * state.cost:
             break
-        # The least likely make room. What their rows lack then, the next step fills.
+        # The least likely are dropped. The next step fills what their rows lack then.
         chances = masses * state.chances
-        kept = chances >= np.sort(chances)[-min(room, len(chances))]
+        kept = chances >= np.sort(chances)[-min(most, len(chances))]
         new = _unknown(new, patterns[kept])
         # A pattern and its complement together are the same for every level.
         pairs = np.concatenate([new, ~new])
@@ -309,7 +319,7 @@ def _better_patterns(
     return patterns[order], float(multipliers.sum() + (slopes * points).sum()) + min(0.0, least)
 
 
-def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Channel | None:
+def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> LevelReports | None:
     """The same values with as few reports as they need, found by a linear program; it costs no more. None where
     rounding errors decide."""
     values, rows = state.values, state.rows
@@ -327,6 +337,31 @@ def _corner(state: _State, bound: float, prior: Floats, points: Floats) -> Chann
     masses = masses + np.linalg.lstsq(rows.T, 1.0 - rows.T @ masses, rcond=None)[0]
     if masses.min() <= 0.0 or np.abs(rows.T @ masses - 1.0).max() > 1e-12:
         return None
-    return Channel(
+    return LevelReports(
         patterns=rows > 1.0, masses=masses, values=values[kept], cost=float(costs[kept] @ masses), bound=bound
     )
+
+
+def whole_numbers(channel: LevelReports, epsilon: float) -> Integers:
+    """The channel as a table (L, R) whose rows have the same sum; no column has a ratio above e^ε. It may have been
+    searched for a larger ε: if rows have equal sums for one, they have for all."""
+    low = np.maximum(np.rint(channel.masses * TOTAL), 1.0)
+    # Masses are rounded by a half, so entries by less than e^ε, and no row lacks more than that for each report: the
+    # likeliest report, whose larger entries are e^ε times `low`, makes up for it within what is spared.
+    spared = max(SPARED * epsilon, 4.0 * len(low) / float(low.max()))
+    high = np.floor(low * np.exp(max(0.0, min(epsilon, LARGEST) - spared)))
+    table = np.where(channel.patterns.T, high, low).astype(np.int64)
+    sums = table.sum(axis=1)
+    table[:, int(low.argmax())] += sums.max() - sums
+    return np.asarray(table)
+
+
+def exact_values(table: Integers, points: Floats, prior: Floats) -> Floats:
+    """The values (R, k) of least expected ‖v‖² under the prior (L,) whose mean is exactly `points` (L, k) at every
+    level of the table (L, R), up to the last digits of a double."""
+    chances = table / table[0].sum()
+    scale = 1.0 / np.sqrt(prior @ chances)
+    scaled = chances * scale
+    values = np.linalg.lstsq(scaled, points, rcond=None)[0]
+    values += np.linalg.lstsq(scaled, points - scaled @ values, rcond=None)[0]
+    return np.asarray(values * scale[:, None])

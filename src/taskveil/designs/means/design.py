@@ -1,4 +1,8 @@
-"""`method="means"`: reports whose mean is the population's, at the least variance."""
+"""`method="means"`: reports whose mean is the population's, at the least variance.
+
+Latents are single attributes, or directions in which correlated attributes vary together. K x̂ must be unbiased. So the
+latents span all that the task weighs and the domain lets vary, whether or not volunteers vary there.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.means.directions import Directions, candidates
-from taskveil.designs.means.groups import ALONE, Group, Latents, most_rows, total_cost
-from taskveil.designs.means.tables import LARGEST, exact_values, whole_numbers
+from taskveil.designs.domain import Domain
+from taskveil.designs.means.channels import LARGEST, exact_values, whole_numbers
+from taskveil.designs.means.groups import ALONE, GridLatents, LatentGroup, most_rows, total_cost
 from taskveil.designs.problem import Problem, Unseeded
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
@@ -22,7 +26,7 @@ from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 
 GRID_BITS = 24
-"""A latent is this finely rounded before it is rounded by lot: finer than attributes are."""
+"""A latent is rounded to this many bits before it is rounded at random to a level: finer than attributes are."""
 
 LEAST = 0.05
 """Channels for smaller budgets have the same patterns: they are searched for at this one."""
@@ -34,9 +38,26 @@ DRAWS = 2**40
 """What the chances of all groups add up to, nearly."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Directions:
+    """Latents u = weights x + offset between 0 and 1 for every record of the domain, and the way back:
+    x̂ = mean + back (û − ū). Shapes: weights (r, n), offset (r,), back (n, r)."""
+
+    weights: Floats
+    offset: Floats
+    back: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, back: Floats, domain: Domain) -> Directions:
+        """Rows (r, n) scaled by the domain's reach along them, with `back` (n, r) scaled likewise."""
+        low, high = -domain.support(-rows), domain.support(rows)
+        width = high - low
+        return cls(weights=rows / width[:, None], offset=-low / width, back=back * width)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeanDesigner(Unseeded):
-    """Some latents by lot, rounded by lot to levels, told by the unbiased channel of least variance.
+    """A report is about some latents at random, rounded at random to levels, by the unbiased channel of least variance.
 
     A report of group g, drawn with chance p_g, decodes to mean + v/p_g in its latents and to the volunteers' mean in
     all others, so that its expectation is x. It costs Σ_g E‖v_g‖²/p_g − ‖K(x − mean)‖², least for p_g ∝ √E‖v_g‖².
@@ -48,7 +69,7 @@ class MeanDesigner(Unseeded):
         """It serves means alone."""
         if isinstance(task, MeanTask):
             return None
-        return f"{self.name} tells population means and nothing of single records: it serves a MeanTask."
+        return f"{self.name} estimates population means and nothing of single records: it serves a MeanTask."
 
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
@@ -66,11 +87,11 @@ class _Plan:
     directions: Directions
     encoder: LinearEncoder
     region: BoxRegion
-    latents: Latents
+    latents: GridLatents
 
     @property
     def alone(self) -> float:
-        """What it costs to tell latents one by one."""
+        """What it costs to report latents one by one."""
         return total_cost([self.latents.alone(place) for place in range(self.encoder.latent_dim)])
 
 
@@ -98,8 +119,8 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
 
 
 def _ways(problem: Problem, K: Floats) -> list[Directions]:
-    """Directions that may be told; TaskError where the caller allows fewer than the task has."""
-    ways = list(candidates(problem.X, K, problem.domain))
+    """Directions that may be reported; TaskError where the caller allows fewer than the task has."""
+    ways = list(directions_of(problem.X, K, problem.domain))
     if (most := problem.on_device.latent_dim) is not None:
         least = min(len(way.weights) for way in ways)
         ways = [way for way in ways if len(way.weights) <= most]
@@ -116,15 +137,15 @@ def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, l
     encoder = LinearEncoder.of(low=box.low, high=box.high, weights=directions.weights, offset=directions.offset)
     low = np.zeros(encoder.latent_dim, dtype=np.int64)
     region = BoxRegion(step=2.0**-GRID_BITS, low=low, high=low + 2**GRID_BITS)
-    told = K @ directions.back * region.step
-    gram = told.T @ told
+    errors = K @ directions.back * region.step
+    gram = errors.T @ errors
     gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / len(gram) + 1e-300
     k = region.enforce(encoder(problem.X))
-    latents = Latents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon, alone_levels=levels)
+    latents = GridLatents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon, alone_levels=levels)
     return _Plan(directions=directions, encoder=encoder, region=region, latents=latents)
 
 
-def _veil(problem: Problem, plan: _Plan, groups: Sequence[Group], epsilon: float, name: str) -> Veil:
+def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str) -> Veil:
     """Whole numbers for devices, and what their reports say for the server."""
     channels = [group.channel(plan.latents.epsilon) for group in groups]
     roots = np.sqrt([max(channel.cost, 1e-300) for channel in channels])
@@ -148,3 +169,27 @@ def _veil(problem: Problem, plan: _Plan, groups: Sequence[Group], epsilon: float
     decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))
     mechanism = LevelResponse(region=plan.region, groups=tuple(parts))
     return Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
+
+
+def directions_of(X: Floats, K: Floats, domain: Domain) -> Iterator[Directions]:
+    """Ways to tell Kx, the plain one first: for volunteers X (N, n), a task K (m, n) and the domain."""
+    width = X.shape[1]
+    reach = domain.support(np.eye(width)) + domain.support(-np.eye(width))
+    asked = np.flatnonzero((np.abs(K).max(axis=0) * reach) > 0)
+    if len(asked) == 0:  # nothing matters: any latent will do, and tells nothing
+        asked = np.array([int(reach.argmax())])
+        yield Directions.of(np.eye(width)[asked], np.eye(width)[:, asked] * 0.0, domain)
+        return
+    yield Directions.of(np.eye(width)[asked], np.eye(width)[:, asked], domain)
+    if len(asked) == 1:
+        return
+    # In shares of the attributes' reach, whatever their units: K = U S Vᵀ there, and S Vᵀ x is all that the task sees.
+    _, singular, right = np.linalg.svd(K[:, asked] * reach[asked], full_matrices=False)
+    kept = singular > len(asked) * np.finfo(float).eps * singular[0]
+    seen = singular[kept, None] * right[kept] / reach[asked]
+    # Where volunteers do not vary, any basis is as good as another.
+    _, axes = np.linalg.eigh(np.atleast_2d(np.cov(seen @ X[:, asked].T)))
+    rows, back = np.zeros((len(seen), width)), np.zeros((width, len(seen)))
+    rows[:, asked] = axes.T @ seen
+    back[asked] = reach[asked, None] * ((right[kept].T / singular[kept]) @ axes)
+    yield Directions.of(rows, back, domain)

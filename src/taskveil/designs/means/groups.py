@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from operator import itemgetter
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.means.channels import Channel, Patterns, best_channel, channel_cost, response_channel
-from taskveil.designs.means.levels import best_levels, by_lot, level_prior
+from taskveil.designs.means.channels import LevelReports, Patterns, best_channel, channel_cost, response_channel
 
 FEW, MANY = 29, 128
 """Rows of a group's table at most, at small budgets and at large ones."""
 
 APART, MOST_SEARCHED = 1.5, 48
-"""Below this ε latents are told one by one: together they would cost hardly a hundredth less. So are more than so many
-where every group's channel has to be searched for, to save time."""
+"""Below this ε latents are reported one by one: together they would cost hardly a hundredth less. To save time, so are
+more latents than this where the channel of every group must be searched for."""
 
 ALONE = 8
 """Levels of a latent at most, and at first."""
 
 FINE = (16, 24, 32, 48)
-"""Levels of a latent that is told alone, where the budget is enough for plain randomised response between so many."""
+"""Levels of a latent that is reported alone, if the budget is enough for plain randomised response between so many."""
 
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
@@ -32,9 +32,26 @@ PLAIN = 6.0
 NEARLY = 1.01
 """Plain randomised response has the smallest table: it may cost this much more."""
 
+CANDIDATES = 48
+"""Values among which levels are chosen, besides both ends."""
+
+SHARED = 5
+"""Volunteers who must share a value before it may be a level as it is: levels are public, and a value that one
+volunteer alone has must not be."""
+
+MARKS = 128
+"""Parts of the domain's reach to which other values are rounded first."""
+
+ANYWHERE = 0.02
+"""The share of people who may be anywhere, whatever volunteers say: it keeps what others cost within bounds."""
+
+APART_IN_RANGE = 2**12
+"""Levels are at least this part of the range apart: an exact distinction of neighbouring grid steps costs
+more than rounding at random does."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Group:
+class LatentGroup:
     """Latents `places` at levels `scales` (one array in grid steps for each), `points` (L, k) that these levels stand
     for in the scale of errors and seen from the mean, their prior (L,), and about what the best channel costs."""
 
@@ -46,7 +63,7 @@ class Group:
     paying: Patterns | None = None
     """Patterns (R, L) that the search for the best channel begins with."""
 
-    def channel(self, epsilon: float) -> Channel:
+    def channel(self, epsilon: float) -> LevelReports:
         """The best channel, or plain randomised response where that is about as good."""
         plain = response_channel(self.points, self.prior, epsilon)
         if len(self.points) > FEW:
@@ -68,7 +85,7 @@ def _is_plain(levels: int, epsilon: float) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Latents:
+class GridLatents:
     """Volunteers' latents k (N, r) in grid steps between `low` and `high` (r,); `gram` (r, r) is the squared error that
     a grid step makes in each latent, and in two together."""
 
@@ -78,17 +95,17 @@ class Latents:
     gram: Floats
     epsilon: float
     alone_levels: int = ALONE
-    _known: dict[tuple[tuple[int, ...], int], Group] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[tuple[tuple[int, ...], int], LatentGroup] = field(default_factory=dict, init=False, repr=False)
     _paying: dict[tuple[int, ...], Patterns] = field(default_factory=dict, init=False, repr=False)
     """What paid for the last group whose latents had so many levels: it mostly does for the next."""
 
-    def alone(self, place: int, rows: int = 1) -> Group:
+    def alone(self, place: int, rows: int = 1) -> LatentGroup:
         """One latent as a group, at more than the usual levels where that costs less and a table has so many rows."""
         fine = [most for most in FINE if most <= rows and _is_plain(most, self.epsilon)]
         groups = [self._group((place,), most) for most in (self.alone_levels, *fine)]
         return min(groups, key=lambda group: group.cost)
 
-    def together(self, places: tuple[int, ...], rows: int) -> Group | None:
+    def together(self, places: tuple[int, ...], rows: int) -> LatentGroup | None:
         """These latents as one group of least cost; None where levels worth the name would make more than so many
         rows."""
         if len(places) == 1:
@@ -96,7 +113,7 @@ class Latents:
         groups = [self._group(places, most) for most in self._level_counts(places, rows)]
         return min(groups, key=lambda group: group.cost, default=None)
 
-    def _group(self, places: tuple[int, ...], most: int) -> Group:
+    def _group(self, places: tuple[int, ...], most: int) -> LatentGroup:
         """These latents at so many levels each; made once."""
         if (places, most) not in self._known:
             self._known[places, most] = self._made(places, most)
@@ -111,9 +128,11 @@ class Latents:
         fitting = [most for most in fitting if most >= min(3 if plain else 4, max(distinct))]
         return fitting if plain else fitting[-1:]
 
-    def _made(self, places: tuple[int, ...], most: int) -> Group:
+    def _made(self, places: tuple[int, ...], most: int) -> LatentGroup:
         scales = tuple(best_levels(self.k[:, place], self.low[place], self.high[place], most) for place in places)
-        prior = level_prior([by_lot(self.k[:, place], levels) for place, levels in zip(places, scales, strict=True)])
+        prior = level_prior(
+            [level_chances(self.k[:, place], levels) for place, levels in zip(places, scales, strict=True)]
+        )
         steps = np.stack(np.meshgrid(*scales, indexing="ij"), axis=-1).reshape(-1, len(places))
         points = (steps - self.k[:, places].mean(axis=0)) @ self.root(places).T
         counts, paying = tuple(map(len, scales)), None
@@ -122,24 +141,24 @@ class Latents:
         else:
             cost, paying = channel_cost(points, prior, self.epsilon, start=self._paying.get(counts))
             self._paying[counts] = paying
-        return Group(places=places, scales=scales, points=points, prior=prior, cost=cost, paying=paying)
+        return LatentGroup(places=places, scales=scales, points=points, prior=prior, cost=cost, paying=paying)
 
     def root(self, places: Sequence[int]) -> Floats:
         """(k, k): from grid steps of these latents to the scale in which errors are measured."""
         gram = self.gram[np.ix_(places, places)]
-        # Latents that the task sees as one have a singular Gram matrix, and yet each must be told.
+        # Latents that the task sees as one have a singular Gram matrix, and yet each must be reported.
         return np.asarray(np.linalg.cholesky(gram + 1e-9 * np.diag(np.diag(gram))).T)
 
-    def parted(self, rows: int) -> tuple[Group, ...]:
+    def parted(self, rows: int) -> tuple[LatentGroup, ...]:
         """All latents in groups with tables of at most so many rows, such that Σ √cost is least: drawn as often as
         √cost says, that is the square root of what all groups cost together.
 
-        Alike in cost is who gains most from being told together. So groups are runs of latents in the order of their
-        cost, found by dynamic programming over where runs end.
+        Latents of like cost gain most if they are reported together. So groups are runs of latents in the order of
+        their cost, found by dynamic programming over where runs end.
         """
         order = sorted(range(len(self.low)), key=lambda place: self.alone(place).cost)
-        ways: list[tuple[float, tuple[Group, ...]]] = [(0.0, ())]
-        ending: list[list[Group]] = [[] for _ in order]
+        ways: list[tuple[float, tuple[LatentGroup, ...]]] = [(0.0, ())]
+        ending: list[list[LatentGroup]] = [[] for _ in order]
         for start in range(len(order)):
             apart = math.inf
             for end in range(start, len(order)):
@@ -155,6 +174,75 @@ class Latents:
         return ways[-1][1]
 
 
-def total_cost(groups: Sequence[Group]) -> float:
+def total_cost(groups: Sequence[LatentGroup]) -> float:
     """What groups cost together, each drawn as often as the root of its cost says."""
     return sum(math.sqrt(group.cost) for group in groups) ** 2
+
+
+def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
+    """The `most` levels from `low` to `high` between which volunteers at `k` (N,), all in grid steps, are rounded
+    at random at the least cost in variance; where they have no more values than that, these."""
+    public = _public(k, low, high)
+    distinct = np.unique(public)
+    if len(distinct) > CANDIDATES:
+        distinct = np.unique(np.quantile(public, np.linspace(0.0, 1.0, CANDIDATES), method="nearest"))
+    places = _apart(np.unique(np.concatenate([[low, high], distinct])))
+    if len(places) <= most:
+        return places
+    # A volunteer at x between levels a < b has variance (x − a)(b − x) after rounding: three sums for each interval.
+    x, scale = np.sort(k).astype(np.float64), float(high - low)
+    at = np.searchsorted(x, places, side="right")
+    counts, sums, squares = (np.append(0.0, np.cumsum((x / scale) ** power))[at] for power in (0, 1, 2))
+    a = (places / scale)[:, None]
+    costs = (a + a.T) * (sums - sums[:, None]) - (squares - squares[:, None]) - a * a.T * (counts - counts[:, None])
+    costs = np.where(places[:, None] < places, costs, np.inf)
+    # Dynamic programming: the least cost of reaching each place with so many intervals.
+    least, came_from = costs[0], []
+    for _ in range(most - 2):
+        through = least[:, None] + costs
+        came_from.append(through.argmin(axis=0))
+        least = through.min(axis=0)
+    chosen = [len(places) - 1]
+    for before in reversed(came_from):
+        chosen.append(int(before[chosen[-1]]))
+    return np.unique(np.append(places[chosen], low))
+
+
+def _public(k: Integers, low: int, high: int) -> Integers:
+    """The values k (N,), rounded to marks of the domain where fewer than five volunteers share them."""
+    _, which, counts = np.unique(k, return_inverse=True, return_counts=True)
+    marks = low + (np.rint((k - low) / max(high - low, 1) * MARKS) * (high - low)).astype(np.int64) // MARKS
+    return np.where(counts[which] >= SHARED, k, marks)
+
+
+def _apart(places: Integers) -> Integers:
+    """The first place, the last, and of those between all that are not next to another."""
+    least, kept = (places[-1] - places[0]) / APART_IN_RANGE, [places[0]]
+    for place in places[1:-1]:
+        if place - kept[-1] >= least and places[-1] - place >= least:
+            kept.append(place)
+    return np.unique([*kept, places[-1]])
+
+
+def level_chances(k: Integers, levels: Integers) -> Floats:
+    """(N, levels): how probable each level is for volunteers at k (N,), between the first level and the last."""
+    below = np.clip(np.searchsorted(levels, k, side="right") - 1, 0, max(0, len(levels) - 2))
+    above = np.minimum(below + 1, len(levels) - 1)
+    up = (k - levels[below]) / np.maximum(levels[above] - levels[below], 1)
+    chances, rows = np.zeros((len(k), len(levels))), np.arange(len(k))
+    chances[rows, below] += 1.0 - up
+    chances[rows, above] += up
+    return chances
+
+
+def level_prior(chances: Sequence[Floats]) -> Floats:
+    """(L,): how probable every choice of one level of each latent is, by the volunteers' `chances` (N, levels) of each.
+
+    Of few volunteers, little is said about choices together: what their latents say one by one is mixed in, and a
+    small share that is the same everywhere.
+    """
+    count = len(chances[0])
+    joint = reduce(lambda one, other: (one[:, :, None] * other[:, None, :]).reshape(count, -1), chances).mean(axis=0)
+    single = reduce(np.outer, [each.mean(axis=0) for each in chances]).ravel()
+    few = len(joint) / (len(joint) + count) if len(chances) > 1 else 0.0
+    return np.asarray((1.0 - ANYWHERE) * ((1.0 - few) * joint + few * single) + ANYWHERE / len(joint))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Family, Fit, expected_seconds
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors.boosted import BoostedTrees

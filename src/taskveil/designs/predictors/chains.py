@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.windows import Window
+from taskveil.client.networks import Window
 from taskveil.designs.predictors.whole_layers import Convolution, Dense, Layer, Layers, Pooling
 
 

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from taskveil.arrays import Floats
-from taskveil.client.windows import Window
+from taskveil.client.networks import Window
 from taskveil.designs.predictors.chains import Chain, Foreign
 from taskveil.designs.predictors.whole_layers import Layers
 from taskveil.tasks.models.modules import rows_of

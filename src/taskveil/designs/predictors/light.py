@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
-from taskveil.client.levels import LEVELS, MonotoneTables
+from taskveil.client.layers import LEVELS, MonotoneTables
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.scales import tables_for

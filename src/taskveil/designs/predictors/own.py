@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder
-from taskveil.client.named import NamedEncoder
+from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.predictors.linear import affine_encoder
 from taskveil.designs.predictors.pipelines import table_lines, table_trees

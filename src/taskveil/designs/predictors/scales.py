@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Bools, Floats
-from taskveil.client.levels import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 
 KNOTS = 64
 """Of every table, at most."""

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.levels import LEVELS, levels
-from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder
+from taskveil.client.layers import LEVELS, levels
+from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 from taskveil.client.networks import Layer as WholeLayer
-from taskveil.client.windows import PoolingLayer, Window
 from taskveil.errors import DataError
 
 ROOM = 1.25

@@ -1,0 +1,120 @@
+"""Dates by a grammar and a calendar of their own, held against the standard library's and numpy's."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskveil.client.values import CYCLES, DAY, FIRST, LAST, _days, seconds_of, waves
+
+EVERY_DAY = np.arange("0001-01-01", "10000-01-01", dtype="datetime64[D]")
+
+
+def one(value: object) -> int | None:
+    (seconds,), (lost,) = seconds_of([value])
+    return None if lost else int(seconds)
+
+
+def test_the_calendar_is_right_on_every_day_there_is() -> None:
+    months = EVERY_DAY.astype("datetime64[M]")
+    years = months.astype("datetime64[Y]").astype(np.int64) + 1970
+    day = (EVERY_DAY - months).astype(np.int64) + 1
+    found = _days(years, months.astype(np.int64) % 12 + 1, day)  # type: ignore[arg-type]  # arithmetic of arrays too
+    assert np.array_equal(found, EVERY_DAY.astype(np.int64))
+    assert len(EVERY_DAY) == 3_652_059 == date.max.toordinal()
+
+
+def test_text_dates_and_numpys_own_say_the_same() -> None:
+    days = np.random.default_rng(0).choice(EVERY_DAY, size=5000)
+    seconds, lost = seconds_of(days)
+    assert not lost.any()
+    assert np.array_equal(seconds, days.astype(np.int64) * DAY)
+    for same in ([str(day) for day in days], days.tolist(), list(days), days.astype("datetime64[us]")):
+        found, lost = seconds_of(same)
+        assert not lost.any()
+        assert np.array_equal(found, seconds)
+
+
+@given(st.datetimes(timezones=st.sampled_from([None, UTC, timezone(timedelta(hours=5, minutes=45))])))
+def test_the_clock_on_the_wall_counts(moment: datetime) -> None:
+    wall = (moment.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    for written in (moment, moment.isoformat(), moment.isoformat(" "), f"{moment:%Y/%m/%d %H:%M:%S}".rjust(19, "0")):
+        assert one(written) == wall
+
+
+@pytest.mark.parametrize(("text", "same"), [
+    ("2021-03-04", "2021-03-04T00:00:00"),
+    ("2021/03/04", "2021-03-04"),
+    ("2021.03.04", "2021-03-04"),
+    ("2021-03-04 13:45", "2021-03-04T13:45:00"),
+    ("2021-03-04T13:45:10Z", "2021-03-04T13:45:10"),
+    ("2021-03-04T13:45:10.999999999", "2021-03-04T13:45:10"),
+    ("2021-03-04T13:45+05:30", "2021-03-04T13:45"),
+    ("2021-03-04T13:45:10-2359", "2021-03-04T13:45:10"),
+    ("2000-02-29", "2000-02-29"),
+])  # fmt: skip
+def test_what_is_a_date(text: str, same: str) -> None:
+    assert one(text) == int(np.datetime64(same, "s").astype(np.int64))
+
+
+@pytest.mark.parametrize("text", [
+    "", "2021", "2021-03", "20210304", "2021-3-4", "21-03-04", "2021-03/04", "2021 03 04", " 2021-03-04", "2021-03-04 ",
+    "2021-03-04\n", "2021-03-04T", "2021-03-04T13", "2021-03-04t13:45", "2021-03-04T13:45z", "2021-03-04Z",
+    "2021-03-04T24:00", "2021-03-04T13:60", "2021-03-04T13:45:60", "2021-03-04T13:45:10.",
+    "2021-03-04T13:45:10.0123456789", "2021-03-04T13:45+5", "2021-02-29", "1900-02-29", "2021-00-10", "2021-13-10",
+    "2021-04-31", "2021-01-00", "2021-01-32", "0000-01-01", "10000-01-01", "-001-01-01", "２０２１-03-04", "٢٠٢١-٠٣-٠٤",
+    "4 March 2021", "NaT", "2021-03-04" * 1000,
+])  # fmt: skip
+def test_what_is_none(text: str) -> None:
+    assert one(text) is None
+
+
+@pytest.mark.parametrize("value", [
+    None, 0, 18_690, 1.6e9, float("nan"), True, b"2021-03-04", ["2021-03-04"], {}, object(), pd.NaT, pd.NA,
+    np.datetime64("NaT"), np.timedelta64(5, "s"), timedelta(1), np.datetime64("0000-12-31"),
+    np.datetime64("10000-01-01"),
+])  # fmt: skip
+def test_whatever_else_there_is_counts_as_none(value: object) -> None:
+    assert one(value) is None
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "25s"])
+@pytest.mark.parametrize("count", [0, 10**9, 2**62, -(2**62), 2**63 - 1, -(2**63), 10**15])
+def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, count: int) -> None:
+    stamps = np.array([count], dtype=np.int64).view(f"datetime64[{unit}]")
+    (seconds,), (lost,) = seconds_of(stamps)
+    assert (None if lost else int(seconds)) == one(stamps[0])
+    length = {"Y": 365 * DAY, "M": 28 * DAY, "W": 7 * DAY, "D": DAY, "h": 3600, "m": 60, "25s": 25}.get(unit, 1)
+    if length * abs(count) > 2 * LAST and unit not in ("ms", "us", "ns", "ps", "fs", "as"):
+        assert lost
+    if count == 0:
+        assert (seconds, lost) == (0, False)
+
+
+@pytest.mark.parametrize("cycle", CYCLES)
+def test_waves_are_near_cosine_and_sine(cycle: str) -> None:
+    seconds = np.random.default_rng(0).integers(FIRST, LAST + 1, size=200_000)
+    seconds = np.append(seconds, [FIRST, LAST, 0, -1, 1])
+    years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
+    since = {
+        "year": seconds - years.astype("datetime64[s]").astype(np.int64),
+        "week": seconds + 3 * DAY,
+        "day": seconds,
+    }
+    angle = 2 * np.pi * (since[cycle] % CYCLES[cycle]) / CYCLES[cycle]
+    found = waves(seconds, cycle)
+    assert np.abs(found).max() <= 1
+    assert np.abs(found - np.column_stack([np.cos(angle), np.sin(angle)])).max() < 0.002
+    assert not np.signbit(found[found == 0]).any()
+
+
+def test_weeks_begin_on_monday_and_years_in_january() -> None:
+    monday, _ = seconds_of(["2024-01-01"])
+    assert date(2024, 1, 1).weekday() == 0
+    for cycle in CYCLES:
+        assert waves(monday, cycle).tolist() == [[1.0, 0.0]]
