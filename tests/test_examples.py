@@ -80,7 +80,7 @@ def audit_a_release(printed: str) -> None:
 
 def own_method(printed: str) -> None:
     """The table of a sweep, in which the method of one's own stands beside at least one of ours."""
-    clear, constant = numbers(r"no privacy: (\S+)\s+constant answer: (\S+)", printed)
+    clear, constant = numbers(r"no privacy: (\S+)\s+constant prediction: (\S+)", printed)
     assert clear < constant
     rows = re.findall(r"^(\w+)  +(\S+) \(", printed, flags=re.MULTILINE)
     assert len(rows) >= 2

@@ -210,11 +210,11 @@ def sweep(asked: Asked) -> Found:
         watch, start = Watch(), time.monotonic()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # so few records are all out of line
-            tv.sweep(X[:200], task, engine="ray", **SWEEP | {"epsilons": [1.0, 2.0]})  # type: ignore[call-overload]
+            tv.sweep(X[:200], task, engine=tv.Ray(), **SWEEP | {"epsilons": [1.0, 2.0]})  # type: ignore[arg-type]
         for turn in range(asked.repeat):
             for engine in list(times)[:: (-1) ** turn]:
                 began = time.monotonic()
-                points = tv.sweep(X, task, engine=engine, **SWEEP).points  # type: ignore[call-overload]
+                points = tv.sweep(X, task, engine=tv.Ray() if engine == "ray" else None, **SWEEP).points  # type: ignore[arg-type]
                 times[engine].append(time.monotonic() - began)
                 losses[engine] = [point.loss for point in points]
         others = watch.others / (time.monotonic() - start)

@@ -235,8 +235,8 @@ def models(home: Path) -> str:
     pq.write_table(pa.table(dict(zip("abcde", X.T, strict=True))), home / "few.parquet", row_group_size=99)
     with machines(1, 1) as cluster, connected(cluster.address):
         for name, model in kinds.items():
-            task, place = tv.ModelTask(model), home / name
-            veil = tv.design(X, task, epsilon=2.0, method="task_agnostic", answers="record")
+            task, place = tv.ModelTask(model, answering="record"), home / name
+            veil = tv.design(X, task, epsilon=2.0, method="task_agnostic")
             dataclasses.replace(veil, columns=tuple("abcde")).save(place / "release")
             privatize_tables(place / "release", home / "few.parquet", place / "reports", engine=Engine(name="ray"))
             made = []

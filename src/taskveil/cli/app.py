@@ -8,10 +8,9 @@ import typer
 from typer.core import TyperGroup
 
 from taskveil import __version__
-from taskveil.cli.attacks import audit
 from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
-from taskveil.cli.designing import design, sign
+from taskveil.cli.designing import audit, design, sign
 from taskveil.cli.estimating import estimate
 from taskveil.cli.figures import data, demo, reproduce
 from taskveil.cli.schemas import schema

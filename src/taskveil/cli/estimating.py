@@ -15,8 +15,7 @@ from rich.table import Table
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import console, row_bar
-from taskveil.cli.wording import reworded
+from taskveil.cli.console import console, reworded, row_bar
 
 if TYPE_CHECKING:
     from taskveil.estimates import Estimate

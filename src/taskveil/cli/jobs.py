@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli.console import numbers, pairs
-from taskveil.cli.models import as_task, is_estimator, load_model, settled
+from taskveil.cli.models import as_task, is_estimator, load_model, with_loss
 from taskveil.cli.volunteers import left_out, named_columns, read_volunteers, with_labels
 from taskveil.client.fields import BaseField
 from taskveil.errors import DataError
@@ -38,6 +38,7 @@ class Asked:
     units: list[str] | None = None
     means: bool = False
     segment: str | None = None
+    answers: Literal["direct", "record"] = "direct"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class Job:
         if asked.target is not None:
             table, y = with_labels(asked.data, table, asked.target)
         model = None if asked.model is None else load_model(asked.model)
-        task = None if model is None else as_task(model, asked.loss)
+        task = None if model is None else as_task(model, asked.loss, asked.answers)
         wanted = (task.frozen.columns if task else None) or (found if given is None else given.names)
         names = _chosen(asked, found, tuple(wanted))
         X: Any = table.select(names)
@@ -94,7 +95,7 @@ class Job:
                 raise DataError(f"--segment: {asked.data} has no column {asked.segment!r}, only {', '.join(found)}.")
             about["labels"] = table.column(asked.segment)
         if task is not None:
-            return cls(task=settled(task, asked.loss, schema), **about)
+            return cls(task=with_loss(task, asked.loss, schema), **about)
         spread = spreads(_numbers(X, schema), schema)
         # A column that is the same for everybody keeps a weight: its answer is that value, not 0.
         weights = 1.0 / np.where(spread > 0, spread, 1.0)

@@ -12,7 +12,7 @@ import typer
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import console, note, pairs, row_bar
-from taskveil.cli.models import as_task, load_model, settled
+from taskveil.cli.models import as_task, load_model, with_loss
 from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_device, read_key
 from taskveil.veil.release import release_files
@@ -103,7 +103,7 @@ def decode(
     files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
     if model is not None:
-        task = settled(as_task(load_model(model), loss), loss, veil.schema)
+        task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)
     elif predict and holds_log_probabilities(veil):
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")

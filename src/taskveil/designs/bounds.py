@@ -25,9 +25,8 @@ from taskveil.designs.codebooks.fitted_lattice import REACH
 from taskveil.designs.codebooks.linear import CodePlan, Latents, ListedChoice
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
-from taskveil.designs.folds import folds_of
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.selection import beats
+from taskveil.designs.selection import beats, folds_of
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.inference import FEWEST_DIFFERENT, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range

@@ -17,12 +17,11 @@ from torch import Tensor
 
 from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Networks, Replicas, apply_task, l1_diameters, standard_laplace
-from taskveil.designs.methods import MethodName
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.progress import SILENT, Progress
 
-PUBLISHED: tuple[MethodName, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
+PUBLISHED: tuple[str, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
 """The paper's designs."""
 
 _NUMBERS_AT_ONCE = 2**23  # inputs of the model at a time, when its answers are judged
@@ -88,7 +87,7 @@ def train(
     replicas: Replicas,
     recipe: Recipe,
     *,
-    method: MethodName = "task_aware",
+    method: str = "task_aware",
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> PublishedDesign:

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class ModelTask:
     Torch is needed for torch modules and for designs that learn in torch. scikit-learn estimators need none, and ONNX
     files need either torch or onnxruntime.
 
+    `answering` says how a report is answered: "direct", with the best answer given the report; or "record", with the
+    model's answer to the estimated record, for when a record must be passed to the model.
+
     Without labels the model itself is the truth: mse against f(x), cross_entropy against f's own probabilities,
     zero_one against f's own class.
     The model is copied and frozen here; later changes to yours change nothing.
@@ -43,6 +46,7 @@ class ModelTask:
 
     model: Any
     loss: LossName | Callable[[Any, Any], Any] = "mse"
+    answering: Literal["direct", "record"] = "direct"
     frozen: FrozenModel = field(init=False, repr=False)
     cost: Cost = field(init=False, repr=False)
     """The object that `loss` names."""
@@ -53,6 +57,8 @@ class ModelTask:
     """The loss is `scale` times `cost`."""
 
     def __post_init__(self) -> None:
+        if self.answering not in ("direct", "record"):
+            raise TaskError(f'answering must be "direct" or "record", got {self.answering!r}.')
         cost = as_cost(self.loss)
         with needs("a ModelTask"):
             from taskveil.tasks.models.freezing import freeze
@@ -159,7 +165,7 @@ class ModelTask:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit of the model itself has warned already
                 model = unfitted(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
-                copied = ModelTask(model, loss=self.loss)
+                copied = ModelTask(model, loss=self.loss, answering=self.answering)
                 known = copied.on(self.schema) if self.schema else copied
                 known.check_width(X.shape[1])
         except Exception:  # an estimator may raise anything; then the model is judged as it is

@@ -186,6 +186,11 @@ def sign(folder: Path, key: bytes) -> None:
         draft.replace(folder / half / SIGNATURE)
 
 
+def _renamed(method: str) -> str:
+    """A method's name of today: "constant" was called "nothing" before."""
+    return "constant" if method == "nothing" else method
+
+
 def _signature(message: bytes, key: bytes) -> bytes:
     """64 bytes, made with the PEM private key."""
     serialization, ed25519 = cryptography()
@@ -223,12 +228,13 @@ def parts_of(
             counts, measured = (arrays[volunteers["cells"][name]["tensor"]] for name in ("counts", "measured"))
             arrays["volunteers.mean"] = counts @ measured / counts.sum()
             server["volunteers"] = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
+        considered = [{**entry, "method": _renamed(entry["method"])} for entry in server["considered"]]
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
             "decoder": unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values()),
             "task": unpacked("task", *TASKS.values()),
-            "method": str(server["method"]),
+            "method": _renamed(str(server["method"])),
             "columns": device.columns,
             "units": device.units,
             "schema": _schema(device, server.get("table"), arrays),
@@ -236,7 +242,7 @@ def parts_of(
             "answering": unpacked("answering", *DECODERS.values()),
             "volunteers": unpacked("volunteers", Volunteers),
             "outputs": unpacked("outputs", Outputs),
-            "considered": unpack(server["considered"], arrays, SERVER_KINDS, tuple),
+            "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
         }
         if parts["decoder"].shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{where}: the decoder does not fit the reports.")

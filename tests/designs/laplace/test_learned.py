@@ -135,7 +135,7 @@ def test_learning_leaves_the_callers_generator_alone(task: tv.ModelTask) -> None
 def test_classifiers_with_named_classes() -> None:
     names = np.where(LABEL == 1, "ill", "healthy")
     task = tv.ModelTask(LogisticRegression(max_iter=5000).fit(X, names), loss="cross_entropy")
-    veil = tv.design(X, task, epsilon=20.0, y=names, latent_dim=1, method="task_aware")
+    veil = tv.design(X, task, epsilon=20.0, y=names, on_device=tv.OnDevice(latent_dim=1), method="task_aware")
     assert veil.encoder.latent_dim == 1
     share = LABEL.mean()
     nothing = -(share * np.log(share) + (1 - share) * np.log(1 - share))

@@ -58,7 +58,7 @@ class TrainingSet:
     @classmethod
     def of(cls, problem: Problem, settings: LearningSettings) -> TrainingSet:
         """The training set of a problem; errors in the model or the labels are raised here, before learning starts."""
-        X, task, device = problem.X, problem.task, problem.device
+        X, task, device = problem.X, problem.task, problem.torch_device
         check_device(device)
         task.check_width(X.shape[1])
         task.predict(X[:: max(1, len(X) // _MAX_CHECKED)])  # raises where the model answers NaN
@@ -119,11 +119,13 @@ def design_models(
     )
     match method:
         case "task_aware":
-            parts, answers = _task_aware(data, cells, problem.latent_dim)
+            parts, answers = _task_aware(data, cells, problem.on_device.latent_dim)
         case "task_agnostic":
             parts, answers = _on_frozen_latents(data, cells, dict.fromkeys(seeds, _scaled_record(data)))
         case "privacy_agnostic":
-            parts, answers = _on_frozen_latents(data, cells, _noiseless_encoders(data, seeds, problem.latent_dim))
+            parts, answers = _on_frozen_latents(
+                data, cells, _noiseless_encoders(data, seeds, problem.on_device.latent_dim)
+            )
         case _:
             raise TaskError(f"no learned design is named {method!r}.")
     inverse = invert(

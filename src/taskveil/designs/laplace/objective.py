@@ -105,7 +105,9 @@ def check_device(device: str) -> None:
     except RuntimeError as error:
         raise TaskError(f'device must be "cpu" or "cuda", got {device!r}.') from error
     if kind == "cuda" and not torch.cuda.is_available():
-        raise TaskError('device="cuda" was asked for, but torch finds no CUDA device here: use device="cpu".')
+        raise TaskError(
+            'torch_device="cuda" was asked for, but torch finds no CUDA device here: use torch_device="cpu".'
+        )
     if kind not in ("cpu", "cuda"):
         raise TaskError(f'device must be "cpu" or "cuda", got {device!r}.')
 
@@ -121,6 +123,6 @@ def _on_device(task: Task, device: str) -> nn.Module | None:
     where = module_device(module)
     if where.type not in ("cpu", torch.device(device).type):
         raise TaskError(
-            f'the model is on {where}, the design on {device}: use model.to("{device}") or device="{where.type}".'
+            f'the model is on {where}, the design on {device}: use model.to("{device}") or torch_device="{where.type}".'
         )
     return copy.deepcopy(module).to(device=device, dtype=torch.float32)

@@ -18,7 +18,8 @@ from designers import Noisy, Plain
 from taskveil.designs.problem import Problem
 from taskveil.errors import DataError, TaskError
 from taskveil.progress import Progress
-from taskveil.sweeps.resuming import fingerprint, identity
+from taskveil.sweeps.files import fingerprint, identity
+from taskveil.sweeps.frontier import Frontier
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -63,7 +64,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "sweep.json"
 
 
-def run(resume: Path | None, records: np.ndarray = X, task: tv.LinearTask = TASK, **options: Any) -> tv.Frontier:
+def run(resume: Path | None, records: np.ndarray = X, task: tv.LinearTask = TASK, **options: Any) -> Frontier:
     options = {"epsilons": [1.0], "methods": ["privacy_agnostic"], "domain": tv.Box(-20, 20), **options}
     return tv.sweep(records, task, resume=resume, **options)
 
@@ -79,8 +80,8 @@ def run(resume: Path | None, records: np.ndarray = X, task: tv.LinearTask = TASK
         {"domain": tv.Box(-20, 20.5)},
         {"domain": tv.Points(np.vstack([X, np.full(3, 20.0), np.full(3, -20.0)]))},
         {"domain": None},
-        {"latent_dim": 2},
-        {"X_test": X[:7]},
+        {"on_device": tv.OnDevice(latent_dim=2)},
+        {"test": X[:7]},
         {"block": 3},
     ],
 )
@@ -149,7 +150,7 @@ def test_models_labels_and_devices_are_told_apart() -> None:
         fingerprint(problem, X[:9], None),
         fingerprint(problem, X[:8], labels[:8]),
         fingerprint(replace(problem, y=None), X[:9], labels[:9]),
-        fingerprint(replace(problem, device="cuda"), X[:9], labels[:9]),
+        fingerprint(replace(problem, torch_device="cuda"), X[:9], labels[:9]),
         fingerprint(replace(problem, task=tv.ModelTask(nn.Linear(3, 1))), X[:9], labels[:9]),
         fingerprint(replace(problem, task=tv.MultiTask([(task, 2.0)]), y=[labels]), X[:9], [labels[:9]]),
         fingerprint(replace(problem, task=tv.MultiTask([(task, 20.0)]), y=[labels]), X[:9], [labels[:9]]),
