@@ -32,7 +32,7 @@ test-all: $(READY) lint
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
 faults: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py --page docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py --page docs/operate/reliability.md
 
 # Folders on Ray at full size: 10⁷ rows while workers are killed. Minutes. Small versions are tests.
 ray: $(READY)

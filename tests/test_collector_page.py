@@ -1,4 +1,4 @@
-"""docs/collector.md and docs/operations.md: what they tell to type is typed, and what they say in numbers is so."""
+"""What docs/operate/collector.md and operations.md tell you to type runs, and their numbers are right."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from taskveil.collector.releases import LONGEST_ROUND
 from taskveil.collector.settings import Settings
 from taskveil.estimates import FEWEST
 
-COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
-OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+COLLECTOR = (ROOT / "docs/operate/collector.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/operate/operations.md").read_text(encoding="utf-8")
 
 
 def test_the_tour_from_top_to_bottom(

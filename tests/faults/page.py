@@ -1,4 +1,4 @@
-"""docs/reliability.md: the table of a run, where it ran, and how to read it."""
+"""docs/operate/reliability.md: the table of a run, where it ran, and how to read it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ the last minute; {cores} is a busy machine.
 make faults                                       # everything, about 90 minutes; writes this page
 .venv/bin/python tests/faults/run.py --short      # minutes
 .venv/bin/python tests/faults/run.py --only kills-sqlite --rows kills.json   # parts, which may run side by side
-.venv/bin/python tests/faults/run.py --merge kills.json --merge others.json --page docs/reliability.md
+.venv/bin/python tests/faults/run.py --merge kills.json --merge others.json --page docs/operate/reliability.md
 ```
 
 You need PostgreSQL's binaries. The rows with full disks also need root, because they mount small file systems. `make

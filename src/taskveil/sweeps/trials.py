@@ -72,12 +72,11 @@ class Trial:
         schema = problem.schema
         records = schema.expand(X_test)
         problem.task.labels(y_test, len(records))
-        bounded = options.domain is not None or options.schema is not None
         if bounded and not np.isnan(records).any():  # devices bring inside whatever lies outside
             records = problem.domain.project(records)
         if not held_out:
             trained, tested = np.arange(len(problem.X)), np.arange(len(records))
-        if schema is None and np.isfinite(records).all():  # a record that decides all losses hides the rest
+        if schema.unbounded and np.isfinite(records).all():  # a record that decides all losses hides the rest
             warn_of(
                 heaviest(records),
                 bounded=False,

@@ -36,7 +36,7 @@ would wait behind the swap. So a swap gives up after `SWAP_WAIT_SECONDS` plus th
 later. If a process dies during the copy, its transaction is undone, and the next process starts with step 2.
 
 To delete a round, a copy leaves it out, and the old table's files are deleted. PostgreSQL's write-ahead log (pg_wal)
-keeps what was written until its segments are reused: see docs/operations.md.
+keeps what was written until its segments are reused: see docs/operate/operations.md.
 
 **Threads.** Any thread may call any method. Connections need a session of their own: with PgBouncer use session mode.
 """
