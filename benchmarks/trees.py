@@ -20,7 +20,7 @@ from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
 from taskveil.designs.on_device import bytes_of
 from taskveil.designs.predictors.boosted import BoostedTrees
-from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.trees import as_trees
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 from taskveil.veil import release
 from taskveil.veil.guarantee import Guarantee

@@ -103,9 +103,10 @@ def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> di
         "bounds": packed("bounds"),
         "considered": packed("considered"),
     }
-    if parts["schema"] is not None:
-        types = pack(parts["schema"].published.types, "types", arrays, SERVER_KINDS)
-        server["table"] = {"library": parts["schema"].library, "types": types}
+    schema = parts["schema"]
+    if schema.library != "array" or not schema.unbounded:  # an array of numbers needs no description
+        types = pack(schema.published.types, "types", arrays, SERVER_KINDS)
+        server["table"] = {"library": schema.library, "types": types}
     server |= {name: packed(name) for name in ("answering", "volunteers", "outputs") if parts[name] is not None}
     return _half(CLIENT, manifest, weights) | _half(SERVER, *manifest_of(server, arrays))
 
@@ -295,14 +296,15 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
-def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
-    """The schema of a device's fields, with the types of the volunteers' table."""
-    if (device.fields is None) != (table is None):
+def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
+    """The schema of a device's fields, with the types of the volunteers' table; without fields, records are numbers."""
+    numbers = Schema.numbers(device.columns or device.encoder.width, units=device.units)
+    if table is None and device.fields is None:
+        return numbers
+    if table is None or device.columns is None:
         raise ReleaseError("client and server files differ about what a record consists of.")
-    if device.fields is None:
-        return None
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
-    return Schema(device.fields, library=library_named(table["library"]), types=types)
+    return Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)
 
 
 def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
