@@ -18,7 +18,7 @@ import taskveil as tv
 from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
-from taskveil.cli.tokens import DAYS
+from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
 from taskveil.client.wire import MOST_POSTED
 from taskveil.collector.problems import Problem
 from taskveil.collector.releases import LONGEST_ROUND

@@ -11,8 +11,7 @@ import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.collector.store import Submission
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Submission, open_store
 
 
 @pytest.fixture

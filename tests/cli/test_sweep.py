@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import terminals
 from taskveil.cli.app import app
-from taskveil.designs.laplace.gradient import Settings
+from taskveil.designs.laplace.gradient import LearningSettings
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -25,8 +25,8 @@ Y = np.tanh(X[:, 0] + 0.5 * X[:, 1])
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = Settings(steps=150, folds=2, checkpoints=5)
-    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+    settings = LearningSettings(steps=150, folds=2, checkpoints=5)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
 
 
 @pytest.fixture

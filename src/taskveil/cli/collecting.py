@@ -13,7 +13,8 @@ from rich.table import Table
 
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, print_whole
-from taskveil.cli.databases import SHOWN, Config, Database, check_round, find_release, folder_id, opened, settings_of
+from taskveil.cli.serving import Config, Database, check_round, find_release, folder_id, opened, settings_of
+from taskveil.collector.store.rows import SHOWN_ID_DIGITS as SHOWN
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def decode(
     files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
     if model is not None:
-        task = settled(as_task(load_model(model), loss), loss, veil.encoder.width, veil.schema)
+        task = settled(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)
     elif predict and holds_log_probabilities(veil):
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")

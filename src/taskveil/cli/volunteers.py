@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskveil.cli.console import note
-from taskveil.client.fields import Category, Date, Field
+from taskveil.client.fields import BaseField
 from taskveil.errors import DataError
 from taskveil.records.conversion import number_in
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_volunteers(
-    path: Path, fields: Mapping[str, Field] | None = None, unused: Callable[[str], bool] = lambda _: False
+    path: Path, fields: Mapping[str, BaseField] | None = None, unused: Callable[[str], bool] = lambda _: False
 ) -> pa.Table:
     """The table in a CSV or Parquet file. `fields` say what its columns are, or else it is inferred. Columns that are
     `unused` may hold anything."""
@@ -70,12 +70,15 @@ def with_labels(path: Path, table: pa.Table, target: str) -> tuple[pa.Table, Any
     return table, np.asarray(table.column(target).to_pylist())
 
 
-def _as_numbers(path: Path, table: pa.Table, fields: Mapping[str, Field], unused: Callable[[str], bool]) -> pa.Table:
+def _as_numbers(
+    path: Path, table: pa.Table, fields: Mapping[str, BaseField], unused: Callable[[str], bool]
+) -> pa.Table:
     """The table with numbers instead of text in columns of numbers that Arrow does not recognise."""
     import pyarrow as pa
 
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if not pa.types.is_string(column.type) or isinstance(fields.get(name), Category | Date) or unused(name):
+        text = name in fields and "text" in fields[name].holds
+        if not pa.types.is_string(column.type) or text or unused(name):
             continue
         coded = column.combine_chunks().dictionary_encode()
         found = [number_in(cell) for cell in coded.dictionary.to_pylist()]

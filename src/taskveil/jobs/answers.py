@@ -35,13 +35,24 @@ class AnswerColumns:
 
 
 def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> AnswerColumns:
-    """Estimates of the records; `renamed` maps the release's names to those of the table."""
-    if veil.schema is not None:
-        return _tables(veil, veil.schema, renamed, probabilities)
-    if probabilities:
-        veil.decode(np.zeros((0, veil.mechanism.report_width), dtype=np.int64), probabilities=True)  # says why not
-    attributes = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-    return _numbers([renamed.get(name, name) for name in attributes], veil.decode, veil.units)
+    """Estimates of the records, under the release's names or what they are `renamed` to."""
+    schema = veil.schema
+    types = tuple(_nearest_of_arrow(of) for of in schema.types)
+    as_arrow = Schema(schema.fields, library="arrow", types=types)
+    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
+    fields = []
+    for name, unit in zip(schema.names, schema.fields.units, strict=True):
+        new = renamed.get(name, name)
+        field = found.field(name).with_name(new).with_metadata(_unit(unit))
+        fields.append(field.with_nullable(not schema.unbounded))
+        if probabilities:
+            fields.append(pa.field(f"{new} probability", pa.float64()))
+
+    def arrays(reports: Integers) -> list[Any]:
+        table = as_arrow.collapse(veil.estimates(reports), probabilities=probabilities)
+        return [column.combine_chunks() for column in table.columns]
+
+    return AnswerColumns(schema=pa.schema(fields), arrays=arrays)
 
 
 def outputs_of(veil: Veil) -> AnswerColumns:
@@ -88,14 +99,10 @@ def weighted_columns(veil: Veil) -> WeightedColumns | None:
     if not isinstance(veil.task, LinearTask | MeanTask):
         return None
     K, schema = veil.task.K, veil.schema
-    if schema is None:
-        labels = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-        units, weighed = list(veil.units or ("",) * len(labels)), list(range(len(labels)))
-    else:
-        labels, units = schema.columns, [""] * schema.width
-        for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
-            units[place.start] = unit
-        weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
+    labels, units = schema.columns, [""] * schema.width
+    for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
+        units[place.start] = unit
+    weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
     places = list(range(len(labels))) if len(K) == len(labels) else weighed
     if len(K) != len(places):
         return None
@@ -117,25 +124,6 @@ def _numbers(
     return AnswerColumns(
         schema=pa.schema(fields), arrays=lambda reports: [pa.array(column) for column in function(reports).T]
     )
-
-
-def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilities: bool) -> AnswerColumns:
-    """The columns of the volunteers' table, with Arrow's types."""
-    types = tuple(_nearest_of_arrow(of) for of in schema.types)
-    as_arrow = Schema(schema.fields, library="arrow", types=types)
-    decoding = replace(veil, schema=as_arrow)
-    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
-    fields = []
-    for name, unit in zip(schema.names, schema.fields.units, strict=True):
-        new = renamed.get(name, name)
-        fields.append(found.field(name).with_name(new).with_metadata(_unit(unit)))
-        if probabilities:
-            fields.append(pa.field(f"{new} probability", pa.float64()))
-
-    def arrays(reports: Integers) -> list[Any]:
-        return [column.combine_chunks() for column in decoding.decode(reports, probabilities=probabilities).columns]
-
-    return AnswerColumns(schema=pa.schema(fields), arrays=arrays)
 
 
 def _nearest_of_arrow(of: ColumnType) -> ColumnType:

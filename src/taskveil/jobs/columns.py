@@ -15,7 +15,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, as_floats
 from taskveil.client.device import Device
-from taskveil.client.fields import Category, Coded, Count, Field, Number
+from taskveil.client.fields import BaseField, Coded
 from taskveil.client.values import Values
 from taskveil.errors import DataError, needs
 from taskveil.jobs.tables import TableFile
@@ -84,9 +84,9 @@ def check_units(device: Device, table: TableFile, names: list[str], given: dict[
 
 
 def words_of(device: Device) -> frozenset[str]:
-    """The values of the release's categories. Some look like missing values (NA for a region)."""
-    fields = () if device.fields is None else device.fields.fields
-    return frozenset(value for field in fields if isinstance(field, Category) for value in field.values)
+    """The values of the release's categories, some of which look like missing values (NA for a region)."""
+    fields = device.fields.fields if device.fields else ()
+    return frozenset(word for field in fields for word in field.words)
 
 
 def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
@@ -116,19 +116,19 @@ def _from_values(column: Any) -> Values | Coded:
     return Coded(np.where(lost, -1, 0), [()])
 
 
-def _from_text(field: Field, column: Any) -> Values | Coded:
-    """Natural values of the cells of a CSV file; each distinct cell is read once."""
-    if isinstance(field, Number | Count):
+def _from_text(field: BaseField, column: Any) -> Values | Coded:
+    """Natural values of the cells of a CSV file, every different one read once."""
+    if field.reads_as[0] == "number":
         with contextlib.suppress(pa.ArrowException):  # Arrow's parser is fast and takes most ways to write a number
             return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     codes, texts = _coded(column)
     return Coded(codes, [_natural(field, text) for text in texts])
 
 
-def _natural(field: Field, text: str | None) -> str | float | None:
-    """A cell as a device would get it: a value of its category, a number, None, or its text."""
+def _natural(field: BaseField, text: str | None) -> str | float | None:
+    """A cell as a device would be given it: a value of its category, a number, nothing, or the text it is."""
     number = number_in(text)
-    if text is None or number is None or (isinstance(field, Category) and text in field.values):
+    if text is None or number is None or text in field.words:
         return text
     return None if math.isnan(number) else number
 
