@@ -41,8 +41,8 @@ def worked(work: Doubling, part: JobPart) -> tuple[JobPart, int]:
     ("options", "line"),
     [
         ({"name": "spark"}, 'engine must be "plain" or "ray", got \'spark\'.'),
-        ({"address": "auto"}, 'an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.'),
-        ({"workers": 2}, 'an address, and a number of workers, are about a Ray cluster: pass engine="ray" too.'),
+        ({"address": "auto"}, 'an address and a number of workers are for a Ray cluster: pass engine="ray" too.'),
+        ({"workers": 2}, 'an address and a number of workers are for a Ray cluster: pass engine="ray" too.'),
         ({"name": "ray", "workers": 0}, "workers is a whole number from 1 up, got 0."),
         ({"name": "ray", "workers": True}, "workers is a whole number from 1 up, got True."),
     ],
