@@ -118,7 +118,7 @@ def test_mistakes_about_segments_and_engines_are_explained(people: Path, tmp_pat
     arguments = ("sweep", people, "--columns", "a,b", "--methods", "task_aware", "--folder", tmp_path / "out")
     assert "--segment: " in one_line(*arguments, "--segment", "planet")
     assert "has no column 'planet', only a, b, country, y" in one_line(*arguments, "--segment", "planet")
-    assert "is what the model predicts" in one_line(*arguments, "--target", "y", "--segment", "y")
+    assert "would reveal the label" in one_line(*arguments, "--target", "y", "--segment", "y")
     assert 'engine must be "plain" or "ray"' in one_line(*arguments, "--engine", "spark")
     assert "pass --engine ray too" in one_line(*arguments, "--workers", "2")
     assert "needs --gpus 1" in one_line(*arguments, "--engine", "ray", "--device", "cuda")

@@ -79,8 +79,8 @@ class Target:
             box = veil.encoder.low, veil.encoder.high
             known = np.empty((0, len(box[0])))
             if records is not None:
-                known = veil.schema.expand(records) if veil.schema else as_records(records, width=len(box[0]))
-            natural = None if veil.schema is None else Natural.of_schema(veil.schema, records)
+                known = veil.schema.expand(records)
+            natural = None if veil.schema.unbounded else Natural.of_schema(veil.schema, records)
             promise = veil.guarantee
             epsilon = promise.epsilon if epsilon is None else epsilon
             delta = max(delta, promise.delta)

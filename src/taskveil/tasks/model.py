@@ -116,7 +116,11 @@ class ModelTask:
     def on(self, schema: Schema) -> ModelTask:
         """The same task on the numbers that records of a schema become. A model fitted to tables gets tables like the
         volunteers'; one that takes numbers must take as many."""
-        if self.schema is not None:
+        if schema.unbounded:
+            self.check_width(schema.width)
+            self.check_columns(schema.names if schema.named else None)
+            return self
+        if self.schema:
             if self.schema != schema:
                 raise TaskError("this task is for records of another schema: pass the one it was made from.")
             return self
@@ -156,7 +160,7 @@ class ModelTask:
                 warnings.simplefilter("ignore")  # the fit of the model itself has warned already
                 model = unfitted(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
                 copied = ModelTask(model, loss=self.loss)
-                known = copied if self.schema is None else copied.on(self.schema)
+                known = copied.on(self.schema) if self.schema else copied
                 known.check_width(X.shape[1])
         except Exception:  # an estimator may raise anything; then the model is judged as it is
             return None

@@ -104,12 +104,9 @@ class MultiTask:
 
     def on(self, schema: Schema) -> MultiTask:
         """The same tasks on the numbers that records of a schema become."""
-        return MultiTask([(task.on(schema), weight) for task, weight in self.parts])
-
-    def check_columns(self, names: tuple[str, ...] | None) -> None:
-        """Raise TaskError unless a table with these column `names` is what all models were fitted to."""
-        for task, _ in self.parts:
-            task.check_columns(names)
+        parts = [(task.on(schema), weight) for task, weight in self.parts]
+        same = all(task is own for (task, _), (own, _) in zip(parts, self.parts, strict=True))
+        return self if same else MultiTask(parts)
 
     def labels(self, y: Any, count: int) -> tuple[Any, ...]:
         """The entries of y for `count` records, one per task, each as that task wants it."""

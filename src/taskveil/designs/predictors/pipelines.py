@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import Category, Count, Flag
+from taskveil.client.fields import BaseField
 from taskveil.designs.predictors.trees import Trees, as_place, as_trees, between, from_place
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
@@ -33,7 +33,7 @@ def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
     that falls where its number rises, or a model behind them that is none of the known trees. It is compared with the
     pipeline also where the `volunteers` (N, n) are."""
     schema, frame = task.schema, task.frozen.frame
-    if schema is None or frame is None or len(getattr(task.model, "steps", ())) < 2:
+    if not schema or frame is None or len(getattr(task.model, "steps", ())) < 2:
         return None
     first, model = task.model[:-1], task.model.steps[-1][1]
 
@@ -65,7 +65,7 @@ def table_lines(task: ModelTask, volunteers: Floats) -> tuple[Floats, Floats] | 
     """Weights (S, n) and offset (S,) of a pipeline whose outputs are affine in the numbers that records become, those
     of a classifier up to what all its logits share; None for any other. Compared also where the `volunteers` (N, n)
     are."""
-    if task.schema is None:
+    if not task.schema:
         return None
     X = records_of(task.schema, 8 * task.schema.width + _ASKED, np.random.default_rng(1))
     spread = np.maximum(X.std(axis=0), 1e-300)
@@ -84,11 +84,10 @@ def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
     for of, field in zip(schema.types, schema.fields.fields, strict=True):
         low, high = (np.array(end) for end in field.box)
         part = rng.uniform(low, high, size=(count, len(low)))
-        if isinstance(field, Category):
+        if field.exclusive:
             part = _ones(of, field)[rng.integers(0, len(_ones(of, field)), size=count)]
-        elif isinstance(field, Count | Flag):
-            part = np.floor(part) if isinstance(field, Count) else np.rint(part)
-        if field.missing and not isinstance(field, Category):
+        part = field.rounded(part)
+        if field.flagged:
             lost = rng.random(count) < 0.2
             part[:, -1] = 0.0
             part[lost] = field.expand([None])[0]
@@ -102,7 +101,7 @@ def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.
     parts = []
     for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
         part = volunteers[rng.integers(0, len(volunteers), size=count), place]
-        if not isinstance(field, Category | Flag):
+        if not field.exclusive and field.holds[0] != "flag":
             there = part[:, -1] == 0 if field.missing else np.ones(count, dtype=bool)
             known = (
                 volunteers[volunteers[:, place.stop - 1] == 0, place.start]
@@ -111,15 +110,15 @@ def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.
             )
             if there.any():
                 drawn = np.quantile(known, rng.random(int(there.sum())))
-                part[there, 0] = np.floor(drawn) if isinstance(field, Count) else drawn
+                part[there, 0] = field.rounded(drawn)
         parts.append(part)
     return np.hstack(parts)
 
 
-def _ones(of: ColumnType, field: Category) -> Floats:
+def _ones(of: ColumnType, field: BaseField) -> Floats:
     """(K, width): every kind of value that a category can have."""
     width = len(field.box[0])
-    return np.eye(width + (of.other not in field.values), width)
+    return np.eye(width + (of.other not in field.words), width)
 
 
 def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers | None:
@@ -134,7 +133,7 @@ def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers |
         moved = (features(changed) != before).any(axis=0)
         if (source[moved] >= 0).any():
             return None
-        if isinstance(field, Category):
+        if field.exclusive:
             ones = _ones(of, field)
             each = np.repeat(X[:1], len(ones), axis=0)
             each[:, place] = ones
@@ -155,7 +154,7 @@ def _moved(
     the bounds; ones and zeros of a category are features as they are."""
     whole = np.zeros(schema.width, dtype=bool)
     for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
-        whole[place] = isinstance(field, Category)
+        whole[place] = field.exclusive
     low, high = schema.fields.box
     at = source[feature]
     base = schema.typical(1)[0]

@@ -403,13 +403,13 @@ def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None
     texts = ", ".join(entry.name for entry in session.entries if entry.kind == "text")
 
     def function(X: Floats) -> Floats:
-        if schema is not None:
+        if schema:
             return session.ask(schema.natural(X))
         if texts:
             raise ValueError(f"it takes text in {texts}: design it with a table of these columns")
         return session.matrix(X)
 
-    width = session.width if schema is None and not texts else None
+    width = None if schema or texts else session.width
     frozen = FrozenModel(
         function,
         width=width,

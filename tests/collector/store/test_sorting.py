@@ -1,4 +1,4 @@
-"""Settling on servers that are set up in other ways, and beside others who change the same round."""
+"""Sorting on servers that are set up in other ways, and beside others who change the same round."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.collector.store import Fate, StoreUnavailableError, postgres_settling
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Fate, StoreUnavailableError, open_store, postgres
 from taskveil.collector.store.sqlite import SqliteStore
 
 
@@ -24,18 +23,18 @@ def test_another_default_isolation_loses_no_count(postgres_server: Server) -> No
         store: Any = open_store(url, allow_unsafe=True)
         number, rng = opened(store), np.random.default_rng(1)
         store.ingest([submission(number, 20_000, rng)])
-        settled = threading.Event()
+        sorted_ = threading.Event()
 
         def write() -> None:
             mine = np.random.default_rng(2)
-            while not settled.is_set():
+            while not sorted_.is_set():
                 store.ingest([submission(number, 50, mine)])
 
         writer = threading.Thread(target=write)
         writer.start()
         for _ in range(3):
-            store._settle(None)
-        settled.set()
+            store._sort(None)
+        sorted_.set()
         writer.join()
         assert store.check() == []
         store.close()
@@ -76,7 +75,7 @@ def test_a_round_that_is_opened_while_it_is_forgotten_keeps_what_came(
             opening.pop().open_round(RELEASE, "week 1")
             assert set(other.ingest([late])[0]) == {Fate.ACCEPTED}
 
-    rewrite, merge = SqliteStore._rewrite, postgres_settling._merge
+    rewrite, merge = SqliteStore._rewrite, postgres._merge
 
     def rewriting(self: SqliteStore) -> None:
         meanwhile()
@@ -87,7 +86,7 @@ def test_a_round_that_is_opened_while_it_is_forgotten_keeps_what_came(
         merge(*how)
 
     monkeypatch.setattr(SqliteStore, "_rewrite", rewriting)
-    monkeypatch.setattr(postgres_settling, "_merge", merging)
+    monkeypatch.setattr(postgres, "_merge", merging)
     with pytest.raises(StoreUnavailableError, match="opened again"):
         store.forget_round(RELEASE, "week 1")
     assert not opening
@@ -120,7 +119,7 @@ def test_samples_for_the_planner_hold_no_sums(postgres_server: Server) -> None:
         admin.execute("ANALYZE")
         found = admin.execute(
             "SELECT DISTINCT tablename, attname FROM pg_stats WHERE schemaname = 'taskveil' "
-            "AND tablename IN ('arrivals', 'settling', 'reports', 'counts', 'totals') AND n_distinct <> 0"
+            "AND tablename IN ('arrivals', 'sorting', 'reports', 'counts', 'totals') AND n_distinct <> 0"
         ).fetchall()
         assert {column for _, column in found} <= {"release", "round", "slot"}
         assert found, "the rest is sampled"

@@ -1,4 +1,9 @@
-"""POST /v1/reports: what devices send, checked, stored and answered for. Written for speed: arrays, no models."""
+"""Requests of devices: POST /v1/reports, and a release's client files.
+
+Receiving reports is written for speed: arrays, no models. The client files are public. They stay available while the
+release is in the database, open or closed: a device that must send reports again, or a person who wants to check the
+guarantee, needs them after the collection too.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,19 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskveil.arrays import Integers
+from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, MAGIC, MOST_POSTED, PATH, Arrived, Checked, arrived, checked
-from taskveil.collector.api.openapi import REPORTS
+from taskveil.collector.api.common import LARGE_BODY_BYTES, tagged
+from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS, OutcomeShape, ReleaseId, problems
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import OpenRelease
 from taskveil.collector.running import collector_of
@@ -24,22 +31,20 @@ from taskveil.collector.store import Fate, StoredToken, Submission
 from taskveil.collector.tokens import belongs
 from taskveil.errors import WireError
 
-LARGE = 2**17
-"""Bytes of a body that is read in a thread, so that others are answered meanwhile."""
-
+OCTETS = "application/octet-stream"
 CONFLICT = "other bytes are stored under this id."
 
 T = TypeVar("T")
 
 _NONE: Integers = np.empty(0, dtype=np.int64)
 
-router = APIRouter(tags=["reports"])
+router = APIRouter()
 
 
 async def receive(request: Request) -> Response:
-    """Take one or many reports of one release, in binary or as JSON. The answer comes when they are stored for good.
+    """Store one or many reports of one release, in binary or as JSON. The answer comes after they are on disk.
 
-    What is sent again counts once, so whoever got no answer sends the same bytes again.
+    A report that is sent twice counts once. If you get no answer, send the same bytes again.
     """
     collector = collector_of(request)
     token = None
@@ -47,14 +52,14 @@ async def receive(request: Request) -> Response:
         token = await collector.granted(request.headers.get("authorization"), "upload")
     kind = _kind(request)
     body = await request.body()
-    collector.intake.require_room()  # whoever is refused should cost little
-    if len(body) <= LARGE:
+    collector.intake.require_room()  # a refusal should cost little
+    if len(body) <= LARGE_BODY_BYTES:
         return await _taken(request, token, kind, body, _at_once)
     try:
         async with asyncio.timeout(collector.settings.commit_seconds):
             await collector.large.acquire()
     except TimeoutError:
-        raise ProblemError(Problem.BUSY, "There are many large bodies just now. Come again.", retry_after=2) from None
+        raise ProblemError(Problem.BUSY, "There are many large bodies now. Try again later.", retry_after=2) from None
     try:
         return await _taken(request, token, kind, body, asyncio.to_thread)
     finally:
@@ -62,7 +67,7 @@ async def receive(request: Request) -> Response:
 
 
 async def _taken(request: Request, token: StoredToken | None, kind: str, body: bytes, run: Any) -> Response:
-    """The answer to a body that is here, read and checked by `run`."""
+    """The answer to a body. `run` runs the functions that read and check it."""
     collector = collector_of(request)
     found = await run(_read, body, kind)
     id = found.release.hex()
@@ -77,7 +82,7 @@ async def _taken(request: Request, token: StoredToken | None, kind: str, body: b
     fates = _NONE
     if len(worth.numbers):
         fates = await collector.intake.submit(_submission(found, worth, release, round.number))
-        if (fates == Fate.CLOSED).any():  # ended since we looked. Reports that name no round may have another by now
+        if (fates == Fate.CLOSED).any():  # closed a moment ago. Reports that name no round may now belong to another
             await collector.refresh()
             release, round = await collector.taking(id, name)
             fates = await collector.intake.submit(_submission(found, worth, release, round.number))
@@ -86,12 +91,12 @@ async def _taken(request: Request, token: StoredToken | None, kind: str, body: b
 
 
 async def _at_once(call: Callable[..., T], *args: Any) -> T:
-    """As `asyncio.to_thread`, for what takes less time than a thread."""
+    """Like `asyncio.to_thread`, without a thread, for short calls."""
     return call(*args)
 
 
 def _kind(request: Request) -> str:
-    """The declared type of the body, or nothing: then its first bytes tell."""
+    """The declared type of the body; empty if its first bytes decide."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("", BINARY, JSON):
         raise ProblemError(Problem.WRONG_TYPE, f"Reports are {BINARY} or {JSON}.")
@@ -99,18 +104,18 @@ def _kind(request: Request) -> str:
 
 
 def _read(body: bytes, kind: str) -> Arrived:
-    """The reports of a body of this kind, as they came."""
+    """The reports of a body of this type, not checked yet."""
     if kind and body.startswith(MAGIC) is not (kind == BINARY):
-        raise ProblemError(Problem.NO_REPORTS, f"This is no {kind}: declare what the body is, or nothing.")
-    # Before JSON is read: of 8 MB of "{},{},…" Python makes 300 MB.
+        raise ProblemError(Problem.NO_REPORTS, f"The body is not {kind}: declare its type, or none.")
+    # Before JSON is parsed: Python would turn 8 MB of "{},{},…" into 300 MB.
     many = 0 if body.startswith(MAGIC) else max(body.count(b"{") - 1, body.count(b",") // 2)
     try:
         if many <= MOST_POSTED and len(found := arrived(body)) <= MOST_POSTED:
             return found
     except WireError as error:
-        said = str(error)
-        raise ProblemError(Problem.NO_REPORTS, said[:1].upper() + said[1:]) from None
-    raise ProblemError(Problem.TOO_LARGE, f"A body has {MOST_POSTED:,} reports at most: send several.")
+        text = str(error)
+        raise ProblemError(Problem.NO_REPORTS, text[:1].upper() + text[1:]) from None
+    raise ProblemError(Problem.TOO_LARGE, f"A body has at most {MOST_POSTED:,} reports: send several.")
 
 
 def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int) -> Submission:
@@ -124,10 +129,10 @@ def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int
 
 
 def _outcome(found: Arrived, worth: Checked, fates: Integers) -> bytes:
-    """The answer: what became of every report of the body."""
+    """The answer: the fate of each report of the body."""
     counts = np.bincount(fates, minlength=len(Fate)).tolist()
-    if counts[Fate.CLOSED]:  # since we looked
-        raise ProblemError(Problem.ROUND_CLOSED, "It has just ended. None of these reports was stored.")
+    if counts[Fate.CLOSED]:
+        raise ProblemError(Problem.ROUND_CLOSED, "It was closed a moment ago. None of these reports was stored.")
     refused = [(one.place, one.id, one.reason) for one in worth.refused]
     copies = len(found) - len(fates) - len(refused)
     if counts[Fate.CONFLICT]:
@@ -146,13 +151,20 @@ def _outcome(found: Arrived, worth: Checked, fates: Integers) -> bytes:
 
 
 router.add_api_route(
-    PATH, receive, methods=["POST"], summary="Send reports", response_class=Response, openapi_extra=REPORTS
+    PATH,
+    receive,
+    methods=["POST"],
+    summary="Send reports",
+    response_model=OutcomeShape,
+    responses=REPORTS_PROBLEMS,
+    openapi_extra=REPORTS,
+    tags=["reports"],
 )
 
 
-class Straight:
-    """Brings reports to `receive` past routing and models, which take more time than everything that it does. The
-    route above is what the OpenAPI document and other methods find."""
+class Shortcut:
+    """Middleware that passes reports to `receive` without routing, which would take longer than everything else. The
+    route above is for the OpenAPI document and for other methods."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._route = app, next(iter(router.routes))
@@ -163,3 +175,34 @@ class Straight:
             await (await receive(Request(scope, receiving)))(scope, receiving, send)
         else:
             await self._app(scope, receiving, send)
+
+
+@router.get(
+    "/v1/releases/{id}/client/{name}",
+    tags=["devices"],
+    summary="A file that devices run",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file, as it was registered.",
+            "content": {
+                JSON: {"schema": {"type": "object"}},
+                OCTETS: {"schema": {"type": "string", "format": "binary"}},
+            },
+            "headers": {"ETag": {"schema": {"type": "string"}, "description": "SHA-256 of the file."}},
+        },
+        304: {"description": "The device has this file already (If-None-Match)."},
+        **problems(Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
+    },
+)
+async def client_file(
+    request: Request,
+    id: Annotated[ReleaseId, Path(description="The release.")],
+    name: Annotated[str, Path(examples=["manifest.json"])],
+) -> Response:
+    """A file of the folder client/ of a release. It needs no token; web pages of any origin may fetch it."""
+    release = await collector_of(request).known(id)
+    content = release.files.get(f"{CLIENT}/{name}")
+    if content is None:
+        raise ProblemError(Problem.NOT_FOUND, "The client files are manifest.json and the files that it names.")
+    return tagged(request, content, JSON if name.endswith(".json") else OCTETS)

@@ -1,23 +1,114 @@
-"""What both stores compute of submissions without a database: the order of rows, fates, what counts grow by."""
+"""The values that a store takes and returns, its errors, and the rows of one batch of reports."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
 
 import numpy as np
 
 from taskveil.arrays import Bools, Bytes, Floats, Integers
-from taskveil.collector.store import Fate, Submission
+from taskveil.errors import TaskveilError
+
+SHOWN_ID_DIGITS = 12
+"""Digits of a release's id that people see. They are enough to tell releases apart."""
+
+
+class StoreError(TaskveilError, OSError):
+    """The database cannot be used: its address is wrong, or another version of taskveil wrote it."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database does not answer now, or it is busy or full. The call stored nothing. If the connection broke during
+    the commit, it may have stored everything; the same call again finds out."""
+
+
+class Fate(IntEnum):
+    """What the store did with a report."""
+
+    ACCEPTED = 0
+    DUPLICATE = 1
+    """The same bytes are already stored under this id."""
+    CONFLICT = 2
+    """Other bytes are already stored under this id. The report is refused."""
+    CLOSED = 3
+    """The round, or the release, takes no reports."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Submission:
+    """Checked reports of one round: different `ids` (N, 16) and `payloads` (N, size)."""
+
+    round: int
+    """The `StoredRound.number`."""
+    ids: Bytes
+    payloads: Bytes
+    moments: Callable[[Bools], Floats] | None
+    """For releases that are not `counted`: a function from which reports are new (N,) to what they add to the
+    moments (p,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRound:
+    """One round of a release."""
+
+    number: int
+    """Unique over all releases. It is never used again, even after the round was deleted."""
+    name: str
+    open: bool
+    reports: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRelease:
+    """A release in the database. It takes reports while the release and the round are open."""
+
+    id: str
+    """64 hexadecimal digits."""
+    name: str
+    open: bool
+    counted: bool
+    """True: there are few different values, and the store counts each (`counts`). False: it adds up `moments`."""
+    current: str
+    """The name of the round for reports that name no round."""
+    rounds: tuple[StoredRound, ...]
+    """In the order in which they were opened."""
+
+    def takes(self, round: str) -> bool:
+        """Whether the round of this name takes reports now."""
+        return self.open and any(one.open for one in self.rounds if one.name == round)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredToken:
+    """A token without its secret."""
+
+    name: str
+    """Unique, for people."""
+    key: str
+    """The public first half of the token, by which it is found."""
+    digest: bytes
+    """SHA-256 of the secret half."""
+    scope: str
+    """"upload", "read" or "admin"."""
+    release: str | None
+    """The id of the one release it is for; None for all."""
+    expires: datetime | None
+    """In UTC."""
+    rate: float | None
+    """At most so many reports (or, for other scopes, requests) a second; None for the collector's default."""
+
 
 Key = tuple[int, bytes]
-"""A release's number and a report's id: what is unique."""
+"""A release's number and a report's id. Together they are unique."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRound:
-    """What an ingest must know of a round that takes reports."""
+    """What `ingest` needs to know about a round that takes reports."""
 
     release: int
     counted: bool
@@ -25,7 +116,7 @@ class OpenRound:
 
 @dataclass(kw_only=True)
 class Growth:
-    """What a round gained: new reports, how many of each payload (of a counted release), and the sum of moments."""
+    """What a round gains: new reports, the count of each payload (of a counted release), and the sum of moments."""
 
     reports: int = 0
     counts: Counter[bytes] = field(default_factory=Counter)
@@ -34,23 +125,23 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """The reports of several submissions to open rounds: n in all, in the order in which they were given."""
+    """The n reports of several submissions to open rounds, in the order in which they were given."""
 
     submissions: Sequence[Submission]
     rounds: Mapping[int, OpenRound]
     places: Sequence[int]
-    """Of the submissions that are in the batch: the others' rounds are closed."""
+    """The submissions that belong to the batch. The rounds of the others are closed."""
     releases: Integers
     numbers: Integers
     order: Integers
-    """Of the different ones, ascending by release and id: what is written, so that rows that came together lie in the
-    order of ids, and so that writers who meet take locks in one order."""
+    """The different reports, ascending by release and id. Rows are written in this order: it hides the order of
+    arrival, and all writers take locks in the same order."""
     first: Integers
     """(n,): where each key appeared first."""
 
     @classmethod
     def of(cls, submissions: Sequence[Submission], rounds: Mapping[int, OpenRound]) -> Batch:
-        """Of the submissions whose round is among the open `rounds`."""
+        """The batch of the submissions whose round is among the open `rounds`."""
         places = [place for place, one in enumerate(submissions) if one.round in rounds and len(one.ids)]
         inside = [submissions[place] for place in places]
         lengths = [len(one.ids) for one in inside]
@@ -76,12 +167,12 @@ class Batch:
 
     @property
     def winners(self) -> Bools:
-        """(n,): which are the first under their key."""
+        """(n,): which reports are the first with their key."""
         found: Bools = self.first == np.arange(len(self.first))
         return found
 
     def rows(self) -> list[tuple[int, bytes, int, bytes]]:
-        """Release, id, round and payload of every report, in the order in which they were given."""
+        """Release, id, round and payload of each report, in the order in which they were given."""
         ids: list[bytes] = []
         payloads: list[bytes] = []
         for place in self.places:
@@ -91,7 +182,7 @@ class Batch:
         return list(zip(self.releases.tolist(), ids, self.numbers.tolist(), payloads, strict=True))
 
     def fates(self, stored: Mapping[Key, bytes]) -> list[Integers]:
-        """Of every report of each submission, given what was `stored` already under the keys of this batch."""
+        """The fate of each report of each submission; `stored` is what the database already had under these keys."""
         flat = np.full(len(self.first), Fate.ACCEPTED, dtype=np.int64)
         repeated = ~self.winners
         if stored or repeated.any():
@@ -108,7 +199,7 @@ class Batch:
         return found
 
     def growth(self, fates: Sequence[Integers]) -> dict[int, Growth]:
-        """What every round gains, in the order of their numbers (one order for all writers)."""
+        """What each round gains, by its number in ascending order: all writers use the same order."""
         grown: dict[int, Growth] = {
             number: Growth() for number in sorted({self.submissions[p].round for p in self.places})
         }
