@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from taskveil.jobs.files import TableFile
 
 import taskveil as tv
 from taskveil.arrays import Floats
@@ -20,7 +21,6 @@ from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.pipelines import records_near, records_of
 from taskveil.errors import DataError
 from taskveil.jobs.columns import encoder_input, words_of
-from taskveil.jobs.files import TableFile
 
 
 @dataclass(frozen=True)
