@@ -16,8 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from taskveil.designs.sensitivity import sign_vectors
-
 _SHARE_OF_MEMORY = 0.25
 """Share of the free memory of a CUDA device that one set of records may take; networks and noise need the rest."""
 
@@ -56,10 +54,6 @@ class Records:
     def std(self) -> Tensor:
         """(n,), on the device."""
         return self.values.std(0).to(self.device)
-
-
-MOST_SIGNS = 12
-"""Up to this many latents all sign vectors are tried at once; beyond, all pairs of records."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,21 +192,3 @@ def standard_laplace(shape: Iterable[int], generator: torch.Generator) -> Tensor
     u = torch.rand(size, generator=generator, device=generator.device)
     v = torch.rand(size, generator=generator, device=generator.device)
     return (u.clamp_min(1e-30) / v.clamp_min(1e-30)).log()
-
-
-def l1_diameters(latents: Tensor) -> Tensor:
-    """max ‖a − b‖₁ over pairs of records, per replica: (R, N, Z) → (R,)."""
-    if latents.shape[-1] <= MOST_SIGNS:
-        signs = torch.as_tensor(sign_vectors(latents.shape[-1]), dtype=latents.dtype, device=latents.device)
-        low, high = torch.aminmax(latents @ signs.T, dim=1)
-        return (high - low).amax(-1)
-    return torch.stack(
-        [torch.stack([torch.cdist(c, p, p=1).max() for c in torch.split(p, 1024)]).max() for p in latents]
-    )
-
-
-def apply_task(model: nn.Module, estimates: Tensor) -> Tensor:
-    """The frozen task on all replicas' estimates at once: (R, B, n) → (R, B, out)."""
-    replicas, records, width = estimates.shape
-    answers: Tensor = model(estimates.reshape(replicas * records, width))
-    return answers.view(replicas, records, -1)

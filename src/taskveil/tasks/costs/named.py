@@ -231,10 +231,6 @@ class SquaredError(LinearInTruth):
 
     # The same for tensors.
 
-    def tensor_answers(self, outputs: Tensor) -> Tensor:
-        """`answers` of tensors."""
-        return outputs
-
     def tensor_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
         """`losses` of tensors: (…, m), (…, m) → (…)."""
         return (outputs - truth).square().mean(-1)
@@ -375,10 +371,6 @@ class CrossEntropy(LinearInTruth):
         return np.asarray(weights * truth.sum(axis=-1, keepdims=True) - truth)
 
     # The same for tensors.
-
-    def tensor_answers(self, outputs: Tensor) -> Tensor:
-        """`answers` of tensors."""
-        return outputs.softmax(-1)
 
     def tensor_losses(self, outputs: Tensor, truth: Tensor) -> Tensor:
         """`losses` of tensors: (…, m), (…, m) → (…)."""
