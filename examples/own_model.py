@@ -1,8 +1,8 @@
 """A forest that may run on people's devices: what does it cost the device, and what do you gain?
 
 You learn how to allow devices to run the task's own model (`OnDevice(share_model=True)`), what a device then has to
-fetch and compute (`veil.size`), and how a report is made and answered. The loss is compared with a constant prediction and with
-two simple methods: randomised response on a bin of the forest's prediction, and noise on the prediction.
+fetch and compute (`veil.size`), and how a report is made and answered. The loss is compared with a constant prediction
+and with two simple methods: randomised response on a bin of the forest's prediction, and noise on the prediction.
 
 Everybody with a device then has the forest, and may learn from it about the people it was fitted to:
 docs/guides/models.md.
