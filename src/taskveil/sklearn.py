@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from taskveil.designs.designing import design
-from taskveil.records.conversion import as_records
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask
@@ -80,8 +79,10 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Estimates of the records X (N, n), each from a report of its own. This spends ε of everybody in X."""
         check_is_fitted(self)
         schema = self.veil_.schema
-        records = validate_data(self, X, reset=False, dtype=np.float64, skip_check_array=schema is not None)
-        found = self.veil_.decode(self.veil_.privatize(records if schema is None else schema.expand(X)))
+        records = validate_data(self, X, reset=False, dtype=np.float64, skip_check_array=not schema.unbounded)
+        if schema.unbounded:  # transformers give arrays of numbers, unless `set_output` asks for tables
+            return self.veil_.estimates(self.veil_.privatize(records))
+        found = self.veil_.decode(self.veil_.privatize(schema.expand(X)))
         if hasattr(found, "iloc") and hasattr(X, "iloc"):
             found.index = X.index
         return found
@@ -95,7 +96,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         schema = self.veil_.schema
-        return names if schema is None else np.asarray(schema.names, dtype=object)
+        return names if schema.unbounded else np.asarray(schema.names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,5 +109,5 @@ def _every_column(X: Any, given: Schema | None) -> LinearTask:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the design gives the same warnings
         schema = Schema.for_volunteers(X, given)
-    spread = spreads(as_records(X) if schema is None else schema.expand(X), schema)
+    spread = spreads(schema.expand(X), schema)
     return LinearTask(np.diag(np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)))

@@ -18,7 +18,7 @@ from taskveil.designs.bounds import heaviest, warn_of
 from taskveil.designs.problem import Problem, as_numbers
 from taskveil.designs.selection import people
 from taskveil.errors import DataError, callers_line
-from taskveil.records.conversion import as_records, as_volunteers, column_names
+from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
 from taskveil.sweeps.options import SweepOptions
@@ -49,6 +49,7 @@ class Trial:
         """The trial that callers of `sweep` ask for; errors in the data are raised here."""
         y, (X_test, y_test), block = options.y, options.tested, options.block
         columns, held_out = column_names(X), X_test is None
+        bounded = options.domain is not None or (options.schema is not None and not options.schema.unbounded)
         if held_out:
             trained, tested = split(_checked(X, task, y, options.schema), in_time=block > 1)
             X = X if columns is not None else as_volunteers(X)
@@ -68,17 +69,13 @@ class Trial:
             # A model that was fitted to the test records would look too good without privacy, and on devices.
             problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
         schema = problem.schema
-        if schema is None:
-            records = as_records(X_test, width=problem.X.shape[1], columns=columns)
-        else:
-            records = schema.expand(X_test)
+        records = schema.expand(X_test)
         problem.task.labels(y_test, len(records))
-        bounded = options.domain is not None or options.schema is not None
         if bounded and not np.isnan(records).any():  # devices bring inside whatever lies outside
             records = problem.domain.project(records)
         if not held_out:
             trained, tested = np.arange(len(problem.X)), np.arange(len(records))
-        if schema is None and np.isfinite(records).all():  # a record that decides all losses hides the rest
+        if schema.unbounded and np.isfinite(records).all():  # a record that decides all losses hides the rest
             warn_of(
                 heaviest(records),
                 bounded=False,
@@ -110,10 +107,10 @@ class Trial:
             part.X,
             part.task,
             y=part.y,
-            domain=part.domain if self.bounded or part.schema is not None else None,
+            domain=part.domain if self.bounded or not part.schema.unbounded else None,
             on_device=part.on_device,
             torch_device=part.torch_device,
-            columns=self.columns if part.schema is None else part.schema.columns,
+            columns=self.columns if part.schema.unbounded else part.schema.columns,
             rows=self.trained[volunteers],
         )
         return replace(
