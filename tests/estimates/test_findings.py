@@ -203,9 +203,8 @@ def test_7_missing_values_of_a_number_written_by_hand_do_not_move_a_mean_without
     age = np.where(rng.random(20_000) > 0.3, rng.gamma(4, 8, 20_000).clip(0, 99), np.nan)
     table = pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], 20_000)})
     schema = tv.Schema.of(table[:300]).replace(age=tv.Number(0, 1000, missing=True))
-    veil = tv.design(
-        table[:300], tv.MeanTask(np.array([[1.0, 0.0]])), epsilon=4.0, **{"schema" if NEW else "domain": schema}
-    )
+    known = {"schema" if NEW else "domain": schema}
+    veil = tv.design(table[:300], tv.MeanTask(np.array([[1.0, 0.0]])), epsilon=4.0, **known)
     median, held = np.nanmedian(age[:300]), []
     for _ in range(40):
         found = tv.estimate(veil, veil.privatize(table.sample(1000, replace=True, random_state=rng.integers(2**31))))

@@ -80,7 +80,7 @@ class Problem:
             domain: the set in which records may lie; volunteers outside are projected into it. By default the hull of
                 their records, with outliers clipped (see `designs.bounds`).
             schema: the fields of a table's records; by default they are inferred.
-            on_device: what may run on devices; by default small encoders that do not contain the task's model.
+            on_device: limits for what runs on devices; by default small encoders that do not contain the task's model.
             torch_device: where torch computes.
             progress: gets the progress of designers. The caller opens and closes it.
             columns: names of the attributes in warnings; by default the table's own.

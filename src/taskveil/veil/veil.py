@@ -162,7 +162,7 @@ class Veil:
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. With a task whose answering="record" it is what the task says of the estimate, f(x̂)."""
+        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate."""
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 

@@ -164,12 +164,12 @@ def test_a_loss_of_your_own() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"device": "cuda"}, "no CUDA device"),
-        ({"device": "abacus"}, "device must be"),
-        ({"device": "mps"}, "device must be"),
+        ({"torch_device": "cuda"}, "no CUDA device"),
+        ({"torch_device": "abacus"}, "device must be"),
+        ({"torch_device": "mps"}, "device must be"),
         ({"method": "matrix_factorization"}, "linear tasks"),
         ({"y": Y[:9]}, "9 labels for 160"),
-        ({"latent_dim": 5}, "latent_dim"),
+        ({"on_device": tv.OnDevice(latent_dim=5)}, "latent_dim"),
         ({"method": "magic"}, "method must be one of"),
     ],
 )
