@@ -1,4 +1,4 @@
-# The collector: `taskveil serve`. docs/operations.md says how it is run; compose.yaml runs it beside PostgreSQL.
+# The collector: `taskveil serve`. docs/operate/operations.md says how it is run; compose.yaml runs it beside PostgreSQL.
 #
 #     docker build --tag taskveil-collector .
 

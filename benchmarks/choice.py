@@ -8,7 +8,7 @@
 Draws that are in the file already are not computed again. For `--against`, run the same command with the PYTHONPATH of
 the older source tree: draws are the same, and are compared pair by pair.
 
-Random labels: "chosen" is a design other than "nothing". Losses are expectations over the noise, on 20,000 fresh
+Random labels: "chosen" is a design other than "constant". Losses are expectations over the noise, on 20,000 fresh
 records whose labels are random too; the constant is the one prediction fitted to the same volunteers, on the same
 records. Bars: a design is chosen in at most 10% of the draws; the mean loss is at most 1.003 × the constant's; from 200
 volunteers on no draw is above 1.05; below, at most 5% of the draws are above 1.05 and none above 1.3.
@@ -155,7 +155,7 @@ def measured(cell: Cell, epsilons: tuple[float, ...]) -> list[Row]:
         start = time.process_time()
         veils = designed(problem, "auto", epsilons)
         seconds = (time.process_time() - start) / len(epsilons)
-        (nothing,) = designed(problem, "nothing", epsilons[:1]).values()
+        (nothing,) = designed(problem, "constant", epsilons[:1]).values()
         constant = float(nothing.losses(fresh, labels).mean())
         return [
             Row(
@@ -184,7 +184,7 @@ def _known(kind: str, signal: str, share: float, epsilon: float) -> tuple[tv.Vei
     cell = Cell(kind=kind, signal=signal, share=share, size=KNOWN, encoder=TRUE, draw=0)
     X, y = drawn(cell, KNOWN, np.random.default_rng(99))
     problem = Problem.of(X, task_of(cell, X, y), y=y, on_device=OnDevice(encoder=mean_of(cell)))
-    (design,), (constant,) = (designed(problem, method, [epsilon]).values() for method in ("codebook", "nothing"))
+    (design,), (constant,) = (designed(problem, method, [epsilon]).values() for method in ("codebook", "constant"))
     return design, constant
 
 
@@ -247,7 +247,7 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _chosen(rows: Sequence[Row]) -> float:
-    return float(np.mean([row.method != "nothing" for row in rows]))
+    return float(np.mean([row.method != "constant" for row in rows]))
 
 
 def _verdict(missed: Sequence[str]) -> str:

@@ -36,8 +36,7 @@ from faults.stored import Database, PostgresDatabase, SqliteDatabase
 from processes import processor_seconds
 from taskveil.client import wire
 from taskveil.collector.releases import Releases
-from taskveil.collector.store import Submission
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Submission, open_store
 
 ROOT = Path(__file__).parent.parent
 BATCH_BAR, SINGLE_BAR, LATENCY_BAR, GROWTH_BAR, ESTIMATE_BAR, PAGE_BAR = 30_000, 1_500, 0.050, 0.10, 5.0, 1.0

@@ -48,7 +48,10 @@ Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TASKVEIL_DATA", "shared/data"))
 SMALL, LARGE = (0.5, 1.0, 2.0, 4.0, 8.0), (16.0, 40.0)
 SIZE = 20_000  # people of a population that is made
-LEARNED = {"method": "codebook", "encoder": "linear", "share_model": True, "volunteers_unseen": True}
+LEARNED = {
+    "method": "codebook",
+    "on_device": tv.OnDevice(encoder="linear", share_model=True, volunteers_unseen=True),
+}
 LOOKS = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
@@ -291,7 +294,7 @@ def coverage(kind: str, epsilon: float, draws: int) -> Iterator[str]:
         if (laws := chances(shift, of)) is None:
             continue
         veil = designed(of, epsilon, np.random.default_rng(7).choice(len(of.records), of.volunteers, p=laws[0]))
-        if veil.method == "nothing":
+        if veil.method == "constant":
             yield f"{kind:14} {epsilon:5g} {shift:13} nothing is measured"
             continue
         found = channel(veil, of, laws[1])
@@ -326,7 +329,7 @@ def drift(kind: str, epsilon: float, draws: int) -> Iterator[str]:
     p, count = np.full(len(of.records), 1 / len(of.records)), 3000
     for _ in range(max(1, draws // 5)):
         veil = designed(of, epsilon, rng.integers(len(p), size=of.volunteers))
-        if veil.method != "nothing":
+        if veil.method != "constant":
             found = channel(veil, of, p)
             raised.append(np.mean([tv.estimate(veil, found.draw(count, rng)).drift.raised for _ in range(5)]))
     if raised:
@@ -342,7 +345,7 @@ def anytime(kind: str, epsilon: float, draws: int) -> Iterator[str]:
     of, rng, held, wider = population(kind), np.random.default_rng(4), [], []
     p = np.full(len(of.records), 1 / len(of.records))
     veil = designed(of, epsilon, rng.integers(len(p), size=of.volunteers))
-    if veil.method == "nothing":
+    if veil.method == "constant":
         return
     found = channel(veil, of, p)
     for place in range(draws):

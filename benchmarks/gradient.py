@@ -62,7 +62,7 @@ def loop_seconds(experiment: Experiment, hidden: int | None, penalty: float) -> 
 def sweep_seconds(experiment: Experiment, device: str, seeds: int) -> tuple[float, dict[float, float]]:
     """Seconds for all budgets at once, and the mean test losses they lead to."""
     start = time.perf_counter()
-    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
+    problem = Problem.of(experiment.X, experiment.task, y=experiment.y, torch_device=device)
     veils = design_models(problem, epsilons=experiment.epsilons, seeds=range(seeds))
     seconds = time.perf_counter() - start
     losses = {

@@ -68,7 +68,7 @@ def no_signal_table(counts: tuple[int, ...] = (60, 300, 1000), replications: int
         for count in counts:
             found = [_auto(population, count, seed) for seed in range(replications)]
             ratios = [ratio for _, ratio in found]
-            silent = sum(method == "nothing" for method, _ in found)
+            silent = sum(method == "constant" for method, _ in found)
             lines.append(
                 f"{population.name:32}{count:>11}{f'{silent} of {replications}':>14}"
                 f"{np.mean(ratios):>17.3f}{max(ratios):>8.3f}"
@@ -105,7 +105,7 @@ def _gains(population: Population, people: int, copies: int, seed: int) -> tuple
     seen = {entry.method: entry.held_out_loss for entry in _design(population, X, y, seed).considered}
     veil = tv.design(X, population.task, epsilon=population.epsilon, y=y, method="codebook", seed=seed)
     constant = population.task.constant_loss(X, y, fresh, labels)
-    return 1 - seen["codebook"] / seen["nothing"], 1 - veil.loss(fresh, labels).mean / constant
+    return 1 - seen["codebook"] / seen["constant"], 1 - veil.loss(fresh, labels).mean / constant
 
 
 def _design(population: Population, X: Floats, y: Integers | None, seed: int) -> tv.Veil:

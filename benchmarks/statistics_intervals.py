@@ -121,7 +121,7 @@ def classifier_population(people: int = 20_000) -> Population:
 
 def _swept(X: Floats, task: tv.LinearTask | tv.ModelTask, y: object, everybody: Floats, truth: object,
            epsilons: list[float], methods: list[str]) -> Population:  # fmt: skip
-    found = tv.sweep(X, task, y=y, X_test=everybody, y_test=truth, epsilons=epsilons, methods=methods, seeds=1)
+    found = tv.sweep(X, task, y=y, test=(everybody, truth), epsilons=epsilons, methods=methods, seeds=1)
     designs = [(method, epsilon) for method in found.methods for epsilon in found.epsilons]
     losses = np.array([found.per_record(*design) for design in designs])
     return designs, losses, found.clear_per_record, found.constant_per_record

@@ -26,15 +26,17 @@ task = tv.ModelTask(pipeline, loss="cross_entropy")
 sizes = tv.Box(0, volunteers.max(axis=0))
 # The model is linear, so a linear encoder on the device is enough: "auto" would fit others to the labels too.
 frontier = tv.sweep(
-    volunteers, task, y=labels, X_test=people, y_test=truth, domain=sizes, epsilons=[1, 2, 4], methods=["codebook"],
-    encoder="linear", seeds=1,
+    volunteers, task, y=labels, test=(people, truth), domain=sizes, epsilons=[1, 2, 4], methods=["codebook"],
+    on_device=tv.OnDevice(encoder="linear"), seeds=1,
 )  # fmt: skip
 print(frontier.table())
 enough = frontier.epsilon_for(kept=0.5)
 print(enough.statement)
 
 # The veil for that budget. A report is one of a few codewords, each of which stands for a calibrated answer.
-veil = tv.design(volunteers, task, y=labels, epsilon=enough, domain=sizes, method="codebook", encoder="linear")
+veil = tv.design(
+    volunteers, task, y=labels, epsilon=enough, domain=sizes, method="codebook", on_device=tv.OnDevice(encoder="linear")
+)
 answers = veil.predict(veil.privatize(people)).argmax(axis=1)
 print(f"logistic regression: {(answers == truth).mean():.0%} right from private reports, ε = {enough:g}")
 print(f"                     {(pipeline.predict(people) == truth).mean():.0%} right from the records themselves")

@@ -46,7 +46,8 @@ columns = make_column_transformer(
 forest = make_pipeline(columns, RandomForestClassifier(min_samples_leaf=10, random_state=0)).fit(X, y)
 
 task = tv.ModelTask(forest, loss="cross_entropy")
-veil = tv.design(X, task, y=y, epsilon=2.0, encoder="linear")  # without encoder=, several are compared
+linear = tv.OnDevice(encoder="linear")  # without it, several encoders are compared
+veil = tv.design(X, task, y=y, epsilon=2.0, on_device=linear)
 loss = veil.loss(X_test, y_test)
 
 print(veil.schema)

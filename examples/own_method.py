@@ -79,7 +79,7 @@ def main() -> None:
 
         days, test, task = household.problem()
         frontier = tv.sweep(
-            days, task, X_test=test, epsilons=household.EPSILONS[:3], methods=[own, "codebook", "task_agnostic"]
+            days, task, test=test, epsilons=household.EPSILONS[:3], methods=[own, "codebook", "task_agnostic"]
         )
         print("\nThe paper's household experiment:")
         print(frontier.table())

@@ -1,8 +1,8 @@
 """A forest that may run on people's devices: what does it cost the device, and what do you gain?
 
-You learn how to allow devices to run the task's own model (`share_model=True`), what a device then has to fetch and
-compute (`veil.size`), and how a report is made and answered. The loss is compared with a constant prediction and with
-two simple methods: randomised response on a bin of the forest's prediction, and noise on the prediction.
+You learn how to allow devices to run the task's own model (`OnDevice(share_model=True)`), what a device then has to
+fetch and compute (`veil.size`), and how a report is made and answered. The loss is compared with a constant prediction
+and with two simple methods: randomised response on a bin of the forest's prediction, and noise on the prediction.
 
 Everybody with a device then has the forest, and may learn from it about the people it was fitted to:
 docs/guides/models.md.
@@ -28,7 +28,7 @@ task = tv.ModelTask(forest, loss="mse")
 
 # Several predictors compete for the device. The forest is fitted again 15 times without some of the volunteers, so that
 # each of them is judged by copies that did not see the volunteer.
-veil = tv.design(volunteers, task, y=labels, epsilon=4.0, share_model=True)
+veil = tv.design(volunteers, task, y=labels, epsilon=4.0, on_device=tv.OnDevice(share_model=True))
 print(f"on the device: {veil.size}; a report has {veil.size.report_bytes} byte(s)")
 
 with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +40,7 @@ print(f"one person: {answer.item():.0f} from a report, {forest.predict(people[:1
 
 # The same forest, with simple ways instead of a design. Losses are expectations over all reports, none is drawn.
 frontier = tv.sweep(
-    volunteers, task, y=labels, X_test=people, y_test=truth, epsilons=[4], seeds=1,
+    volunteers, task, y=labels, test=(people, truth), epsilons=[4], seeds=1,
     methods=["binned_response", "prediction_laplace"],
 )  # fmt: skip
 print(f"no privacy          {frontier.clear:.0f}")

@@ -20,13 +20,13 @@ from sklearn.datasets import load_diabetes
 import taskveil as tv
 
 
-def main(engine: str = "plain") -> None:
+def main(engine: tv.Ray | None = None) -> None:
     patients = load_diabetes(as_frame=True, scaled=False).data
     practice = np.where(patients["age"] < 50, "under-50", "50-plus")
     task = tv.LinearTask(np.diag(1 / patients.std()))  # every measurement counts alike
 
     with tempfile.TemporaryDirectory() as folder:
-        found = tv.sweep(
+        found = tv.sweep_segments(
             patients,
             task,
             epsilons=[2, 6],
@@ -48,4 +48,4 @@ def main(engine: str = "plain") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(tv.Ray() if sys.argv[1:] == ["ray"] else None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import json
 import os
 import secrets
@@ -16,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 import releases as made
 import taskveil as tv
@@ -65,6 +71,30 @@ async def application(store: Store | None, **settings: Any) -> AsyncIterator[htt
         async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
             client.app = app  # type: ignore[attr-defined]
             yield client
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """The files of a certificate for 127.0.0.1 and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "collector")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "c.pem").write_bytes(made.public_bytes(pem))
+    (folder / "k.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "c.pem", folder / "k.pem"
 
 
 @dataclass

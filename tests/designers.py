@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -58,3 +59,10 @@ class Plain:
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterator[tuple[float, int, tv.Veil]]:
         return Noisy(share=self.share).designs(problem, epsilons, seeds)
+
+
+def by_record(task: Any) -> Any:
+    """The same task whose models answer the estimated record."""
+    if isinstance(task, tv.MultiTask):
+        return tv.MultiTask([(by_record(part), weight) for part, weight in task.parts])
+    return replace(task, answering="record") if isinstance(task, tv.ModelTask) else task

@@ -21,8 +21,7 @@ from taskveil.collector.api import create_app
 from taskveil.collector.releases import register
 from taskveil.collector.running import Collector
 from taskveil.collector.settings import Settings
-from taskveil.collector.store import Store
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, open_store
 from taskveil.collector.tokens import Scope, new_token
 
 

@@ -1,4 +1,4 @@
-"""docs/collector.md and docs/operations.md: what they tell to type is typed, and what they say in numbers is so."""
+"""What docs/operate/collector.md and operations.md tell you to type runs, and their numbers are right."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import taskveil as tv
 from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
-from taskveil.cli.tokens import DAYS
+from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
 from taskveil.client.wire import MOST_POSTED
 from taskveil.collector.problems import Problem
 from taskveil.collector.releases import LONGEST_ROUND
 from taskveil.collector.settings import Settings
 from taskveil.estimates import FEWEST
 
-COLLECTOR = (ROOT / "docs/collector.md").read_text(encoding="utf-8")
-OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+COLLECTOR = (ROOT / "docs/operate/collector.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/operate/operations.md").read_text(encoding="utf-8")
 
 
 def test_the_tour_from_top_to_bottom(
@@ -58,7 +58,7 @@ def test_the_tour_from_top_to_bottom(
         assert re.search(".* ".join(map(re.escape, cells)), reading[end:]), (cells, reading[end:])
     assert re.search(r"2026-W46.*no, ended.*300", rounds)
     assert re.search(r"2026-W47.*yes, current", rounds)
-    assert "300 reports of round 2026-W46 of commute are gone" in forgotten
+    assert "300 reports of round 2026-W46 of commute are deleted" in forgotten
     assert re.search(r"tablets.*200/s", tokens)
     first, second = (json.loads(part + "}") for part in again.strip().removesuffix("}").split("}", 1))
     assert first == {"accepted": 300, "duplicate": 0, "rejected": []}

@@ -131,7 +131,7 @@ def test_every_parameter_that_callers_pass_is_explained() -> None:
 
 def test_the_doors_lead_to_what_callers_use() -> None:
     names = {name for door in DOORS for name, _ in offered(door)}
-    assert {"design", "sweep", "audit", "Veil", "Frontier", "LinearTask", "ModelTask", "MultiTask"} <= names
+    assert {"design", "sweep", "audit", "Veil", "LinearTask", "ModelTask", "MultiTask"} <= names
     assert {"Box", "Ball", "Points", "Client", "Ledger", "upload"} <= names
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.errors import MissingExtraError, TaskveilError, installed, needs
+from taskveil.errors import MissingExtraError, RenamedError, TaskveilError, installed, needs
 
 CLIENT = Path(tv.__file__).parent / "client"
 SHARED = {"taskveil", "taskveil.arrays", "taskveil.errors"}
@@ -85,14 +88,40 @@ def test_public_names() -> None:
         tv.nonsense  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["PrivateReports", "Frontier", "SegmentedFrontier"])
+def test_a_name_that_moved_says_where_it_is(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^tv\.{name} is now taskveil\.[\w.]+\.{name}$") as said:
+        getattr(tv, name)
+    *module, _ = str(said.value).split(" is now ")[1].split(".")
+    assert hasattr(importlib.import_module(".".join(module)), name)
+
+
+def test_an_argument_that_was_renamed_says_how() -> None:
+    X, task = np.zeros((9, 2)), tv.LinearTask(np.eye(2))
+    old = {"encoder": "linear", "share_model": True, "volunteers_unseen": True, "client_bytes": 9999, "latent_dim": 1}
+    for name, value in {**old, "answers": "record", "device": "cuda", "delta": 0.0}.items():
+        for call in (tv.design, tv.sweep):
+            with pytest.raises(RenamedError, match=rf"^{name}= is (now|gone)") as said:
+                call(X, task, epsilon=1.0, **{name: value})  # type: ignore[operator]
+            assert "\n" not in str(said.value)
+    with pytest.raises(TaskveilError, match=r'^method="nothing" is now method="constant"$'):
+        tv.design(X, task, epsilon=1.0, method="nothing")
+    with pytest.raises(TypeError, match="nonsense"):
+        tv.design(X, task, epsilon=1.0, nonsense=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="nonsense"):
+        tv.sweep_segments(X, task, epsilons=[1.0], segment=["a"] * 9, nonsense=1)
+
+
+def test_arguments_are_few() -> None:
+    assert len(inspect.signature(tv.design).parameters) - 2 <= 11
+    assert len(inspect.signature(tv.sweep).parameters) - 2 <= 13
+
+
 def test_parts_cannot_be_changed_after_their_checks() -> None:
     """A bound written to after the noise was calibrated would leave the guarantee as it was stated, and void."""
     from collections.abc import Iterator
     from dataclasses import fields, is_dataclass
     from typing import Any
-
-    import numpy as np
-    import pytest
 
     import releases
 

@@ -26,7 +26,7 @@ from taskveil.progress import SILENT, Progress
 WORK = """
 import time
 from taskveil import progress
-progress.AFTER = {after}
+progress.BAR_AFTER_SECONDS = {after}
 with progress.Progress({shown}) as bar:
     bar.begin("counting sheep", 4)
     for _ in range(2):
@@ -47,14 +47,14 @@ def test_a_terminal_gets_a_bar_that_says_what_and_how_long_and_is_gone_at_the_en
     found = work(None, terminal=True)
     assert "counting sheep" in found.err
     assert " 50%" in found.err
-    assert "about 1 s left" in found.err
+    assert "0:00:0" in found.err
     assert terminals.screen(found.err) == ""
     before = found.err[: found.err.rindex("counting sheep")]
     assert "counting sheep" in terminals.screen(before + "counting sheep")  # the screen can show what it holds
 
 
 def test_short_work_shows_nothing() -> None:
-    assert module.AFTER == 2.0
+    assert module.BAR_AFTER_SECONDS == 2.0
     assert work(None, terminal=True, after=2.0).err == ""
 
 
@@ -75,7 +75,7 @@ def test_lines_are_few(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
             now[0] += 0.25
             bar.advance("first" if step < 50 else "second")
     assert [line.split("  ")[:2] for line in capsys.readouterr().err.splitlines()] == [
-        ["first", "0%"], ["first", "40%"], ["second", "51%"], ["second", "91%"],
+        ["first", "0%"], ["first", "20%"], ["first", "40%"], ["second", "60%"], ["second", "80%"], ["second", "100%"],
     ]  # fmt: skip
 
 
@@ -96,7 +96,8 @@ def test_terminals_without_colours_and_without_a_cursor() -> None:
 def test_a_long_first_step_shows_something_and_an_error_leaves_nothing() -> None:
     for error in ("ValueError", "KeyboardInterrupt"):
         found = terminals.run(
-            "import sys, time\nfrom taskveil import progress\nprogress.AFTER = 0.05\nsys.excepthook = lambda *_: None\n"
+            "import sys, time\nfrom taskveil import progress\n"
+            "progress.BAR_AFTER_SECONDS = 0.05\nsys.excepthook = lambda *_: None\n"
             f"with progress.Progress() as bar:\n bar.begin('thinking', 1)\n time.sleep(0.4)\n raise {error}",
             terminal=True,
         )
@@ -119,11 +120,11 @@ def test_rich_is_imported_with_the_first_bar() -> None:
 class Recorder:
     """A screen that remembers."""
 
-    shown: list[tuple[str, float | None, str]] = field(default_factory=list)
+    shown: list[tuple[str, float | None]] = field(default_factory=list)
     closed: int = 0
 
-    def show(self, what: str, share: float | None, left: str) -> None:
-        self.shown.append((what, share, left))
+    def show(self, what: str, share: float | None) -> None:
+        self.shown.append((what, share))
 
     def close(self) -> None:
         self.closed += 1
@@ -151,7 +152,7 @@ def test_parts_count_in_their_own_unit(screens: list[Recorder]) -> None:
             part.advance("others", 25)
             part.begin("more", 50)
         bar.advance("two")
-    ((*_, half, later, more, end, last),) = [[entry[:2] for entry in screen.shown] for screen in screens]
+    ((*_, half, later, more, end, last),) = [screen.shown for screen in screens]
     assert half == ("one: steps", 3 / 8)
     assert later == ("one: others", 9 / 16)
     assert more == ("one: more", 3 / 8)  # there is more to do than was known
@@ -167,22 +168,23 @@ def test_a_part_that_fails_is_not_done() -> None:
     assert bar.share == 0.0
 
 
-def test_what_is_left_is_estimated_from_what_is_done(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+def test_the_share_is_not_known_before_the_work_is(screens: list[Recorder]) -> None:
     with Progress(True) as bar:
         bar.begin("x", 0.0)
         bar.begin("x", 10)
-        now[0] = 120.0
-        bar.advance(steps=1)
-        now[0] = 1300.0
-        bar.advance(steps=1)
+        bar.advance(steps=2)
         bar.reach(0.1)  # less than is done
-        bar.advance(steps=8)
-    unknown, begun, *rest = screens[0].shown
-    assert unknown == ("x", None, "")
-    assert begun == ("x", 0.0, "")
-    assert [left for _, _, left in rest] == ["about 3 min left", "about 80 min left", "about 80 min left", ""]
+    assert screens[0].shown == [("x", None), ("x", 0.0), ("x", 0.2), ("x", 0.2)]
+
+
+def test_a_function_is_called_instead() -> None:
+    seen: list[tuple[str, float | None]] = []
+    with Progress.of(lambda what, share: seen.append((what, share))) as bar:
+        bar.begin("x", 4)
+        bar.advance("y")
+    assert seen == [("x", 0.0), ("y", 0.25)]
+    tv.design(X, TASK, epsilon=1.0, method=Talking(), progress=lambda what, share: seen.append((what, share)))
+    assert ("searching", 0.25) in seen
 
 
 def test_the_one_who_opens_a_bar_closes_it(screens: list[Recorder]) -> None:
@@ -214,40 +216,31 @@ def test_no_second_bar_beside_the_first(screens: list[Recorder]) -> None:
 
 def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_on_terminal", lambda: True)
-    monkeypatch.setattr(module, "AFTER", 0.05)
+    monkeypatch.setattr(module, "BAR_AFTER_SECONDS", 0.05)
     with Progress() as bar:
         bar.begin("x", 1)
     time.sleep(0.2)
     assert screens == []
-    monkeypatch.setattr(module, "AFTER", 60.0)
+    monkeypatch.setattr(module, "BAR_AFTER_SECONDS", 60.0)
     before = set(threading.enumerate())
     with Progress():
         (waiting,) = set(threading.enumerate()) - before
     waiting.join(5)
     assert not waiting.is_alive()  # nobody waits for work that is done
-    monkeypatch.setattr(module, "AFTER", 0.05)
+    monkeypatch.setattr(module, "BAR_AFTER_SECONDS", 0.05)
     with Progress():
         time.sleep(0.2)
     assert len(screens) == 1
 
 
-def test_a_notebook_gets_a_line_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-    handle = SimpleNamespace(update=lambda data, raw: texts.append(data["text/plain"]))
-    notebook: dict[str, Any] = {
-        "IPython": SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object())),
-        "IPython.display": SimpleNamespace(display=lambda *_, **__: handle),
-    }
-    for name, fake in notebook.items():
-        monkeypatch.setitem(sys.modules, name, fake)
-    monkeypatch.setattr(module, "AFTER", 0.01)
-    monkeypatch.setattr(module, "REDRAWN", 0.0)
-    with Progress() as bar:
-        bar.begin("counting", 4)
-        time.sleep(0.2)
-        bar.advance()
-    assert "counting  ██████░░░░░░░░░░░░░░░░░░  25%  about 1 s left" in texts
-    assert texts[-1] == ""
+def test_a_notebook_gets_a_bar_with_widgets_and_lines_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    for there, kind in ((True, module._Bar), (False, module._Lines)):
+        monkeypatch.setattr(module, "installed", lambda package, there=there: there or package != "ipywidgets")
+        screen = module._screen()
+        screen.close()
+        assert isinstance(screen, kind)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace()))
     assert not module._in_notebook()  # IPython in a terminal
 
@@ -263,7 +256,7 @@ def test_it_travels_as_silence(screens: list[Recorder]) -> None:
         part.begin("x", 1)
         part.advance()
         part.reach(0.5)
-    assert part.share == 0.0
+    assert part is SILENT
     assert len(screens) == 1
 
 
@@ -287,16 +280,16 @@ class Talking(Noisy):
 
 def test_designs_and_sweeps_have_one_bar(screens: list[Recorder]) -> None:
     tv.design(X, TASK, epsilon=1.0, method=Talking(), progress=True)
-    assert ("searching", 0.25) in [entry[:2] for entry in screens[0].shown]
+    assert ("searching", 0.25) in screens[0].shown
     options: dict[str, Any] = {"epsilons": [1.0, 2.0], "methods": [Talking(), Noisy()]}
     tv.sweep(X, TASK, progress=True, **options)
-    seen = [entry[:2] for entry in screens[1].shown]
+    seen = screens[1].shown
     assert ("talking: searching", 0.125) in seen
     assert ("noisy", 0.75) in seen  # a designer that says nothing: the first of its two designs
     assert seen[-1] == ("noisy", 1.0)
     where = ["a", "b"] * 210
-    tv.sweep(np.random.default_rng(1).normal(size=(420, 3)), TASK, progress=True, segment=where, **options)
-    assert "b, talking: searching" in [what for what, _, _ in screens[2].shown]
+    tv.sweep_segments(np.random.default_rng(1).normal(size=(420, 3)), TASK, progress=True, segment=where, **options)
+    assert "b, talking: searching" in [what for what, _ in screens[2].shown]
     tv.sweep(X, TASK, progress=False, **options)
     tv.sweep(X, TASK, **options)  # piped, as in every test
     assert [screen.closed for screen in screens] == [1, 1, 1]
@@ -333,7 +326,7 @@ def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
         progress=True,
     )
     shares: dict[str, list[float]] = {}
-    for what, share, _ in screens[0].shown:
+    for what, share in screens[0].shown:
         shares.setdefault(what, []).append(share or 0.0)
     stages = ("learning encoders without noise", "learning decoders", "inverting the task")
     assert [shares[what][-1] for what in stages] == pytest.approx([400 / 1400, 800 / 1400, 1.0])
@@ -342,14 +335,14 @@ def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
 def test_a_long_design_shows_a_bar_by_itself() -> None:
     program = (
         "import numpy as np, taskveil as tv\nfrom taskveil import progress\nfrom torch import nn\n"
-        "progress.AFTER = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
+        "progress.BAR_AFTER_SECONDS = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
         "network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))\n"
         "tv.design(X, tv.ModelTask(network), epsilon=1.0, method='task_aware')"
     )
     found = terminals.run(program, terminal=True)
     assert found.code == 0, found.err
     assert "learning encoders" in found.err
-    assert "left" in found.err
+    assert "%" in found.err
     assert terminals.screen(found.err) == ""
     piped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (piped.stdout, piped.stderr) == ("", "")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from taskveil.client import wire
-from taskveil.collector.store import postgres_settling
+from taskveil.collector.store import postgres
 from taskveil.jobs.plans import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def test_arithmetic_is_about_the_code_as_it_is() -> None:
     report = wire.Report(release=bytes(32), id=bytes(16), payload=bytes(1))
     assert len(report.to_bytes()) == paper.SINGLE
     assert len(wire.pack_batch([report] * 3)) - len(wire.pack_batch([report] * 2)) == paper.BATCHED
-    assert pytest.approx(1 / (1 - 1 / (1 + postgres_settling.SHARE))) == paper.COPIES
+    assert pytest.approx(1 / (1 - 1 / (1 + postgres.SORT_SHARE))) == paper.COPIES
     assert pytest.approx(5e5, rel=0.05) == PART_ROWS
     assert "half a million rows each" in TEXT
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import taskveil as tv
-from taskveil import sklearn as taskveil_sklearn
+from taskveil.sklearn import PrivateReports
 
 QUICK: dict[str, Any] = {"method": "task_aware"}  # "auto" takes 2 seconds for each of forty designs
 
@@ -36,15 +36,16 @@ def mixed(count: int) -> pd.DataFrame:
     "ignore::taskveil.errors.WildRecordWarning", "ignore::taskveil.errors.NothingToReportWarning"
 )
 def test_scikit_learn_accepts_it() -> None:
-    found = check_estimator(tv.PrivateReports(**QUICK), on_skip=None)
-    failed = [check["check_name"] for check in found if check["status"] not in ("passed", "skipped")]
-    assert failed == []
+    twice = dict.fromkeys(("check_estimators_pickle", "check_fit_idempotent"), "a table that is reported again")
+    found = check_estimator(PrivateReports(**QUICK), on_skip=None, on_fail=None, expected_failed_checks=twice)
+    assert [check["check_name"] for check in found if check["status"] not in ("passed", "skipped", "xfail")] == []
+    assert {check["check_name"] for check in found if check["status"] == "xfail"} == set(twice)
     assert sum(check["status"] == "passed" for check in found) > 35
 
 
 def test_more_budget_serves_a_classifier_better() -> None:
     X, y = clusters(300)
-    steps = make_pipeline(tv.PrivateReports(**QUICK), LogisticRegression())
+    steps = make_pipeline(PrivateReports(**QUICK), LogisticRegression())
     search = GridSearchCV(steps, {"privatereports__epsilon": [0.01, 8.0]}, cv=2).fit(X, y)
     assert search.best_params_ == {"privatereports__epsilon": 8.0}
     poor, good = search.cv_results_["mean_test_score"]
@@ -53,7 +54,7 @@ def test_more_budget_serves_a_classifier_better() -> None:
 
 def test_tables_of_numbers() -> None:
     X, _ = clusters(200)
-    step = tv.PrivateReports(epsilon=4.0, **QUICK).fit(X)
+    step = PrivateReports(epsilon=4.0, **QUICK).fit(X)
     assert step.veil_.columns == ("a", "b", "c")
     assert step.n_features_in_ == 3
     assert step.feature_names_in_.tolist() == step.get_feature_names_out().tolist() == ["a", "b", "c"]
@@ -66,7 +67,7 @@ def test_tables_of_numbers() -> None:
 @pytest.mark.parametrize("package", [lambda X: X.iloc[::-1], pl.from_pandas])
 def test_mixed_tables_give_tables_like_them(package: Any) -> None:
     X = package(mixed(200))
-    step = tv.PrivateReports(epsilon=8.0, **QUICK).fit(X)
+    step = PrivateReports(epsilon=8.0, **QUICK).fit(X)
     found = step.transform(X)
     assert type(found) is type(X)
     assert list(found.columns) == list(X.columns) == step.get_feature_names_out().tolist()
@@ -81,28 +82,24 @@ def test_mixed_tables_give_tables_like_them(package: Any) -> None:
 def test_a_model_and_a_schema_may_be_given() -> None:
     X, y = clusters(200)
     task = tv.ModelTask(LogisticRegression().fit(X, y), "cross_entropy")
-    step = tv.PrivateReports(task, epsilon=3.0, method="codebook", encoder="linear").fit(X, y)
+    step = PrivateReports(task, epsilon=3.0, method="codebook", on_device=tv.OnDevice(encoder="linear")).fit(X, y)
     assert step.veil_.task is task
     schema = tv.Schema.of(mixed(200)).replace(b=tv.Number(-9, 9))
-    assert tv.PrivateReports(domain=schema, **QUICK).fit(mixed(200)).veil_.schema == schema
+    assert PrivateReports(schema=schema, **QUICK).fit(mixed(200)).veil_.schema == schema
 
 
-def test_the_same_table_repeats_its_reports_and_any_other_draws_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_transform_draws_new_reports_by_the_same_design() -> None:
     X, _ = clusters(100)
-    step = tv.PrivateReports(epsilon=4.0, **QUICK).fit(X)
-    first = step.transform(X)
-    assert np.array_equal(step.transform(X.copy()), first)
-    assert np.array_equal(pickle.loads(pickle.dumps(step)).transform(X), first)
-    assert not np.array_equal(step.transform(X.iloc[:99])[:99], first[:99])
-    assert not np.array_equal(clone(step).set_params(epsilon=4.5).fit(X).transform(X), first)
-    monkeypatch.setattr(taskveil_sklearn, "MOST_TABLES", 1)
-    step.transform(X.iloc[:9])
-    assert not np.array_equal(step.transform(X), first)
+    step = PrivateReports(epsilon=4.0, **QUICK).fit(X)
+    same = pickle.loads(pickle.dumps(step))
+    assert same.veil_.release_id == step.veil_.release_id == clone(step).fit(X).veil_.release_id
+    assert not np.array_equal(step.transform(X), step.transform(X))
+    assert not np.array_equal(same.transform(X), step.transform(X))
 
 
 def test_a_constant_column_counts_nothing() -> None:
     X, _ = clusters(50)
-    step = tv.PrivateReports(**QUICK).fit(X.assign(b=3.0))
+    step = PrivateReports(**QUICK).fit(X.assign(b=3.0))
     assert step.veil_.task.K[1].tolist() == [0.0, 0.0, 0.0]  # type: ignore[union-attr]
     assert np.allclose(step.transform(X.assign(b=3.0))[:, 1], 3.0)
 
@@ -113,7 +110,7 @@ def test_every_column_counts_alike_whatever_it_holds() -> None:
     rare = rng.random(400) < 0.05
     X = pd.DataFrame({"number": rng.normal(size=400), "flag": rare, "kind": np.where(rare, "b", "a"), "same": "a"})
     X["many"] = pd.Series(rng.choice(["p", "q", "r", None], 400), dtype=object)
-    veil = tv.PrivateReports(epsilon=4.0, **QUICK).fit(X).veil_
+    veil = PrivateReports(epsilon=4.0, **QUICK).fit(X).veil_
     assert veil.schema is not None
     assert isinstance(veil.task, tv.LinearTask)
     records = veil.schema.expand(X)
@@ -126,7 +123,7 @@ def test_every_column_counts_alike_whatever_it_holds() -> None:
 def test_a_category_counts_as_much_as_a_number() -> None:
     """By all its values together, whatever their number: as on the command line."""
     X = mixed(200)
-    veil = tv.PrivateReports(**QUICK).fit(X).veil_
+    veil = PrivateReports(**QUICK).fit(X).veil_
     variances = veil.schema.expand(X).var(axis=0)  # type: ignore[union-attr]
     for place in veil.schema.weighed:  # type: ignore[union-attr]
         assert veil.task.K[:, place].max() ** 2 * variances[place].sum() == pytest.approx(1.0)  # type: ignore[union-attr]

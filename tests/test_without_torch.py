@@ -98,9 +98,10 @@ print({point.method for point in frontier.points}, "torch" in sys.modules)
 
 def test_a_network_on_the_device_and_answers_for_records(tmp_path: Path) -> None:
     code = """
-task = tv.ModelTask(MLPRegressor(max_iter=2000, random_state=0).fit(X, number))
-for chosen in ({"share_model": True, "encoder": "own"}, {"answers": "record"}):
-    print(tv.design(X, task, y=number, epsilon=4.0, **chosen).guarantee.epsilon > 3.999)
+model = MLPRegressor(max_iter=2000, random_state=0).fit(X, number)
+for answering, chosen in (("direct", tv.OnDevice(share_model=True, encoder="own")), ("record", None)):
+    task = tv.ModelTask(model, answering=answering)
+    print(tv.design(X, task, y=number, epsilon=4.0, on_device=chosen).guarantee.epsilon > 3.999)
 print("torch" in sys.modules)
 """
     done = run(START + code, tmp_path)

@@ -18,7 +18,7 @@ SINGLE, BATCHED, AROUND, GATHERED = 53, 17, 4500, 500
 a batch."""
 COPIES = 3
 """How often a report is copied while its round is open: the table grows by half between two sorts, and
-1 + 2/3 + 4/9 + … = 3 (`SHARE` in collector/store/postgres_settling.py)."""
+1 + 2/3 + 4/9 + … = 3 (`SORT_SHARE` in collector/store/postgres.py)."""
 CORE_HOUR, GIGABYTE_MONTH = 0.05, 0.10
 
 Measured = Mapping[str, Any]

@@ -49,7 +49,7 @@ def release(folder: Path, kind: str) -> Path:
         spread = (volunteers if schema is None else schema.expand(volunteers)).std(axis=0)
         task = tv.LinearTask(np.diag(1.0 / np.maximum(np.asarray(spread), 1e-9)))
         method = "task_aware" if kind == "laplace" else "codebook"
-        tv.design(volunteers, task, epsilon=EPSILON, method=method, domain=schema).save(path)
+        tv.design(volunteers, task, epsilon=EPSILON, method=method, schema=schema).save(path)
     return path
 
 

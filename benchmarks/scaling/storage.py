@@ -12,12 +12,12 @@ from benchmarks import collector
 
 import databases
 from faults.stored import PostgresDatabase
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 BATCH = 20_000
 SENDERS = {"batches": {"reports": 500, "connections": 8}, "singles": {"reports": 1, "connections": 64}}
 SIZE = "SELECT sum(pg_relation_size(oid)), sum(pg_indexes_size(oid)) FROM (VALUES {}) AS tables (oid)".format(
-    ", ".join(f"('taskveil.{table}'::regclass)" for table in ("arrivals", "settling", "reports"))
+    ", ".join(f"('taskveil.{table}'::regclass)" for table in ("arrivals", "sorting", "reports"))
 )
 
 

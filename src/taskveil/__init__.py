@@ -1,8 +1,8 @@
 """Task-aware local differential privacy: private reports that keep what the task needs.
 
 The names below are the public interface. They are imported on first use, so that `taskveil.client`, which runs on
-people's devices, loads numpy and nothing else. What an install without the extras lacks is said in one line, with the
-command to type.
+people's devices, loads numpy and nothing else. If an install lacks the extras, the error is one line with the command
+to type.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from taskveil.errors import needs
+from taskveil.errors import RENAMED, needs
 
 if TYPE_CHECKING:
     from taskveil.auditing import audit as audit
+    from taskveil.client import Client as Client
     from taskveil.client.fields import Category as Category
     from taskveil.client.fields import Count as Count
     from taskveil.client.fields import Date as Date
@@ -23,18 +24,21 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
+    from taskveil.designs.on_device import OnDevice as OnDevice
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
-    from taskveil.sklearn import PrivateReports as PrivateReports
-    from taskveil.sweeps.frontier import Frontier as Frontier
-    from taskveil.sweeps.gains import SegmentedFrontier as SegmentedFrontier
+    from taskveil.sweeps.options import Ray as Ray
     from taskveil.sweeps.sweep import sweep as sweep
+    from taskveil.sweeps.sweep import sweep_segments as sweep_segments
     from taskveil.tasks import LinearTask as LinearTask
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
     from taskveil.veil import Veil as Veil
+    from taskveil.veil.accounting import Cost as Cost
+    from taskveil.veil.accounting import compose as compose
+    from taskveil.veil.accounting import reports_within as reports_within
 
 __version__ = "0.2.0.dev0"
 """The one place for the version: pyproject.toml reads it, js/package.json and CITATION.cff are compared with it."""
@@ -43,57 +47,66 @@ _HOME = {
     "Ball": "taskveil.designs.domain",
     "Box": "taskveil.designs.domain",
     "Category": "taskveil.client.fields",
+    "Client": "taskveil.client",
+    "Cost": "taskveil.veil.accounting",
     "Count": "taskveil.client.fields",
     "Date": "taskveil.client.fields",
     "Flag": "taskveil.client.fields",
-    "Frontier": "taskveil.sweeps.frontier",
     "LinearTask": "taskveil.tasks",
     "MeanTask": "taskveil.tasks",
     "ModelTask": "taskveil.tasks",
     "MultiTask": "taskveil.tasks",
     "Number": "taskveil.client.fields",
+    "OnDevice": "taskveil.designs.on_device",
     "Points": "taskveil.designs.domain",
-    "PrivateReports": "taskveil.sklearn",
+    "Ray": "taskveil.sweeps.options",
     "Schema": "taskveil.records.schema",
-    "SegmentedFrontier": "taskveil.sweeps.gains",
     "TaskveilError": "taskveil.errors",
     "Veil": "taskveil.veil",
     "audit": "taskveil.auditing",
+    "compose": "taskveil.veil.accounting",
     "design": "taskveil.designs.designing",
     "estimate": "taskveil.estimates",
+    "reports_within": "taskveil.veil.accounting",
     "sweep": "taskveil.sweeps.sweep",
+    "sweep_segments": "taskveil.sweeps.sweep",
 }
 
 __all__ = [
     "Ball",
     "Box",
     "Category",
+    "Client",
+    "Cost",
     "Count",
     "Date",
     "Flag",
-    "Frontier",
     "LinearTask",
     "MeanTask",
     "ModelTask",
     "MultiTask",
     "Number",
+    "OnDevice",
     "Points",
-    "PrivateReports",
+    "Ray",
     "Schema",
-    "SegmentedFrontier",
     "TaskveilError",
     "Veil",
     "__version__",
     "audit",
+    "compose",
     "design",
     "estimate",
+    "reports_within",
     "sweep",
+    "sweep_segments",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'taskveil' has no attribute {name!r}")
+        renamed = RENAMED.get(f"tv.{name}")
+        raise AttributeError(f"tv.{name} {renamed}" if renamed else f"module 'taskveil' has no attribute {name!r}")
     with needs(f"tv.{name}"):
         return getattr(import_module(_HOME[name]), name)
 

@@ -7,13 +7,23 @@ value. They also derive from the built-in error a caller would naturally catch (
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
+import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TaskveilError(Exception):
     """Base of all errors raised on purpose; catch this to catch them all."""
+
+
+class RenamedError(TaskveilError, TypeError):
+    """An argument that has another name now. The message is one line with the new one."""
 
 
 class DataError(TaskveilError, ValueError):
@@ -167,3 +177,44 @@ def installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # hidden, or half imported
         return False
+
+
+RENAMED = {
+    "encoder=": "is now on_device=tv.OnDevice(encoder=...)",
+    "share_model=": "is now on_device=tv.OnDevice(share_model=...)",
+    "volunteers_unseen=": "is now on_device=tv.OnDevice(volunteers_unseen=...)",
+    "client_bytes=": "is now on_device=tv.OnDevice(max_bytes=...)",
+    "latent_dim=": "is now on_device=tv.OnDevice(latent_dim=...)",
+    "answers=": "is now tv.ModelTask(model, answering=...)",
+    "device=": "is now torch_device=...",
+    "delta=": "is gone: all designs are purely ε-LDP (δ = 0)",
+    "X_test=": "is now test=X_test or test=(X_test, y_test)",
+    "y_test=": "is now test=(X_test, y_test)",
+    "address=": "is now engine=tv.Ray(address=...)",
+    "workers=": "is now engine=tv.Ray(workers=...)",
+    "num_gpus=": "is now engine=tv.Ray(gpus=...)",
+    "segment=": "is now tv.sweep_segments(X, task, segment=...)",
+    "segment_test=": "is now tv.sweep_segments(X, task, segment_test=...)",
+    "releases=": "is now tv.sweep_segments(X, task, releases=...); for one release for everybody use tv.design",
+    'engine="ray"': "is now engine=tv.Ray()",
+    'engine="plain"': "is now engine=None, the default",
+    'method="nothing"': 'is now method="constant"',
+    "tv.PrivateReports": "is now taskveil.sklearn.PrivateReports",
+    "tv.Frontier": "is now taskveil.sweeps.frontier.Frontier",
+    "tv.SegmentedFrontier": "is now taskveil.sweeps.segments.SegmentedFrontier",
+}
+"""Names of 0.2 before its release, and the new ones. Errors quote this table; it goes with the next release."""
+
+
+def refusing_old_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function. An argument with an old name is a RenamedError that names the new one."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known and (new := RENAMED.get(f"{name}=")):
+                raise RenamedError(f"{name}= {new}.")
+        return function(*args, **kwargs)
+
+    return checked

@@ -1,84 +1,86 @@
-"""How far a long piece of work is: one bar on stderr, with what is being tried and an estimate of the time left.
+"""A progress bar for long work, shown by `rich` on a terminal or in a notebook.
 
-By default a bar appears after two seconds of work, on a terminal or in a notebook, and is gone when the work ends. The
-one who starts the work opens a `Progress` in a `with` statement and hands it down; everybody below only says what is
-done. `rich` is imported when a bar appears on a terminal, and never before.
+The function that starts the work opens a `Progress` in a `with` statement and hands it down; functions below only count
+what is done. `rich` is imported when a bar appears, not before.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-AFTER = 2.0
-"""Seconds of work before a bar appears that nobody asked for."""
+from taskveil.errors import installed
 
-REDRAWN, NEW_LINE, OTHER_LINE = 0.2, 10.0, 1.0
-"""Seconds between two states that a notebook shows; between two lines where a bar cannot be redrawn; and between two
-that are about different things."""
+BAR_AFTER_SECONDS = 2.0
+"""Work of this length gets a bar by default."""
+
+SECONDS_BETWEEN_LINES = 5.0
+"""Where a bar cannot be redrawn, one line of text is printed at most this often."""
+
+Show = Callable[[str, float | None], None]
+"""A function that takes a description and the share that is done: from 0 to 1, or None while it is not known."""
 
 _one_bar = threading.Lock()
-"""Held by the bar that is on the screen: two would overwrite each other."""
+"""Held by the bar on the screen: two would overwrite each other."""
 
 
 class Progress:
-    """Counts work, and shows it between `__enter__` and `__exit__`; the outermost `with` closes the bar."""
+    """Counts work and shows it inside a `with` statement; the outermost one closes the bar."""
 
-    def __init__(self, shown: bool | None = None) -> None:
-        """None: a bar after `AFTER` seconds where a person watches. True and False force it."""
+    def __init__(self, shown: bool | Show | None = None) -> None:
+        """None: a bar after two seconds of work, on a terminal or in a notebook. True and False force it. Or a function
+        that is called instead."""
         self._shown = shown
         self._lock = threading.RLock()
         self._depth = 0
         self._timer: threading.Timer | None = None
-        self._screen: _Screen | None = None
+        self._screen: Screen | None = None
         self._reset()
 
     def _reset(self) -> None:
-        self._since = time.monotonic()
         self._what = ""
         self._total = self._done = self._least = 0.0
 
     @classmethod
-    def of(cls, progress: bool | Progress | None) -> Progress:
+    def of(cls, progress: bool | Show | Progress | None) -> Progress:
         """The one that was handed down, or a new one for what a caller asks for."""
         if isinstance(progress, Progress):
             return progress
         return SILENT if progress is False else cls(progress)
 
     def begin(self, what: str, steps: float) -> None:
-        """A new stage: what it is, and its expected work in any unit, which is added to the total. A bar that knows all
-        stages from the beginning does not go back: begin once with the sum where it is known."""
+        """Start a new stage: a description, and its expected work in any unit, which is added to the total."""
         with self._lock:
             self._what = what
             self._total += steps
             self._draw()
 
     def advance(self, what: str | None = None, steps: float = 1.0) -> None:
-        """So many `steps` are done; `what` is what is being tried now, by default the same as before."""
+        """Count so many `steps` as done; `what` describes the work of now, by default the same as before."""
         with self._lock:
             self._what = self._what if what is None else what
             self._done += steps
             self._draw()
 
     def reach(self, share: float) -> None:
-        """At least this share of all the work is done, whatever was counted."""
+        """Show at least this share of all the work as done, whatever was counted."""
         with self._lock:
             self._least = max(self._least, share)
             self._draw()
 
     def part(self, what: str, steps: float) -> Progress:
-        """One that counts in its own unit and stands for `steps` of the steps begun here: `with` it, and they are done
-        at its end. What it says is shown after `what`."""
-        return _Part(self, what, steps)
+        """A progress with its own unit that stands for `steps` of the steps begun here; they are done at the end of its
+        `with` statement. Its descriptions are shown after `what`."""
+        return SILENT if self is SILENT else _Part(self, what, steps)
 
     @property
     def share(self) -> float:
-        """From 0 to 1: how much of the work known so far is done."""
+        """From 0 to 1: the part of the work known so far that is done."""
         return min(1.0, max(self._least, self._done / self._total if self._total > 0 else 0.0))
 
     def __enter__(self) -> Self:
@@ -86,13 +88,7 @@ class Progress:
             self._depth += 1
             if self._depth == 1:
                 self._reset()
-                if self._shown:
-                    self._appear()
-                elif self._shown is None and (_in_notebook() or _on_terminal()):
-                    # A thread of its own, because a first step may take minutes.
-                    self._timer = threading.Timer(AFTER, self._appear)
-                    self._timer.daemon = True
-                    self._timer.start()
+                self._open()
         return self
 
     def __exit__(
@@ -100,46 +96,47 @@ class Progress:
     ) -> None:
         with self._lock:
             self._depth -= 1
-            if self._depth > 0:
-                return
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            if self._screen is not None:
-                try:
-                    self._screen.close()
-                finally:
-                    self._screen = None
-                    _one_bar.release()
+            if self._depth == 0:
+                self._close(error)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Silent wherever it is sent: the screen is here."""
+        """Silent after pickling: the screen is here."""
         return _silent, ()
+
+    def _open(self) -> None:
+        if self._shown:
+            self._appear()
+        elif self._shown is None and (_in_notebook() or _on_terminal()):
+            # In a thread of its own, because the first step may take minutes.
+            self._timer = threading.Timer(BAR_AFTER_SECONDS, self._appear)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _close(self, error: BaseException | None) -> None:  # noqa: ARG002 - parts need it
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._screen is not None:
+            try:
+                self._screen.close()
+            finally:
+                self._screen = None
+                _one_bar.release()
 
     def _appear(self) -> None:
         with self._lock:
             if self._depth == 0 or self._screen is not None or not _one_bar.acquire(blocking=False):
                 return
             try:
-                self._screen = _screen()
+                self._screen = _Called(self._shown) if callable(self._shown) else _screen()
                 self._draw()
             finally:
                 if self._screen is None:
                     _one_bar.release()
 
     def _draw(self) -> None:
-        if self._screen is not None and (self._what or self._total > 0):  # or nobody said anything yet
-            self._screen.show(self._what or "working", self.share if self._total > 0 else None, self._left())
-
-    def _left(self) -> str:
-        """The time that is left if the rest goes as fast as what was done; empty while that says nothing."""
-        share, passed = self.share, time.monotonic() - self._since
-        return f"about {_duration(passed * (1 - share) / share)} left" if 0.01 <= share < 1 else ""
-
-    def _set(self, done: float, what: str) -> None:
-        with self._lock:
-            self._done, self._what = done, what
-            self._draw()
+        if self._screen is not None and (self._what or self._total > 0):
+            self._screen.show(self._what or "working", self.share if self._total > 0 else None)
 
 
 class _Part(Progress):
@@ -149,154 +146,101 @@ class _Part(Progress):
         super().__init__(False)
         self._whole, self._name, self._steps, self._before = whole, name, steps, whole._done
 
-    def __enter__(self) -> Self:
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._reset()
-                self._before = self._whole._done
-                self._draw()
-        return self
+    def _open(self) -> None:
+        self._before = self._whole._done
+        self._draw()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and error is None:
-                self.reach(1.0)
+    def _close(self, error: BaseException | None) -> None:
+        if error is None:
+            self.reach(1.0)
 
     def _draw(self) -> None:
-        what = f"{self._name}: {self._what}" if self._what else self._name
-        self._whole._set(self._before + self._steps * self.share, what)
+        whole = self._whole
+        with whole._lock:
+            whole._done = self._before + self._steps * self.share
+            whole._what = f"{self._name}: {self._what}" if self._what else self._name
+            whole._draw()
 
 
-class _Silent(Progress):
-    """Shows and keeps nothing, so that one of them serves all threads."""
-
-    def begin(self, what: str, steps: float) -> None:
-        pass
-
-    def advance(self, what: str | None = None, steps: float = 1.0) -> None:
-        pass
-
-    def reach(self, share: float) -> None:
-        pass
-
-    def part(self, what: str, steps: float) -> Progress:  # noqa: ARG002 - as the others
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-SILENT: Progress = _Silent(False)
-"""Never shows anything: the default of functions deep inside."""
+SILENT = Progress(False)
+"""Never shows anything: the default of functions deep inside. One serves all threads."""
 
 
 def _silent() -> Progress:
     return SILENT
 
 
-class _Screen(Protocol):
-    """Where a bar is shown; `share` is None while nobody knows how much there is to do."""
+class Screen(Protocol):
+    """Where progress is shown."""
 
-    def show(self, what: str, share: float | None, left: str) -> None: ...
+    def show(self, what: str, share: float | None) -> None:
+        """Show a description and the share that is done, or None while it is not known."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Remove what is shown."""
 
 
-class _Terminal:
-    """A bar by rich, below whatever is printed meanwhile."""
+class _Called:
+    """Calls a function of the user's."""
+
+    def __init__(self, show: Show) -> None:
+        self.show = show
+
+    def close(self) -> None:
+        pass
+
+
+class _Bar:
+    """A bar by rich, below whatever is printed meanwhile; it is gone at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
         from rich.table import Column
 
-        named = Column(no_wrap=True, overflow="ellipsis")  # one line, however narrow the window is
         self._bar = Bar(
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False, table_column=named),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+            ),  # one line, also in a narrow window
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[left]}", markup=False, table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
-            # What is printed into a file or a pipe must not come out on the screen.
+            # Output into a file or a pipe must not appear on the screen.
             redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
         )
-        self._job = self._bar.add_task("working", total=None, left="")
+        self._job = self._bar.add_task("working", total=None)
         self._bar.start()
 
-    def show(self, what: str, share: float | None, left: str) -> None:
-        if share is None:
-            self._bar.update(self._job, description=what, left=left)
-        else:
-            self._bar.update(self._job, description=what, total=1.0, completed=share, left=left)
+    def show(self, what: str, share: float | None) -> None:
+        self._bar.update(self._job, description=what, total=None if share is None else 1.0, completed=share)
 
     def close(self) -> None:
         self._bar.stop()
-
-
-class _Notebook:
-    """One line of text that is replaced; it needs no widgets."""
-
-    def __init__(self) -> None:
-        display = importlib.import_module("IPython.display").display  # no dependency: who has a notebook has it
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
-        self._next = 0.0
-
-    def show(self, what: str, share: float | None, left: str) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + REDRAWN
-            self._handle.update({"text/plain": _line(what, share, left, width=24)}, raw=True)
-
-    def close(self) -> None:
-        self._handle.update({"text/plain": ""}, raw=True)
 
 
 class _Lines:
     """A line from time to time, for files, pipes and terminals that cannot redraw."""
 
     def __init__(self) -> None:
-        self._what, self._last = "", -NEW_LINE
+        self._next = 0.0
 
-    def show(self, what: str, share: float | None, left: str) -> None:
-        pause = NEW_LINE if what == self._what else OTHER_LINE
-        if sys.stderr is not None and time.monotonic() >= self._last + pause:
-            self._what, self._last = what, time.monotonic()
-            print(_line(what, share, left), file=sys.stderr, flush=True)
+    def show(self, what: str, share: float | None) -> None:
+        if sys.stderr is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + SECONDS_BETWEEN_LINES
+            print(f"{what}…" if share is None else f"{what}  {share:.0%}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
 
 
-def _line(what: str, share: float | None, left: str, width: int = 0) -> str:
-    """What a bar says, in one line, with a bar of so many characters."""
-    if share is None:
-        return f"{what}…"
-    full = round(width * share)
-    bar = ["█" * full + "░" * (width - full)] if width else []
-    return "  ".join([what, *bar, f"{share:.0%}", *([left] if left else [])])
-
-
-def _screen() -> _Screen:
-    """The best that is there for a bar that is to be shown."""
-    if _in_notebook():
-        return _Notebook()
-    if _on_terminal():
-        try:
-            return _Terminal()
-        except ImportError:  # a bar is no reason to fail
-            pass
-    return _Lines()
+def _screen() -> Screen:
+    """A bar where it can be redrawn, else lines. In a notebook rich draws with ipywidgets."""
+    drawn = installed("ipywidgets") if _in_notebook() else _on_terminal()
+    return _Bar() if drawn and installed("rich") else _Lines()
 
 
 def _on_terminal() -> bool:
@@ -305,12 +249,6 @@ def _on_terminal() -> bool:
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel of IPython runs this, which nobody can have started without its module."""
+    """Whether a kernel of IPython runs this. It has imported IPython, so nothing is imported here."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -74,7 +74,7 @@ SOUND = [
     *(
         Exhibit(name=f"designed, {method}", make=lambda m=method: designed(m), epsilon=2.0, dim=4, long_only=again)
         for again, methods in {
-            False: ("codebook", "task_aware", "nothing"),
+            False: ("codebook", "task_aware", "constant"),
             True: ("task_agnostic", "privacy_agnostic", "matrix_factorization"),
         }.items()
         for method in methods

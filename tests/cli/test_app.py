@@ -11,8 +11,6 @@ import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.cli import options
-from taskveil.designs.on_device import CLIENT_BYTES
 
 COMMANDS = (
     *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "serve", "sweep", "audit", "reproduce"),
@@ -34,11 +32,6 @@ def test_help_lists_every_command_and_says_what_it_does() -> None:
 def test_the_package_is_the_command(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "taskveil", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"taskveil {tv.__version__}\n"
-
-
-def test_defaults_are_those_of_the_package() -> None:
-    """Written down twice, because `--help` imports no designs."""
-    assert options.CLIENT_BYTES == CLIENT_BYTES
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ BUSY = """
 import time
 from taskveil import progress
 from taskveil.cli.console import busy
-progress.AFTER = 0.05
+progress.BAR_AFTER_SECONDS = 0.05
 for quiet, what in ((False, "designing"), (True, "in silence")):
     with busy(what, quiet=quiet) as bar:
         time.sleep(0.2)

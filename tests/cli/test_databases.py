@@ -1,25 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import taskveil as tv
-from taskveil.cli.databases import address_of, find_release, folder_id
+from taskveil.cli.serving import address_of, find_release, folder_id
 from taskveil.collector.settings import Settings
-from taskveil.collector.store import Store
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, open_store
 from taskveil.errors import DataError
 
 FIRST, SECOND, THIRD = "ab" + "0" * 62, "ab" + "1" * 62, "cd" + "2" * 62
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Iterator[Store]:
     store = open_store(f"sqlite:///{tmp_path}/c.db")
     for id, name in ((FIRST, "renewal"), (SECOND, "renewal"), (THIRD, "cars")):
         store.add_release(id, name=name, counted=True, files={}, round="1")
-    return store
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize(

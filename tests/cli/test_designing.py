@@ -62,7 +62,7 @@ def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path
     assert float(rows[0][2]) == pytest.approx(first.held_out_loss, rel=1e-3)
     assert f"{len(others) + 1 - len(rows)} more designs of the same methods and encoders" in shown
     assert max(len(line) for line in table.splitlines()[: len(rows) + 2]) <= 80
-    assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of what records tell is kept", shown)
+    assert re.search(r"loss on 75 volunteers held out: \S+ \(\S+ to \S+\); \d+% of the usable signal is kept", shown)
     assert "weighed by 1/spread" in shown
 
 
@@ -75,13 +75,13 @@ def test_the_table_of_designs_fits_80_columns_whatever_it_holds(monkeypatch: pyt
     stream = io.StringIO()
     monkeypatch.setattr(designing, "console", Console(file=stream, width=80))
     chosen = entry("codebook", "linear and light and trees and own", 0.12345678, 0.0)
-    considered = (chosen, entry("task_aware", "hidden", 123456.7, 0.00123456), entry("nothing", "linear", 2.0, 1e-12))
+    considered = (chosen, entry("task_aware", "hidden", 123456.7, 0.00123456), entry("constant", "linear", 2.0, 1e-12))
     designing.print_considered("codebook", considered)
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith(("  codebook ", "  task_aware ", "  nothing ")) for line in lines) == 3
+    assert sum(line.startswith(("  codebook ", "  task_aware ", "  constant ")) for line in lines) == 3
     assert "…" not in stream.getvalue()
-    assert re.search(r"nothing +– +2 +1e-12 +524 kB +988 thousand", stream.getvalue())
+    assert re.search(r"constant +– +2 +1e-12 +524 kB +988 thousand", stream.getvalue())
     assert re.search(r"0\.1235 +524 kB", stream.getvalue())  # of the chosen one there is no difference
 
 
@@ -155,7 +155,7 @@ def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str,
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--epsilons", "1,two"), "--epsilons takes numbers with commas between, got '1,two'"),
+        (("--epsilons", "1,two"), "--epsilons takes numbers separated by commas, got '1,two'"),
         (("--target", "zzz"), "no column 'zzz', only a, b, c, d, e, f"),
         (("--methods", "magic"), "magic"),
     ],

@@ -75,7 +75,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert Path("frontier/frontier.html").exists()
     assert "segment" in Path("segments/table.txt").read_text(encoding="utf-8")
     assert Path("by-origin/common/task_aware-4/client").is_dir()
-    assert "nothing sent" in said["design", False]
+    assert "constant prediction" in said["design", False]
     assert "400 reports in 3 parts" in said["privatize", True]
     assert pq.read_table("estimates").num_rows == 400
     assert pq.read_table("estimates").schema.names == ["origin", "power", "weight", "registered"]

@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     schema = tv.Schema.of(volunteers).replace(income=income, since=since)
     weights = 1.0 / schema.expand(volunteers).std(axis=0)
-    veil = tv.design(volunteers, tv.MeanTask(np.diag(weights)), epsilon=8.0, domain=schema)
+    veil = tv.design(volunteers, tv.MeanTask(np.diag(weights)), epsilon=8.0, schema=schema)
     veil.save(folder / "release")
     veil.save(folder / "bare", volunteers=False)
     for name, table in {"first": people(6000, 1), "second": people(6000, 2, more=6.0), "few": people(9, 3)}.items():

@@ -34,7 +34,7 @@ def test_what_cannot_be_told_is_not_found_to_be_told(tmp_path: Path) -> None:
         patch.chdir(tmp_path)
         patch.setattr("sys.path", [str(tmp_path), *__import__("sys").path])
         job = Job.of(Asked(data=asked.data, model="zero_model:model", target="c3"))
-    found = judge(job, seed=0, epsilon=8.0, method="codebook", encoder="linear")
+    found = judge(job, seed=0, epsilon=8.0, method="codebook", on_device=tv.OnDevice(encoder="linear"))
     assert found is not None
     assert found.held_out == 50
     assert found.loss.mean > 0.97 * found.nothing
@@ -70,7 +70,7 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_judged_as_one_that_does_n
     asked = written(tmp_path / "p.csv", np.column_stack([X, y]))
     tree = DecisionTreeRegressor(random_state=0).fit(X, y)
     job = dataclasses.replace(Job.of(dataclasses.replace(asked, drop="c3")), y=y, task=tv.ModelTask(tree))
-    found = judge(job, seed=0, epsilon=8.0, method="codebook", encoder="own", share_model=True)
+    found = judge(job, seed=0, epsilon=8.0, method="codebook", on_device=tv.OnDevice(encoder="own", share_model=True))
     assert found is not None
     assert found.unseen
     assert found.clear > found.nothing

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.cli.models import as_task, load_model, settled
+from taskveil.cli.models import as_task, load_model, with_loss
 from taskveil.errors import TaskError
 
 MODULE = """
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_an_object_or_a_function_that_returns_one(folder: Path, name: str, loss: str) -> None:
     task = as_task(load_model(f"{folder.name}_models:{name}"), None)
-    assert settled(task, None, tv.Schema.numbers(3)).loss == loss
+    assert with_loss(task, None, tv.Schema.numbers(3)).loss == loss
 
 
 @pytest.mark.parametrize(

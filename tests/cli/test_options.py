@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 from tests.cli.running import run
@@ -9,9 +8,9 @@ import taskveil as tv
 from taskveil.cli import options
 
 
-def test_what_a_client_may_take_by_default_is_what_design_says() -> None:
-    """The command line states it too, so that `--help` need not load what designs need."""
-    assert inspect.signature(tv.design).parameters["client_bytes"].default == options.CLIENT_BYTES
+def test_the_default_size_of_a_client_is_that_of_design() -> None:
+    assert options.on_device("auto", False, None) == tv.OnDevice()
+    assert str(tv.OnDevice().max_bytes) in run("design", "--help")
 
 
 def test_a_repeated_option_loses_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from cli.running import one_line, run
 from taskveil.client import Client, upload
 from taskveil.collector import serving
 from taskveil.collector.settings import Settings
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 TOKEN = re.compile(r"tv_[0-9a-f]{16}_[0-9a-f]{64}")
 
@@ -132,7 +132,7 @@ def test_a_restart_opens_nothing_that_was_closed(home: Path, tmp_path: Path, ser
 
 def test_a_collector_for_others_is_told_about_https(home: Path, tmp_path: Path, served: list[Settings]) -> None:
     output = run("serve", home / "power", "--db", tmp_path / "c.db", "--host", "0.0.0.0", "--print-tokens")
-    assert "devices send over https only" in output
+    assert "devices send only over https" in output
     assert "The page: http://127.0.0.1:8000/#token=tv_" in output
 
 

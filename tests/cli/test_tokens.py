@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import taskveil as tv
 from cli.running import one_line, run
 from taskveil.cli.app import app
-from taskveil.cli.tokens import DAYS
+from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
 from taskveil.collector.problems import ProblemError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 from taskveil.collector.tokens import Tokens, belongs
 
 
@@ -103,11 +103,11 @@ def test_what_cannot_be_done_is_said_in_one_line(db: str, tmp_path: Path, monkey
     assert "no database collector.db" in one_line("token", "list")
     assert not Path("collector.db").exists(), "asking for what is not there makes nothing"
     run("token", "create", "phones", "--scope", "upload", "--db", db)
-    assert "token 'phones' already" in one_line("token", "create", "phones", "--scope", "upload", "--db", db)
+    assert "already a token 'phones'" in one_line("token", "create", "phones", "--scope", "upload", "--db", db)
     assert "no release 'nothing' here" in one_line(
         "token", "create", "x", "--scope", "read", "--release", "nothing", "--db", db
     )
-    assert "name is 1 to 100" in one_line("token", "create", "a\nb", "--scope", "read", "--db", db)
+    assert "name has 1 to 100" in one_line("token", "create", "a\nb", "--scope", "read", "--db", db)
     assert "rate" in one_line("token", "create", "x", "--scope", "read", "--rate", 0, "--db", db)
     assert "must be sqlite:///FILE" in one_line("token", "list", "--db", "mysql://secret@host/x")
     assert "secret" not in one_line("token", "list", "--db", "mysql://secret@host/x")

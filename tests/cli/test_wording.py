@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from taskveil.cli.wording import reworded
+from taskveil.cli.console import reworded
 from taskveil.designs import bounds
 from taskveil.records import inference
 
@@ -17,11 +17,11 @@ from taskveil.records import inference
         ("Check their units; domain=... says where", "Check their units; --domain column=low:high says where"),
         ("give the bounds: schema.replace({'n': tv.Number(low, high)}).", "give the bounds: --domain n=low:high."),
         ('a classifier: use loss="cross_entropy"', "a classifier: use --loss cross_entropy"),
-        ("raise client_bytes=600000", "raise --client-bytes 600000"),
+        ("raise max_bytes=600000", "raise --client-bytes 600000"),
         ("Group them, or list them with tv.Category.", "Group them, or list them in a --schema."),
         ("or of the person, leave the column out.", "or of the person, leave the column out: --drop."),
         ("say share_model=True.", "say --share-model."),
-        ("column 'client_bytes' holds text, row 7 of the day", "column 'client_bytes' holds text, row 7 of the day"),
+        ("column 'max_bytes' holds text, row 7 of the day", "column 'max_bytes' holds text, row 7 of the day"),
     ],
 )  # fmt: skip
 def test_arguments_become_options_and_rows_are_counted_from_one(python: str, typed: str) -> None:

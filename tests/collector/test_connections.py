@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import socket
 import sqlite3
@@ -13,14 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from uvicorn.server import ServerState
 
 import collectors
 from collectors import CODES
 from taskveil.client.wire import BINARY, pack_batch
-from taskveil.collector.connections import CollectorConfig, Connection
-from taskveil.collector.settings import Settings
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 SECONDS = 0.4
 MOST = 400_000
@@ -68,7 +63,7 @@ def send_on(connection: socket.socket, part: bytes, pause: float = 0.0) -> None:
         time.sleep(pause)
 
 
-def test_a_connection_that_says_nothing_is_told_and_closed(served: collectors.Served) -> None:
+def test_a_connection_that_says_nothing_is_answered_and_closed(served: collectors.Served) -> None:
     start = time.monotonic()
     with served.socket() as connection:
         status, headers, body = answered(connection)
@@ -128,7 +123,7 @@ def test_an_idle_connection_is_closed_without_a_word(served: collectors.Served) 
         assert connection.recv(1) == b""
 
 
-def test_whoever_does_not_read_is_cut_off(served: collectors.Served) -> None:
+def test_a_client_that_does_not_read_is_cut_off(served: collectors.Served) -> None:
     """Megabytes of answers (each of a thousand reports is refused) that nobody takes."""
     body = pack_batch([collectors.report(served.release, CODES) for _ in range(5000)])
     with served.socket() as connection:
@@ -136,11 +131,6 @@ def test_whoever_does_not_read_is_cut_off(served: collectors.Served) -> None:
         head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             send_on(connection, head + body, SECONDS / 50)
-
-
-def test_requests_are_not_queued_without_end(served: collectors.Served) -> None:
-    with served.socket() as connection, pytest.raises((ConnectionResetError, BrokenPipeError)):
-        send_on(connection, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 1000)
 
 
 @pytest.mark.parametrize(
@@ -153,15 +143,11 @@ def test_requests_are_not_queued_without_end(served: collectors.Served) -> None:
         b"POST /v1/reports HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /v1/reports HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"CONNECT secret:80 HTTP/1.1\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + b"X-A: secret\r\n" * 5_100 + b"\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + b"X-A: secret\r\n" * 50_000 + b"\r\n",
-        b"GET /healthz HTTP/1.1\r\nX-A: " + b"secret" * 11_000 + b"\r\n\r\n",
-        b"GET /healthz?" + b"secret" * 11_000 + b" HTTP/1.1\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nX-A: " + b"secret" * 200_000,
     ],
     ids=[
-        *("tls", "version", "garbage", "bytes", "both", "negative", "connect", "many headers", "very many headers"),
-        *("a long header", "a long line", "a header without end"),
+        *("tls", "version", "garbage", "bytes", "both", "negative", "connect"),
+        "a header without end",
     ],
 )
 def test_what_is_no_request_gets_a_problem_document(served: collectors.Served, sent: bytes) -> None:
@@ -189,43 +175,6 @@ def test_large_bodies_are_no_heads(served: collectors.Served) -> None:
             assert json.loads(answer)["rejected"] == []
 
 
-def test_requests_to_upgrade_are_answered_as_they_are(served: collectors.Served) -> None:
-    with served.socket() as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-        status, headers, _ = answered(connection)
-        assert (status, headers["connection"]) == (200, "close")
-        assert connection.recv(1) == b""
-
-
-@pytest.mark.parametrize("framed", [b"Content-Length: 38", b"Transfer-Encoding: chunked"])
-def test_the_body_of_a_request_to_upgrade_is_no_request(served: collectors.Served, framed: bytes) -> None:
-    head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n" + framed + b"\r\n\r\n"
-    with served.socket() as connection:
-        connection.sendall(head)
-        time.sleep(0.05)
-        with contextlib.suppress(ConnectionError):
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert answered(connection)[0] == 400
-        with contextlib.suppress(ConnectionError):
-            assert connection.recv(65536) == b""
-
-
-def test_trailers_are_no_headers(served: collectors.Served) -> None:
-    body = pack_batch(collectors.reports(served.release, 1))
-    with served.socket() as connection:
-        connection.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-        connection.sendall(b"%x\r\n%b\r\n0\r\nContent-Type: text/plain\r\n\r\n" % (len(body), body))
-        assert answered(connection)[0] == 200  # and not 415
-
-
-@pytest.mark.parametrize(("count", "status"), [(100, 200), (101, 400)])
-def test_headers_are_counted(served: collectors.Served, count: int, status: int) -> None:
-    """However short they are: a thousand connections with ten thousand each would fill the memory."""
-    with served.socket() as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + b"a:\r\n" * count + b"\r\n")
-        assert answered(connection)[0] == status
-
-
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_body_that_is_too_large_is_refused_and_the_answer_arrives(served: collectors.Served, declared: bool) -> None:
     head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Type: " + BINARY.encode()
@@ -241,13 +190,6 @@ def test_a_body_that_is_too_large_is_refused_and_the_answer_arrives(served: coll
         assert json.loads(answer)["type"] == "urn:taskveil:problem:too-large"
 
 
-def test_a_body_without_end_is_not_read_for_ever(served: collectors.Served) -> None:
-    with served.socket() as connection:
-        connection.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-        with pytest.raises((ConnectionResetError, BrokenPipeError)):
-            send_on(connection, b"2710\r\n" + b"a" * 10_000 + b"\r\n")
-
-
 def test_several_requests_at_once_on_one_connection(served: collectors.Served) -> None:
     with served.socket() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
@@ -256,29 +198,7 @@ def test_several_requests_at_once_on_one_connection(served: collectors.Served) -
             received += connection.recv(65536)
 
 
-def test_who_says_nothing_makes_room_for_who_speaks(served: collectors.Served) -> None:
-    time.sleep(SECONDS)  # those of other tests end
-    held = [served.socket() for _ in range(30)]
-    try:
-        time.sleep(0.1)  # all are accepted
-        held[0].sendall(b"GET /healthz HTTP/1.1\r\n")  # and no more
-        held[1].sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert answered(held[1])[0] == 200  # so that it waits less long than all others
-        for silent in (held[0], held[2], held[3]):
-            with served.socket() as connection:
-                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                assert answered(connection)[0] == 200
-                assert connection.recv(1) == b""
-                status, headers, body = answered(silent)
-            assert (status, headers.get("retry-after")) == (503, "1")
-            assert json.loads(body)["type"] == "urn:taskveil:problem:busy"
-            held.append(served.socket())
-    finally:
-        for one in held:
-            one.close()
-
-
-def test_when_all_are_answered_others_are_told_to_come_again(served: collectors.Served) -> None:
+def test_more_connections_than_allowed_are_refused(served: collectors.Served) -> None:
     time.sleep(SECONDS)
     body = pack_batch(collectors.reports(served.release, 1))
     database = sqlite3.connect(served.db, isolation_level=None)
@@ -301,44 +221,7 @@ def test_when_all_are_answered_others_are_told_to_come_again(served: collectors.
             one.close()
 
 
-class Deaf(asyncio.Transport):
-    """To somebody who reads nothing of an answer of a megabyte."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.aborted = False
-
-    def get_write_buffer_size(self) -> int:
-        return 1_000_000
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def is_closing(self) -> bool:
-        return self.aborted
-
-
-def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
-    async def run() -> None:
-        config = CollectorConfig(lambda: None, Settings(most_bytes=400_000))
-        state, deaf = ServerState(), [Deaf() for _ in range(5)]
-        made = [Connection(config, state, {}, asyncio.get_running_loop()) for _ in deaf]
-        for connection, transport in zip(made, deaf, strict=True):
-            connection.connection_made(transport)
-            connection.pause_writing()
-        assert [transport.aborted for transport in deaf] == [False, False, False, True, True]
-        made[0].resume_writing()
-        for connection in made[3:]:
-            connection.connection_lost(OSError())
-        assert config.unread == 2_000_000
-        for connection in made[:3]:
-            connection.connection_lost(OSError())
-        assert config.unread == 0
-
-    asyncio.run(run())
-
-
-def test_whoever_asks_much_and_reads_nothing_leaves_no_line_in_the_log(tmp_path: Path) -> None:
+def test_a_client_that_asks_much_and_reads_nothing_leaves_no_line_in_the_log(tmp_path: Path) -> None:
     """Requests that wait behind one whose answer nobody took are dropped with the connection."""
     with collectors.served(tmp_path / "collector.db", request_seconds=SECONDS) as served:
         with socket.socket() as connection:
@@ -347,3 +230,14 @@ def test_whoever_asks_much_and_reads_nothing_leaves_no_line_in_the_log(tmp_path:
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 60)
             time.sleep(3 * SECONDS)
         assert served.stop() == (0, "")
+
+
+def test_a_closing_connection_whose_client_does_not_read_ends(tmp_path: Path) -> None:
+    """Its last answer waits in the collector's memory; a stop does not wait for the client."""
+    with collectors.served(tmp_path / "collector.db", request_seconds=SECONDS) as served, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", served.port))
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        start = time.monotonic()
+        assert served.stop() == (0, "")
+        assert time.monotonic() - start < 8

@@ -21,14 +21,13 @@ from taskveil.collector import estimating
 from taskveil.collector.estimating import Asked as Wanted
 from taskveil.collector.estimating import stored_tally
 from taskveil.collector.problems import Problem, ProblemError
-from taskveil.collector.store import catalogue
 from taskveil.estimates import tally
 from taskveil.veil.volunteers import Volunteers, truths
 
 
 @pytest.fixture(autouse=True)
 def _machines_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimating, "QUICK", 1e6)
+    monkeypatch.setattr(estimating, "QUICK_SECONDS", 1e6)
 
 
 RNG = np.random.default_rng(7)
@@ -125,7 +124,7 @@ def test_an_assumption_is_refused_where_it_cannot_be_made(tmp_path: Path) -> Non
             *(["cells"], [])
         ]
         for veil, query, words in (
-            (veils[0], "assume=cells", "Add anytime=false"),
+            (veils[0], "assume=cells", "need anytime=false"),
             (veils[0], "anytime=false&assume=labels", "needs the classes of one label"),
             (veils[0], "anytime=false&assume=all", ""),
             (veils[1], "anytime=false&assume=cells", "works for releases with a list of codes"),
@@ -169,37 +168,6 @@ def test_summed_reports_say_the_same(kind: str, tmp_path: Path, store_url: str) 
     np.testing.assert_allclose(numbers([found[key] for key in whole]), numbers(list(whole.values())), rtol=1e-6)
 
 
-def test_a_round_that_an_earlier_version_began_goes_on(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has sums without counts of codes. Its mean codewords are shown, and the codes of rounds that began later."""
-    veil, X = summed("sum")
-    reports = veil.privatize(X)
-    expected = tally(veil, reports)
-    with running(tmp_path, veil, db=store_url) as asked:
-        short = expected.total.size + expected.square.size
-        with monkeypatch.context() as patch:
-            add = catalogue.add_moments
-            patch.setattr(catalogue, "add_moments", lambda *to: add(*to[:-1], to[-1][:short]))
-            asked.send(veil, reports[:2500])
-            assert len(asked.store.moments(veil.release_id)[1]) == short
-            assert [row["group"] for row in estimated(asked, veil)["rows"]] == ["reported"] * 5
-        asked.send(veil, reports[2500:5000], seed=1)
-        asked.store.open_round(veil.release_id, "two")
-        asked.runner.run(asked.collector.refresh())
-        asked.send(veil, reports[5000:], seed=2)
-        whole = stored_tally(veil, asked.store, counted=False)
-        assert (whole.count, whole.codes) == (6000, None)
-        np.testing.assert_allclose(whole.total, expected.total, rtol=1e-12)
-        np.testing.assert_allclose(whole.square, expected.square, rtol=1e-12, atol=1e-12 * abs(expected.square).max())
-        groups = {
-            round: {row["group"] for row in estimated(asked, veil, *round)["rows"]} for round in ((), ("round=two",))
-        }
-        assert groups == {(): {"reported"}, ("round=two",): {"frequencies", "reported"}}
-        later = stored_tally(veil, asked.store, counted=False, round="two")
-        np.testing.assert_array_equal(later.codes, tally(veil, reports[5000:]).codes)  # type: ignore[arg-type]
-
-
 def test_too_few_reports_are_refused_with_the_reason(told: tuple[Asked, tv.Veil]) -> None:
     asked, veil = told
     path = f"/v1/estimates?release={veil.release_id}"
@@ -241,8 +209,8 @@ def test_a_busy_round_is_not_looked_at_again_at_once(
     told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "QUICK", 0.0)
-    monkeypatch.setattr(estimating, "REST", 1e6)
+    monkeypatch.setattr(estimating, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(estimating, "KEPT_TIMES_AS_LONG", 1e6)
     asked.send(veil, veil.privatize(records(500, RNG)))
     first = estimated(asked, veil)
     asked.send(veil, veil.privatize(records(501, RNG)))
@@ -269,7 +237,7 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
     told: tuple[Asked, tv.Veil], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "MOST_WAITING", 1)
+    monkeypatch.setattr(estimating, "MAX_WAITING_ESTIMATES", 1)
     asked.send(veil, veil.privatize(records(500, RNG)))
     release = asked.collector.releases.get(veil.release_id)
 
@@ -320,7 +288,7 @@ def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(
     told: tuple[Asked, tv.Veil], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, veil = told
-    monkeypatch.setattr(estimating, "PATIENCE", 0.001)
+    monkeypatch.setattr(estimating, "ESTIMATE_TIMEOUT_SECONDS", 0.001)
     asked.send(veil, veil.privatize(records(500, RNG)))
     answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}", "read")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

@@ -20,7 +20,7 @@ from taskveil.collector import exporting
 from taskveil.collector.exporting import exported
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.store import Store
-from taskveil.jobs.report_files import RELEASE
+from taskveil.jobs.reports import RELEASE
 
 RNG = np.random.default_rng(8)
 
@@ -88,14 +88,14 @@ def test_pieces_are_small_however_many_reports_there_are() -> None:
     file = pq.ParquetFile(io.BytesIO(b"".join(pieces)))
     assert file.metadata.num_rows == 1_000_000
     groups = [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)]
-    assert max(groups) <= exporting.MOST_ROWS
+    assert max(groups) <= exporting.MAX_ROWS_PER_GROUP
     assert pc.sum(pc.equal(file.read(["round"])["round"].cast("string"), "two")).as_py() == 340_000
 
 
 def test_only_some_are_written_at_once_and_who_goes_away_makes_room() -> None:
     veil = small_veil()
     store = cast(Store, Endless(veil, 10**9))
-    begun = [exported(veil, store) for _ in range(exporting.AT_ONCE)]
+    begun = [exported(veil, store) for _ in range(exporting.MAX_EXPORTS_AT_ONCE)]
     for one in begun:
         next(one)
     with pytest.raises(ProblemError) as error:

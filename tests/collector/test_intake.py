@@ -12,7 +12,7 @@ import pytest
 import collectors
 from memory_store import MemoryStore
 from taskveil.arrays import Integers
-from taskveil.collector import intake as room
+from taskveil.collector import intake as intake_module
 from taskveil.collector.intake import Intake
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import Problem, ProblemError
@@ -110,7 +110,7 @@ def test_a_database_that_hangs_gives_no_false_answer_and_later_goes_on(store: Me
 
 
 def test_a_database_that_is_away_is_tried_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "PAUSE", 0.01)
+    monkeypatch.setattr(intake_module, "RETRY_SECONDS", 0.01)
 
     async def run() -> None:
         store.failure = StoreUnavailableError("away")
@@ -188,7 +188,7 @@ def test_a_stop_finishes_what_was_submitted(store: MemoryStore) -> None:
 
 
 def test_groups_are_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MOST_TOGETHER", 10)
+    monkeypatch.setattr(intake_module, "MAX_REPORTS_PER_COMMIT", 10)
     taken: list[int] = []
     ingest: Callable[[Sequence[Submission]], list[Integers]] = store.ingest
 

@@ -7,9 +7,10 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from taskveil.collector import limits
-from taskveil.collector.limits import BURST_SECONDS, BodyLimit, Buckets
+from taskveil.collector import tokens
+from taskveil.collector.api.common import BodyLimit
 from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.tokens import BURST_SECONDS, Buckets
 
 
 def test_large_bodies_that_arrive_together_are_bounded() -> None:
@@ -62,7 +63,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(limits, "time", clock)
+    monkeypatch.setattr(tokens, "time", clock)
     return clock
 
 
@@ -123,7 +124,7 @@ def test_slow_rates_are_rates_too(clock: Clock) -> None:
 
 
 def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_BUCKETS", 10)
+    monkeypatch.setattr(tokens, "MAX_BUCKETS", 10)
     buckets = Buckets(rate=0.1)
     for key in range(1000):
         granted(buckets, str(key))

@@ -18,9 +18,8 @@ from taskveil.client.wire import BINARY
 from taskveil.collector import running as running_module
 from taskveil.collector import running as running_part
 from taskveil.collector.problems import Problem
-from taskveil.collector.running import LOOK_SECONDS
-from taskveil.collector.store import Store, StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.running import MIN_REFRESH_SECONDS
+from taskveil.collector.store import Store, StoreUnavailableError, open_store
 from taskveil.collector.tokens import Scope, new_token
 
 VEIL = small_veil()
@@ -79,7 +78,7 @@ def test_many_who_find_nothing_share_a_look(asked: Asked, monkeypatch: pytest.Mo
 
     began = time.monotonic()
     assert asked.runner.run(all_of_them()) == {401}
-    assert 1 <= len(looks) <= 3 + (time.monotonic() - began) / LOOK_SECONDS  # and what the collector looks by itself
+    assert 1 <= len(looks) <= 3 + (time.monotonic() - began) / MIN_REFRESH_SECONDS
 
 
 def test_nobody_is_told_that_a_token_is_unknown_while_the_database_does_not_answer(
@@ -104,11 +103,11 @@ def test_nobody_is_sent_to_a_collector_whose_commits_fail_although_its_pings_do_
         raise StoreUnavailableError("the disk is full.")
 
     monkeypatch.setattr(asked.store, "ingest", full)
-    monkeypatch.setattr(running_part, "FAILING_SECONDS", 60.0)
+    monkeypatch.setattr(running_part, "RECENT_FAILURE_SECONDS", 60.0)
     assert asked.ask("GET", "/readyz").status_code == 200
     assert sent(asked, 0).status_code == 503
     assert asked.ask("GET", "/readyz").status_code == 503
-    monkeypatch.setattr(running_part, "FAILING_SECONDS", 0.0)  # nobody sent anything for so long
+    monkeypatch.setattr(running_part, "RECENT_FAILURE_SECONDS", 0.0)  # nobody sent anything for so long
     assert asked.ask("GET", "/readyz").status_code == 200
     monkeypatch.undo()
     assert sent(asked, 0).status_code == 200
@@ -117,7 +116,7 @@ def test_nobody_is_sent_to_a_collector_whose_commits_fail_although_its_pings_do_
 
 def test_nobody_waits_for_ever_for_a_database_that_hangs(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(running_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(running_module, "STORE_TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(asked.store, "version", lambda: (over.wait(20), 0)[1])
     asked.tokens["stranger"] = STRANGER
     try:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from taskveil.collector import supervising
-from taskveil.collector.supervising import Supervisor
+from taskveil.collector import serving
+from taskveil.collector.serving import FAILED_TO_START, Supervisor
 
-FAILED = 3
 WORKER = """
 import os, signal, sys, time
 def note(text):
@@ -26,8 +25,8 @@ def note(text):
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(supervising, "AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(supervising, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(serving, "MIN_RESTART_SECONDS", 0.05)
+    monkeypatch.setattr(serving, "CHECK_WORKERS_SECONDS", 0.01)
     (tmp_path / "notes").touch()
     return tmp_path / "notes"
 
@@ -35,7 +34,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(notes: Path, code: str, workers: int = 2, stop_seconds: float = 5.0) -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         command = [sys.executable, "-S", "-c", WORKER + code]
-        supervisor = Supervisor(command, {"NOTES": str(notes)}, listener, stop_seconds=stop_seconds, failed=FAILED)
+        supervisor = Supervisor(command, {"NOTES": str(notes)}, listener, stop_seconds)
         return supervisor.run(workers)
 
 
@@ -71,7 +70,7 @@ def test_those_that_die_are_replaced(notes: Path) -> None:
 
 
 def test_what_cannot_start_is_not_started_again(notes: Path) -> None:
-    assert run(notes, f"note('start'); sys.exit({FAILED})", workers=1) == FAILED
+    assert run(notes, f"note('start'); sys.exit({FAILED_TO_START})", workers=1) == FAILED_TO_START
     assert notes.read_text().split() == ["start"]
 
 

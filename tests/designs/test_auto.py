@@ -17,8 +17,7 @@ from designers import Noisy
 from taskveil.designs import auto
 from taskveil.designs.auto import Best, folds, refitted, volunteers_of
 from taskveil.designs.crossfit import FOLDS
-from taskveil.designs.laplace.gradient import Settings
-from taskveil.designs.laplace.inverse import fit_inverse
+from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
 from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Designer, Problem
@@ -32,7 +31,7 @@ LINEAR = tv.LinearTask(np.eye(4))
 
 def test_auto_says_what_it_considered(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
     veil = tv.design(volunteers, task, epsilon=2.0)
-    assert {c.method for c in veil.considered} == {"codebook", "task_aware", "nothing"}
+    assert {c.method for c in veil.considered} == {"codebook", "task_aware", "constant"}
     losses = [c.held_out_loss for c in veil.considered]
     assert losses[1:] == sorted(losses[1:])
     assert losses[0] <= 1.01 * min(losses)
@@ -48,8 +47,8 @@ def test_auto_says_what_it_considered(volunteers: np.ndarray, task: tv.LinearTas
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = Settings(steps=60, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8)
-    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+    settings = LearningSettings(steps=60, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
     monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
     monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
     monkeypatch.setattr(light, "LOOKS", (30, 60, 100))
@@ -65,13 +64,13 @@ def test_auto_chooses_among_what_fits() -> None:
     black_box = tv.ModelTask(RandomForestRegressor(5, random_state=0).fit(X, Y))
     alone = tv.design(X, black_box, epsilon=6.0, y=Y)
     assert alone.method == "codebook"
-    assert {entry.method for entry in alone.considered} == {"codebook", "nothing"}
+    assert {entry.method for entry in alone.considered} == {"codebook", "constant"}
     veil = tv.design(X, tv.ModelTask(model()), epsilon=6.0, y=Y)
-    assert {entry.method for entry in veil.considered} == {"codebook", "task_aware", "nothing"}
+    assert {entry.method for entry in veil.considered} == {"codebook", "task_aware", "constant"}
     assert veil.method == veil.considered[0].method
     several = tv.MultiTask([(black_box, 1.0), (tv.LinearTask(np.eye(4)[:1]), 0.1)])
     together = tv.design(X, several, epsilon=6.0, y=[Y, None])
-    assert {entry.method for entry in together.considered} == {"codebook", "nothing"}
+    assert {entry.method for entry in together.considered} == {"codebook", "constant"}
     with pytest.raises(TaskError, match="gradients"):
         tv.design(X, several, epsilon=3.0, y=[Y, None], method="task_aware")
 
@@ -89,7 +88,7 @@ def test_labels_without_signal_are_answered_alike_for_everybody() -> None:
     ) as said:
         veil = tv.design(records, task, epsilon=4.0, y=labels)
     assert [warning.filename for warning in said] == [__file__]  # the caller's line, not one of ours
-    assert veil.method == "nothing"
+    assert veil.method == "constant"
     assert veil.guarantee.epsilon < 1e-6
     constant = task.constant_loss(records, labels, others, their_labels)
     assert veil.loss(others, their_labels).mean < 1.01 * constant
@@ -105,7 +104,10 @@ def test_a_seed_gives_the_same_choice_again() -> None:
     fold, _ = folds(problem, 1)
     one, again = (losses_of(DESIGNERS["task_aware"], problem, 3.0, 1, fold) for _ in range(2))
     np.testing.assert_array_equal(one, again)
-    veils = [tv.design(X, tv.ModelTask(model()), epsilon=3.0, y=Y, seed=4, encoder="linear") for _ in range(2)]
+    veils = [
+        tv.design(X, tv.ModelTask(model()), epsilon=3.0, y=Y, seed=4, on_device=tv.OnDevice(encoder="linear"))
+        for _ in range(2)
+    ]
     assert veils[0].considered == veils[1].considered
     assert veils[0].release_id == veils[1].release_id
 
@@ -134,10 +136,10 @@ def test_a_single_designer_needs_no_judging() -> None:
 
 def test_every_budget_has_its_own_choice() -> None:
     """With hardly any budget, a design differs from the constant in the last digits alone."""
-    best = Best(name="best", designers=(Noisy(),), otherwise=DESIGNERS["nothing"])
+    best = Best(name="best", designers=(Noisy(),), otherwise=DESIGNERS["constant"])
     with pytest.warns(NothingToReportWarning, match=r"ε = 1e-05"):
         found = {epsilon: veil.method for epsilon, _, veil in best.designs(Problem.of(X, LINEAR), [1e-5, 100.0], [0])}
-    assert found == {1e-5: "nothing", 100.0: "noisy"}
+    assert found == {1e-5: "constant", 100.0: "noisy"}
 
 
 def test_held_out_losses_are_those_of_records_never_seen() -> None:
@@ -185,7 +187,9 @@ def test_of_very_many_volunteers_a_seeded_part_makes_the_design(monkeypatch: pyt
     assert volunteers_of(Problem.of(X, LINEAR), 5).X is not some.X
     assert len(volunteers_of(Problem.of(X, LINEAR), 5).X) == 60  # linear tasks need moments alone
     for method in ("codebook", "auto"):
-        veil = tv.design(X, problem.task, epsilon=8.0, y=Y, encoder="linear", method=method, seed=5)
+        veil = tv.design(
+            X, problem.task, epsilon=8.0, y=Y, on_device=tv.OnDevice(encoder="linear"), method=method, seed=5
+        )
         assert veil.volunteers is not None
         assert veil.volunteers.count == 40
 
@@ -195,7 +199,7 @@ def test_a_handful_of_volunteers_is_judged_in_numbers() -> None:
     veil = tv.design(X[:5], LINEAR, epsilon=1.0)
     nearly_alike = X[:5].copy()
     nearly_alike[1:] = X[1]  # with the first held out, all others are
-    best = Best(name="best", designers=(Noisy(), Noisy(name="half", share=0.5)), otherwise=DESIGNERS["nothing"])
+    best = Best(name="best", designers=(Noisy(), Noisy(name="half", share=0.5)), otherwise=DESIGNERS["constant"])
     for found in (veil, tv.design(nearly_alike, LINEAR, epsilon=1.0, method=best)):
         assert len({entry.method for entry in found.considered}) == 3
         assert all(np.isfinite([entry.held_out_loss, entry.standard_error]).all() for entry in found.considered)
@@ -233,7 +237,7 @@ def test_few_volunteers_are_served(count: int, encoder: str, tmp_path: Path) -> 
         (LinearRegression(), Y[:count], "mse"),
     ):
         task = tv.ModelTask(estimator.fit(X[:count], y), loss)  # type: ignore[arg-type]
-        veil = tv.design(X[:count], task, epsilon=2.0, y=y, encoder=encoder, share_model=True)
+        veil = tv.design(X[:count], task, epsilon=2.0, y=y, on_device=tv.OnDevice(encoder=encoder, share_model=True))
         assert np.isfinite(veil.losses(X, Y if loss == "mse" else np.zeros(60, dtype=int))).all()
         veil.save(tmp_path / loss)
         assert tv.Veil.load(tmp_path / loss).considered == veil.considered
@@ -248,9 +252,11 @@ def test_labels_that_are_all_alike_need_no_report(encoder: str) -> None:
     ):
         task = tv.ModelTask(estimator.fit(X, Y > 0 if loss == "cross_entropy" else Y), loss)  # type: ignore[arg-type]
         with pytest.warns(NothingToReportWarning):
-            veil = tv.design(X, task, epsilon=2.0, y=y, encoder=encoder, share_model=True)
-        assert veil.method == "nothing"
-        insisted = tv.design(X, task, epsilon=2.0, y=y, encoder=encoder, share_model=True, method="codebook")
+            veil = tv.design(X, task, epsilon=2.0, y=y, on_device=tv.OnDevice(encoder=encoder, share_model=True))
+        assert veil.method == "constant"
+        insisted = tv.design(
+            X, task, epsilon=2.0, y=y, on_device=tv.OnDevice(encoder=encoder, share_model=True), method="codebook"
+        )
         assert np.isfinite(insisted.losses(X, y)).all()
 
 
@@ -259,7 +265,7 @@ def test_attributes_that_are_constant_are_served() -> None:
     records = X.copy()
     records[:, 2] = 7.0
     task = tv.ModelTask(LinearRegression().fit(records, Y))
-    veil = tv.design(records, task, epsilon=6.0, y=Y, share_model=True)
+    veil = tv.design(records, task, epsilon=6.0, y=Y, on_device=tv.OnDevice(share_model=True))
     assert veil.method == "codebook"
     assert veil.losses(records, Y).mean() < 0.5 * Y.var()
 
@@ -268,8 +274,8 @@ def test_attributes_that_are_constant_are_served() -> None:
 def test_hardly_any_budget_and_very_much() -> None:
     task = tv.ModelTask(LinearRegression().fit(X, Y))
     with pytest.warns(NothingToReportWarning):
-        assert tv.design(X, task, epsilon=1e-6, y=Y, encoder="linear").method == "nothing"
-    much = tv.design(X, task, epsilon=100.0, y=Y, encoder="linear")
+        assert tv.design(X, task, epsilon=1e-6, y=Y, on_device=tv.OnDevice(encoder="linear")).method == "constant"
+    much = tv.design(X, task, epsilon=100.0, y=Y, on_device=tv.OnDevice(encoder="linear"))
     assert much.method == "codebook"
     assert much.guarantee.epsilon <= 100.0
     assert much.losses(X, Y).mean() < 0.3 * Y.var()
@@ -285,8 +291,8 @@ def test_a_shared_model_that_cannot_be_fitted_again_is_left_out() -> None:
 
     task = tv.ModelTask(Moody(5, random_state=0).fit(X, Y))
     with pytest.warns(UnusedModelWarning, match="too few records for me") as said:
-        veil = tv.design(X, task, epsilon=8.0, y=Y, share_model=True)
+        veil = tv.design(X, task, epsilon=8.0, y=Y, on_device=tv.OnDevice(share_model=True))
     assert said[0].filename == __file__
     assert "own" not in {entry.encoder for entry in veil.considered}
     with pytest.raises(TaskError, match=r"too few records for me.*volunteers_unseen=True"):
-        tv.design(X, task, epsilon=8.0, y=Y, share_model=True, encoder="own")
+        tv.design(X, task, epsilon=8.0, y=Y, on_device=tv.OnDevice(share_model=True, encoder="own"))

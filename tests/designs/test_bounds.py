@@ -191,7 +191,7 @@ def test_sweeps_bring_test_records_inside_a_given_domain() -> None:
     test[3, 1] = 1e9
     box = tv.Box(-9, 9)
     frontiers = [
-        tv.sweep(X, LINEAR, epsilons=[2.0], methods=["task_aware"], X_test=records, domain=box)
+        tv.sweep(X, LINEAR, epsilons=[2.0], methods=["task_aware"], test=records, domain=box)
         for records in (test, np.clip(test, -9, 9))
     ]
     assert frontiers[0].table() == frontiers[1].table()

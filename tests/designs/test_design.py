@@ -79,9 +79,7 @@ def test_options_that_do_not_exist() -> None:
     with pytest.raises(TaskError, match="method must be one of"):
         tv.design(X, TASK, epsilon=1.0, method="magic")  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="latent_dim"):
-        tv.design(X, TASK, epsilon=1.0, latent_dim=0)
-    with pytest.raises(BudgetError, match="delta"):
-        tv.design(X, TASK, epsilon=1.0, delta=1e-6)
+        tv.design(X, TASK, epsilon=1.0, on_device=tv.OnDevice(latent_dim=0))
     with pytest.raises(TaskError, match="LinearTask"):
         tv.design(X, "a task", epsilon=1.0)  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.designs.folds import FEWEST_DISTINCT, folds_of, people
+from taskveil.designs.selection import FEWEST_DISTINCT, folds_of, people
 
 RNG = np.random.default_rng(2)
 MEASURED = RNG.normal(size=(40, 3))

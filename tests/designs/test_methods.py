@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +14,10 @@ from torch import nn
 import taskveil as tv
 from designers import Noisy
 from taskveil.designs.designing import design_many
-from taskveil.designs.methods import DESIGNERS, MethodName, designer_of
+from taskveil.designs.methods import DESIGNERS, OURS, designer_of
 from taskveil.designs.problem import Problem
 from taskveil.errors import BudgetError, TaskError
+from taskveil.peers import PEERS
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 3))
@@ -25,7 +26,9 @@ MODEL = tv.ModelTask(nn.Linear(3, 1))
 
 
 def test_every_name_has_its_designer_and_no_other() -> None:
-    assert tuple(DESIGNERS) == get_args(MethodName)
+    assert tuple(OURS) == ("auto", "codebook", "task_aware", "means", "constant")
+    assert {*OURS, *PEERS} == set(DESIGNERS)
+    assert len(OURS) + len(PEERS) == len(DESIGNERS)
     for name, designer in DESIGNERS.items():
         assert designer.name == name
         assert designer_of(name) is designer  # type: ignore[arg-type]
@@ -65,7 +68,7 @@ def test_who_serves_which_task() -> None:
     own_loss = tv.ModelTask(nn.Linear(3, 1), loss=lambda out, y: (out[:, 0] - y) ** 2)
     several = tv.MultiTask([(MODEL, 1.0), (LINEAR, 1.0)])
     gradient = {"task_aware", "task_agnostic", "privacy_agnostic"}
-    any_task, one_number = {"nothing", "attribute_laplace"}, {"binned_response", "prediction_laplace"}
+    any_task, one_number = {"constant", "attribute_laplace"}, {"binned_response", "prediction_laplace"}
     for task, serving in (
         (LINEAR, set(DESIGNERS) - OWN_MODEL - MEANS),
         (tv.MeanTask(np.eye(3)), {"auto"} | MEANS),
@@ -85,7 +88,7 @@ def test_a_designer_of_ones_own_is_a_method_like_any_other() -> None:
     assert own.asked == [(2.0, 5)]
     theirs = tv.design(X, LINEAR, epsilon=2.0, method="task_agnostic")
     assert veil.loss(X) == theirs.loss(X)
-    frontier = tv.sweep(X, LINEAR, epsilons=[1.0, 2.0], methods=["task_agnostic", own], X_test=X[:20])
+    frontier = tv.sweep(X, LINEAR, epsilons=[1.0, 2.0], methods=["task_agnostic", own], test=X[:20])
     assert frontier.methods == ["task_agnostic", "mine"]
     assert [row["loss"] for row in frontier.rows()[:2]] == [row["loss"] for row in frontier.rows()[2:]]
 
@@ -117,7 +120,7 @@ def test_a_linear_model_that_is_itself_the_truth_is_a_linear_task() -> None:
     assert veil.loss(X).mean == pytest.approx(tv.design(X, lines, epsilon=3.0, method=Noisy()).loss(X).mean, rel=0.01)
     direct = tv.design(X, MODEL, epsilon=3.0, method="codebook")
     assert direct.losses(X).mean() < 0.7 * MODEL.constant_loss(X, None, X, None)
-    light = tv.design(X, MODEL, epsilon=3.0, method="codebook", encoder="trees")
+    light = tv.design(X, MODEL, epsilon=3.0, method="codebook", on_device=tv.OnDevice(encoder="trees"))
     assert type(light.encoder) is not type(direct.encoder)
 
 
@@ -130,7 +133,7 @@ class Careless(Noisy):
     def designs(self, *asked: Any) -> Iterator[tuple[float, int, tv.Veil]]:
         for epsilon, seed, veil in super().designs(*asked):
             match self.fault:
-                case "nothing":
+                case "constant":
                     return
                 case "twice":
                     yield epsilon, seed, veil

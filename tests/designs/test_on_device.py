@@ -27,9 +27,9 @@ def test_a_name_allows_itself_alone() -> None:
         ({"encoder": 3}, "a torch module or a callable; got int"),
         ({"encoder": nn.Linear}, "got type"),
         ({"encoder": "own"}, "share_model=True"),
-        ({"client_bytes": 10}, "at least 1024"),
-        ({"client_bytes": True}, "at least 1024"),
-        ({"client_bytes": np.float64(1e6)}, "whole number"),
+        ({"max_bytes": 10}, "at least 1024"),
+        ({"max_bytes": True}, "at least 1024"),
+        ({"max_bytes": np.float64(1e6)}, "whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, object], says: str) -> None:

@@ -26,8 +26,10 @@ MODEL = tv.ModelTask(nn.Linear(3, 1))
         ({"y": X[:9, 0]}, TaskError, "9 labels for 40"),
         ({"X": X[:4]}, DataError, "5 volunteers"),
         ({"domain": tv.Box([0, 0], [1, 1])}, DomainError, "2 attributes"),
+        ({"domain": tv.Schema({"a": tv.Number(0, 1)})}, DomainError, "schema= takes"),
+        ({"schema": tv.Box(0, 1)}, DomainError, "schema= takes"),
         ({"domain": tv.Box(100, 101)}, DataError, "inside the domain, .* identical"),
-        ({"latent_dim": 4}, TaskError, "between 1 and 3"),
+        ({"on_device": tv.OnDevice(latent_dim=4)}, TaskError, "between 1 and 3"),
     ],
 )
 def test_problems_that_make_no_sense(options: dict, error: type, says: str) -> None:
@@ -52,7 +54,7 @@ def test_some_of_the_volunteers() -> None:
 
 def test_only_linear_tasks_have_a_linear_theory() -> None:
     assert Problem.of(X, MODEL).linear is None
-    linear = Problem.of(X, LINEAR, latent_dim=1).linear
+    linear = Problem.of(X, LINEAR, on_device=tv.OnDevice(latent_dim=1)).linear
     assert linear is not None
     assert linear.moments.relevant == 2
     assert linear.most == 1

@@ -87,11 +87,11 @@ def test_noise_beats_the_constant_once_in_twenty(copies: int) -> None:
 
 def test_the_constant_is_taken_where_nothing_beats_it() -> None:
     rng = np.random.default_rng(4)
-    nothing = candidate("linear", np.ones(50), method="nothing")
+    nothing = candidate("linear", np.ones(50), method="constant")
     noisy = candidate("light", 0.99 + rng.normal(size=50))
     chosen, considered = choose([noisy], alone(50), nothing)
     assert chosen is nothing
-    assert considered[0].method == "nothing"
+    assert considered[0].method == "constant"
     assert considered[1].held_out_loss < 1.0  # it looks better, but not surely
     better = candidate("trees", 0.9 + 0.1 * rng.normal(size=50))
     assert choose([noisy, better], alone(50), nothing)[0] is better
@@ -101,7 +101,7 @@ def test_the_constant_is_taken_where_nothing_beats_it() -> None:
 def test_a_lower_mean_that_is_not_sure_does_not_hide_a_sure_one() -> None:
     rng = np.random.default_rng(4)
     wild, sure = candidate("wild", 0.5 + 5.0 * rng.normal(size=50), size=1), candidate("sure", np.full(50, 0.95))
-    nothing = candidate("linear", around(1.0, 50), method="nothing")
+    nothing = candidate("linear", around(1.0, 50), method="constant")
     assert wild.losses.mean() < 0.9
     assert choose([wild, sure], alone(50), nothing)[0] is sure
 
@@ -121,7 +121,7 @@ def test_of_equally_good_designs_the_smallest_is_taken() -> None:
 
 
 def test_what_is_as_good_is_counted_from_the_best_that_beats_the_constant() -> None:
-    nothing = candidate("none", around(1.0), size=1, method="nothing")
+    nothing = candidate("none", around(1.0), size=1, method="constant")
     best, near, worse = (
         candidate(name, around(loss), size=size)
         for name, loss, size in (("best", 0.9, 900), ("near", 0.9 * (1 + 0.9 * SLACK), 90), ("worse", 0.95, 9))
@@ -141,7 +141,7 @@ def test_designs_are_compared_on_the_people_whom_all_were_judged_on() -> None:
     hard = np.repeat([1.0, 5.0], 20)
     every = candidate("every", hard - 0.5 + around(0.0, 40))
     easy = candidate("easy", np.where(hard > 1.0, np.nan, 0.8))
-    nothing = candidate("none", hard, method="nothing")
+    nothing = candidate("none", hard, method="constant")
     chosen, considered = choose([every, easy], alone(40), nothing)
     assert chosen is every
     assert {entry.encoder: entry.held_out_loss for entry in considered} == {
@@ -152,7 +152,7 @@ def test_designs_are_compared_on_the_people_whom_all_were_judged_on() -> None:
 
 
 def test_what_was_judged_on_nobody_is_not_sent() -> None:
-    nothing = candidate("none", np.ones(9), method="nothing")
+    nothing = candidate("none", np.ones(9), method="constant")
     chosen, considered = choose([candidate("linear", np.full(9, np.nan))], alone(9), nothing)
     assert chosen is nothing
     assert [math.isnan(entry.held_out_loss) for entry in considered] == [True, True]
@@ -162,7 +162,7 @@ def test_considered_says_what_was_tried_the_chosen_first_and_then_by_loss() -> N
     one = candidate("trees", around(0.5), size=9000, operations=70)
     two = candidate("linear", around(0.502), size=600, operations=12)
     three = candidate("laplace", around(0.7), size=50, operations=3, method="task_aware")
-    nothing = candidate("none", around(1.0), size=5, operations=0, method="nothing")
+    nothing = candidate("none", around(1.0), size=5, operations=0, method="constant")
     chosen, considered = choose([three, one, two], alone(400), nothing)
     assert chosen is two
     order = [two, one, three, nothing]

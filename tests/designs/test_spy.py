@@ -71,7 +71,7 @@ def draws(
         constant = task.constant_loss(X, y, strangers, theirs)
         for epsilon in epsilons:
             veil = tv.design(X, task, epsilon=epsilon, y=y, seed=draw, **options)
-            chosen += veil.method != "nothing"
+            chosen += veil.method != "constant"
             worst = max(worst, float(veil.losses(strangers, theirs).mean()) / constant)
     return Seen(chosen, worst)
 
@@ -92,7 +92,7 @@ def draws(
     ids=["logistic", "ridge", "tree", "tree's labels", "neighbour", "tree of values", "neighbour's value"],
 )
 def test_models_that_know_the_labels_do_not_win(estimator: Any, loss: str, encoder: str, epsilon: float) -> None:
-    seen = draws(estimator, loss, epsilon, encoder=encoder, share_model=encoder == "own")
+    seen = draws(estimator, loss, epsilon, on_device=OnDevice(encoder=encoder, share_model=encoder == "own"))
     assert seen.chosen <= MOST
     assert seen.worst <= 1.05
 
@@ -107,7 +107,7 @@ def test_models_that_know_the_labels_do_not_win(estimator: Any, loss: str, encod
     ids=["classes", "values"],
 )
 def test_many_candidates_do_not_win_either(estimator: Any, loss: str, epsilon: float) -> None:
-    seen = draws(estimator, loss, epsilon, encoder="auto", share_model=True)
+    seen = draws(estimator, loss, epsilon, on_device=OnDevice(share_model=True))
     assert seen.chosen <= MOST
     assert seen.worst <= 1.05
 
@@ -189,7 +189,7 @@ def test_a_predictor_that_memorises_does_not_win(spy: Memorising, loss: str, mon
     only(monkeypatch, spy)
     model = LinearRegression() if loss == "mse" else LogisticRegression()
     for epsilon in (1.0, 4.0):
-        seen = draws(model, loss, epsilon, encoder="linear")
+        seen = draws(model, loss, epsilon, on_device=OnDevice(encoder="linear"))
         assert seen.chosen <= MOST
         assert seen.worst <= 1.05
 
@@ -199,7 +199,13 @@ def test_a_predictor_that_memorises_does_not_win(spy: Memorising, loss: str, mon
 def test_nor_does_it_win_by_copies_of_a_record(spy: Memorising, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thirty people who each stand in the table twice, a model without the one would know the other."""
     only(monkeypatch, spy)
-    seen = draws(LogisticRegression(), "cross_entropy", 4.0, people=[*range(30), *range(30)], encoder="linear")
+    seen = draws(
+        LogisticRegression(),
+        "cross_entropy",
+        4.0,
+        people=[*range(30), *range(30)],
+        on_device=OnDevice(encoder="linear"),
+    )
     assert seen.chosen <= MOST
     apart = draws_with_copies_apart(monkeypatch)
     assert apart.chosen >= 10
@@ -207,7 +213,13 @@ def test_nor_does_it_win_by_copies_of_a_record(spy: Memorising, monkeypatch: pyt
 
 def draws_with_copies_apart(monkeypatch: pytest.MonkeyPatch) -> Seen:
     monkeypatch.setattr(auto, "people", lambda X: np.arange(len(X)))
-    return draws(LogisticRegression(), "cross_entropy", 4.0, people=[*range(30), *range(30)], encoder="linear")
+    return draws(
+        LogisticRegression(),
+        "cross_entropy",
+        4.0,
+        people=[*range(30), *range(30)],
+        on_device=OnDevice(encoder="linear"),
+    )
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
@@ -216,7 +228,7 @@ def test_one_that_peeks_would_win(spy: Memorising, loss: str, monkeypatch: pytes
     """So the tests above can fail."""
     only(monkeypatch, replace(spy, peeks=True))
     model = LinearRegression() if loss == "mse" else LogisticRegression()
-    assert draws(model, loss, 4.0, count=3, encoder="linear").chosen == 3
+    assert draws(model, loss, 4.0, count=3, on_device=OnDevice(encoder="linear")).chosen == 3
 
 
 # Part by part.
@@ -271,14 +283,9 @@ class Trial:
         estimator: Any = DecisionTreeRegressor(random_state=0)
         if self.loss != "mse":
             estimator = DecisionTreeClassifier(random_state=0)
-        task = tv.ModelTask(estimator.fit(self.X, self.labels if self.fixed else y), self.loss)  # type: ignore[arg-type]
-        problem = Problem.of(
-            self.X,
-            task,
-            y=y,
-            on_device=OnDevice(encoder="own", share_model=True),
-            answers=self.answers,  # type: ignore[arg-type]
-        )
+        model = estimator.fit(self.X, self.labels if self.fixed else y)
+        task = tv.ModelTask(model, self.loss, self.answers)  # type: ignore[arg-type]
+        problem = Problem.of(self.X, task, y=y, on_device=OnDevice(encoder="own", share_model=True))
         fold, _ = auto.folds(problem, 0)
         cost, truth = task.linear_form(problem.X, problem.y)
         evidence = codebooks.evidence_of(problem, cost, truth, fold, 0)
@@ -395,8 +402,8 @@ def test_a_copy_that_keeps_what_it_learnt_is_refused(frozen: str) -> None:
     }[frozen].fit(X, y)
     task = tv.ModelTask(model, "cross_entropy")
     with pytest.raises(TaskError, match=r"a copy of the .* keeps a fitted"):
-        tv.design(X, task, y=y, epsilon=4.0, share_model=True, encoder="own")
+        tv.design(X, task, y=y, epsilon=4.0, on_device=tv.OnDevice(share_model=True, encoder="own"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        veil = tv.design(X, task, y=y, epsilon=4.0, share_model=True)
+        veil = tv.design(X, task, y=y, epsilon=4.0, on_device=tv.OnDevice(share_model=True))
     assert "own" not in {found.encoder for found in veil.considered}

@@ -32,7 +32,7 @@ def made(veil: tv.Veil, count: int) -> np.ndarray:
 def test_a_release_read_again_gives_the_same_numbers(
     volunteers: np.ndarray, task: tv.LinearTask, method: str, tmp_path: Path
 ) -> None:
-    veil = tv.design(volunteers, task, epsilon=3.0, method=method, latent_dim=2)
+    veil = tv.design(volunteers, task, epsilon=3.0, method=method, on_device=tv.OnDevice(latent_dim=2))
     reports = veil.privatize(np.repeat(volunteers, 10, axis=0))
     veil.save(tmp_path / "release")
     again = tv.Veil.load(tmp_path / "release")

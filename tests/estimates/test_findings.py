@@ -22,7 +22,9 @@ from taskveil.client import entropy
 
 EVERYBODY = np.random.default_rng(5).normal(size=(50_000, 2)) @ np.array([[1.0, 0.6], [0.0, 1.5]]) + [1.0, 0.0]
 BOX = tv.Box([-4.0, -8.0], [6.0, 8.0])
-HONEST = {"share_model": True, "volunteers_unseen": True, "method": "codebook", "encoder": "linear"}
+LIMITS = {"share_model": True, "volunteers_unseen": True, "encoder": "linear"}
+NEW = "OnDevice" in tv.__all__
+HONEST: dict[str, Any] = {"method": "codebook", **({"on_device": tv.OnDevice(**LIMITS)} if NEW else LIMITS)}  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +58,9 @@ def churn() -> tuple[tv.Veil, pd.DataFrame]:
     schema = tv.Schema.of(table)
     model = LogisticRegression(max_iter=500).fit(schema.expand(table[2000:4000]), label[2000:4000])
     task = tv.ModelTask(model, loss="cross_entropy")
-    return tv.design(table[:2000], task, y=label[:2000], epsilon=3.0, domain=schema, **HONEST), table[2000:]
+    return tv.design(
+        table[:2000], task, y=label[:2000], epsilon=3.0, **{"schema" if NEW else "domain": schema}, **HONEST
+    ), table[2000:]
 
 
 def test_1_a_changed_mix_of_plans_gives_no_unmarked_row_about_plans() -> None:
@@ -199,7 +203,8 @@ def test_7_missing_values_of_a_number_written_by_hand_do_not_move_a_mean_without
     age = np.where(rng.random(20_000) > 0.3, rng.gamma(4, 8, 20_000).clip(0, 99), np.nan)
     table = pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], 20_000)})
     schema = tv.Schema.of(table[:300]).replace(age=tv.Number(0, 1000, missing=True))
-    veil = tv.design(table[:300], tv.MeanTask(np.array([[1.0, 0.0]])), epsilon=4.0, domain=schema)
+    known = {"schema" if NEW else "domain": schema}
+    veil = tv.design(table[:300], tv.MeanTask(np.array([[1.0, 0.0]])), epsilon=4.0, **known)
     median, held = np.nanmedian(age[:300]), []
     for _ in range(40):
         found = tv.estimate(veil, veil.privatize(table.sample(1000, replace=True, random_state=rng.integers(2**31))))

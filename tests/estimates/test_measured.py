@@ -139,7 +139,7 @@ def test_what_is_the_same_for_everybody_is_known() -> None:
         (2.0, "task_aware", {"reported"}),
         (3.0, "codebook", {"frequencies"}),
         (40.0, "codebook", {"reported"}),
-        (1.0, "nothing", set()),
+        (1.0, "constant", set()),
     ],
 )
 def test_every_kind_of_release_gives_what_it_measures(

@@ -62,7 +62,7 @@ def test_rare_values_are_pooled_without_bias() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"c": rng.choice(list("abcdefghij"), 5000, p=[0.55, *[0.05] * 9])})
     schema = tv.Schema.of(table)
-    veils = [tv.design(table[:400], tv.MeanTask(np.eye(1)), epsilon=e, domain=schema) for e in (1.0, 1.01)]
+    veils = [tv.design(table[:400], tv.MeanTask(np.eye(1)), epsilon=e, schema=schema) for e in (1.0, 1.01)]
     numbers = schema.expand(table)
     latents, truth, held = [veil.encoder(numbers) for veil in veils], numbers.mean(axis=0), []
     for _ in range(100):

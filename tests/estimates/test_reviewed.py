@@ -92,7 +92,14 @@ def test_equal_records_raise_no_false_alarm(records: Any, encoder: str, epsilon:
         rng = np.random.default_rng(seed)
         people, label = records(rng, 22_000)
         task = tv.ModelTask(LogisticRegression().fit(people[:2000], label[:2000]), loss="cross_entropy")
-        veil = tv.design(people[:2000], task, y=label[:2000], epsilon=epsilon, encoder=encoder, method="codebook")
+        veil = tv.design(
+            people[:2000],
+            task,
+            y=label[:2000],
+            epsilon=epsilon,
+            on_device=tv.OnDevice(encoder=encoder),
+            method="codebook",
+        )
         sending = drawn.People.of(veil, people[2000:])
         raised += [tv.estimate(veil, sending.reports(20_000, rng)).drift.raised for _ in range(4)]
         few = drawn.People.of(veil, people[2000:][label[2000:] == 1])
@@ -103,7 +110,7 @@ def test_equal_records_raise_no_false_alarm(records: Any, encoder: str, epsilon:
 def test_forged_sums_and_answers_are_refused_when_they_are_read(tmp_path: Any) -> None:
     y = (X[:, 0] + RNG.normal(size=400) > 0).astype(int)
     task = tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy")
-    veil = tv.design(X, task, y=y, epsilon=2.0, encoder="linear", method="codebook", domain=BOX)
+    veil = tv.design(X, task, y=y, epsilon=2.0, on_device=tv.OnDevice(encoder="linear"), method="codebook", domain=BOX)
     known = veil.volunteers
     assert known is not None
     for name, cells in (

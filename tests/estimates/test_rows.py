@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -111,7 +112,7 @@ def test_fields_say_where_means_can_be() -> None:
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"age": rng.integers(18, 90, 300), "sex": rng.choice(["f", "m"], 300)})
     schema = tv.Schema.of(people).replace(age=tv.Number(18, 100, "years", missing=True, fill=50))
-    veil = tv.design(people, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema)
+    veil = tv.design(people, tv.MeanTask(np.eye(2)), epsilon=1.0, schema=schema)
     bounds = {label.name: label.bounds for label in labels_of(veil)}
     assert bounds["age"] == (18, 100)
     assert bounds["sex=f"] == bounds["age is missing"] == (0, 1)
@@ -121,7 +122,7 @@ def test_no_mean_lies_where_no_value_can() -> None:
     """Unbiased means of rare values are below 0 half of the time."""
     people = pd.DataFrame({"age": np.full(40, 18), "sex": ["f"] * 39 + ["m"]})
     schema = tv.Schema.of(people).replace(age=tv.Number(18, 100, "years"))
-    veil = tv.design(people, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema)
+    veil = tv.design(people, tv.MeanTask(np.eye(2)), epsilon=1.0, schema=schema)
     for _ in range(5):
         for row in tv.estimate(veil, veil.privatize(people)).rows():
             least, most = row.label.bounds
@@ -133,7 +134,8 @@ def test_classes_and_answers_are_called_by_the_target() -> None:
     X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
     label = pd.Series(np.where(X["a"] > 0, "yes", "no"), name="renewed")
     task = tv.ModelTask(LogisticRegression().fit(X.to_numpy(), label), loss="cross_entropy")
-    honest = {"encoder": "linear", "share_model": True, "volunteers_unseen": True, "method": "codebook"}
+    on_device = tv.OnDevice(encoder="linear", share_model=True, volunteers_unseen=True)
+    honest: dict[str, Any] = {"on_device": on_device, "method": "codebook"}
     veil = tv.design(X, task, y=label, epsilon=2.0, **honest)
     assert veil.outputs.names == ("renewed = no", "renewed = yes")
     names = [row.name for row in tv.estimate(veil, veil.privatize(X)).frequencies]

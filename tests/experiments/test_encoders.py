@@ -18,7 +18,7 @@ from taskveil.experiments.published_algorithm import Recipe
 def test_only_hidden_layers_make_a_network(encoder: str, network: bool) -> None:
     X, y = make_classification(120, 4, random_state=0)
     task = tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy")
-    veil = tv.design(X, task, y=y, epsilon=2.0, method="codebook", encoder=encoder)
+    veil = tv.design(X, task, y=y, epsilon=2.0, method="codebook", on_device=tv.OnDevice(encoder=encoder))
     assert has_hidden_layer(veil.encoder) is network
 
 

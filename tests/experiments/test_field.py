@@ -12,8 +12,8 @@ from sklearn.datasets import load_iris
 
 import simple_ways as referee
 from cli.running import one_line, run
-from taskveil.designs.folds import folds_of
 from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.selection import folds_of
 from taskveil.errors import DataError
 from taskveil.experiments import field, field_page, field_peers
 from taskveil.experiments.commit import current_commit

@@ -10,7 +10,7 @@ from faults.sending import Answer, Maker, body_of
 from faults.stored import Database
 from taskveil.client import wire
 from taskveil.client.wire import PROBLEM
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 
 
 def access(folder: Path, database: Database, *, rounds: int = 3) -> Row:

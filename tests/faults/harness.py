@@ -23,7 +23,7 @@ from faults.sending import Address, Answer, ask_once, request
 from faults.stored import Database
 from processes import below, end_with_us, resident
 from taskveil.collector.releases import register
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 from taskveil.collector.tokens import Scope, new_token
 
 ROOT = Path(__file__).parents[2]

@@ -2,9 +2,9 @@
 
     python tests/faults/run.py                              # full size: about an hour and a half
     python tests/faults/run.py --short                      # minutes
-    python tests/faults/run.py --page docs/reliability.md   # and write the page
+    python tests/faults/run.py --page docs/operate/reliability.md   # and write the page
     python tests/faults/run.py --only kills-sqlite --only slow --rows some.json     # some of them, for later:
-    python tests/faults/run.py --merge some.json --merge others.json --page docs/reliability.md
+    python tests/faults/run.py --merge some.json --merge others.json --page docs/operate/reliability.md
 
 Parts may run side by side, in processes of their own: each scans what itself has left behind. Exit code 1 if anything
 was wrong.

@@ -97,7 +97,7 @@ class PostgresDatabase:
     """A database of its own on a server that only this run uses."""
 
     kind = "PostgreSQL"
-    tables = "(SELECT * FROM arrivals UNION ALL SELECT * FROM settling UNION ALL SELECT * FROM reports) AS everything"
+    tables = "(SELECT * FROM arrivals UNION ALL SELECT * FROM sorting UNION ALL SELECT * FROM reports) AS everything"
     """The three between which rows move, in the order in which the collector locks them."""
 
     def __init__(self, server: databases.Server) -> None:

@@ -1,4 +1,4 @@
-"""Every fault in small: what `make faults` does at full size, `docs/reliability.md` has the table."""
+"""Every fault in small: what `make faults` does at full size, `docs/operate/reliability.md` has the table."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def stored_orders(database: Database, sent: Sequence[bytes]) -> dict[str, list[b
         for file in database.files():
             orders[f"bytes of the file{file.suffix.removeprefix('.db')}"] = ids_in(file.read_bytes(), known)
     if isinstance(database, PostgresDatabase):
-        for table in ("reports", "settling", "arrivals"):
+        for table in ("reports", "sorting", "arrivals"):
             for column in ("ctid", "xmin::text::bigint"):
                 rows = database.select(f"SELECT id FROM {table} ORDER BY {column}, id")
                 orders[f"{table} by {column.partition(':')[0]}"] = [bytes(row[0]) for row in rows]

@@ -37,7 +37,7 @@ def test_nobody_listens(refused: str) -> None:
 
 def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener whose queue is full answers like a machine behind a wall: not at all."""
-    monkeypatch.setattr(ray_joining, "_ANSWERS", 0.5)
+    monkeypatch.setattr(ray_joining, "ANSWER_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, socket.socket() as first:
         first.connect(listening.getsockname())
         address = "{}:{}".format(*listening.getsockname())
@@ -45,7 +45,7 @@ def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.Monk
 
 
 def test_somebody_else_listens(web_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_joining, "_JOINED", 2.0)
+    monkeypatch.setattr(ray_joining, "_JOIN_SECONDS", 2.0)
     assert f"at {web_page} (no Ray cluster listens there)" in why_not(web_page)
 
 

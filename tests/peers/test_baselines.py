@@ -22,7 +22,7 @@ def test_every_baseline_keeps_its_budget_and_loses_to_us(
 
 def test_privacy_agnostic_takes_three_latents_by_default(volunteers: np.ndarray, task: tv.LinearTask) -> None:
     three = tv.design(volunteers, task, epsilon=1.0, method="privacy_agnostic")
-    five = tv.design(volunteers, task, epsilon=1.0, method="privacy_agnostic", latent_dim=5)
+    five = tv.design(volunteers, task, epsilon=1.0, method="privacy_agnostic", on_device=tv.OnDevice(latent_dim=5))
     assert (three.mechanism.latent_dim, five.mechanism.latent_dim) == (3, 5)
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import simple_ways as referee
 import taskveil as tv
-from taskveil.designs.folds import folds_of
+from taskveil.designs.selection import folds_of
 from taskveil.errors import TaskError
 
 X, Y = make_friedman1(260, 5, noise=1.0, random_state=2)

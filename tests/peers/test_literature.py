@@ -12,6 +12,7 @@ import taskveil as tv
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
 from taskveil.peers.literature import LITERATURE, Literature, PrivUnit, Scaled
+from taskveil.sweeps.frontier import Frontier
 
 RNG = np.random.default_rng(12)
 X = RNG.beta(2, 5, size=(80, 3)) * [1.0, 10.0, 2.0]
@@ -91,14 +92,14 @@ def test_privunit_has_its_best_threshold_and_the_moments_of_its_density(dim: int
 
 def test_a_sweep_compares_them_with_the_design(tmp_path: Path) -> None:
     kept = tmp_path / "sweep.json"
-    frontier = tv.sweep(X, TASK, epsilons=[1.0, 6.0], X_test=X[:30], domain=BOX, resume=kept)
+    frontier = tv.sweep(X, TASK, epsilons=[1.0, 6.0], test=X[:30], domain=BOX, resume=kept)
     assert frontier.methods == ["means", *BY_NAME]
     for name, way in BY_NAME.items():
         assert frontier.loss(name, 6.0) == pytest.approx(losses(way, 6.0, X[:30]).mean())
         assert frontier.loss("means", 6.0) < frontier.loss(name, 6.0)
     assert "divided by the number of people" in frontier.table()
-    assert tv.sweep(X, TASK, epsilons=[1.0, 6.0], X_test=X[:30], domain=BOX, resume=kept) == frontier
-    assert tv.Frontier.from_json(frontier.to_json(tmp_path / "frontier.json")) == frontier
+    assert tv.sweep(X, TASK, epsilons=[1.0, 6.0], test=X[:30], domain=BOX, resume=kept) == frontier
+    assert Frontier.from_json(frontier.to_json(tmp_path / "frontier.json")) == frontier
     assert frontier.plot(tmp_path / "means.svg").stat().st_size > 0
     assert "privunit" in frontier.to_html(tmp_path / "means.html").read_text(encoding="utf-8")
     assert not math.isfinite(frontier.epsilon_for(0.9))

@@ -15,7 +15,7 @@ from torch import nn
 import simple_ways as referee
 import taskveil as tv
 from hostile import hostile_records
-from taskveil.designs.folds import folds_of
+from taskveil.designs.selection import folds_of
 from taskveil.errors import DataError, TaskError
 from taskveil.experiments.models import trained
 
@@ -116,7 +116,7 @@ def test_a_class_that_only_one_volunteer_has_is_never_impossible() -> None:
 
 
 def test_sweeps_show_simple_ways_beside_ours() -> None:
-    methods = ["label_response", "attribute_laplace", "nothing"]
+    methods = ["label_response", "attribute_laplace", "constant"]
     frontier = tv.sweep(X[DESIGN], LABELS, epsilons=[1.0, 4.0], methods=methods, y=CLASS[DESIGN])
     assert frontier.loss("label_response", 4.0) < frontier.loss("label_response", 1.0) < frontier.constant
     assert frontier.loss("attribute_laplace", 1.0) > frontier.loss("label_response", 1.0)
@@ -136,6 +136,8 @@ def test_networks_are_trained_anew_unless_they_never_saw_the_volunteers(monkeypa
     task = tv.ModelTask(network, "cross_entropy")
     assert (task.answers(X[:120]).argmax(axis=1) == luck).mean() > 0.95
     doubting = tv.design(X[:120], task, epsilon=4.0, y=luck, method="label_response")
-    believing = tv.design(X[:120], task, epsilon=4.0, y=luck, method="label_response", volunteers_unseen=True)
+    believing = tv.design(
+        X[:120], task, epsilon=4.0, y=luck, method="label_response", on_device=tv.OnDevice(volunteers_unseen=True)
+    )
     assert np.exp(doubting.predict([[0], [1]])).max() < 0.75
     assert np.exp(believing.predict([[0], [1]])).max() > 0.9

@@ -20,7 +20,7 @@ from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.pipelines import records_near, records_of
 from taskveil.errors import DataError
 from taskveil.jobs.columns import encoder_input, words_of
-from taskveil.jobs.files import TableFile
+from taskveil.jobs.tables import TableFile
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def test_tables_come_back() -> None:
 
 def test_from_the_volunteers_to_estimates(tmp_path: Path) -> None:
     people = table()
-    veil = tv.design(people, tv.LinearTask(np.diag([2.0, 0.2])), epsilon=3.0, domain=SCHEMA)
+    veil = tv.design(people, tv.LinearTask(np.diag([2.0, 0.2])), epsilon=3.0, schema=SCHEMA)
     assert veil.loss(people).mean < 2.0
     veil.save(tmp_path / "r")
     again = tv.Veil.load(tmp_path / "r")
@@ -108,7 +108,7 @@ def test_from_the_volunteers_to_estimates(tmp_path: Path) -> None:
 
 
 def test_servers_ask_nothing_else(tmp_path: Path) -> None:
-    veil = tv.design(table(), tv.MeanTask(np.eye(2)), epsilon=3.0, domain=SCHEMA)
+    veil = tv.design(table(), tv.MeanTask(np.eye(2)), epsilon=3.0, schema=SCHEMA)
     rows = tv.estimate(veil, veil.privatize(table())).attributes
     assert [row.name for row in rows] == ["state", "state is missing", "age"]
     inputs = Inputs.of_schema(SCHEMA, table())

@@ -188,7 +188,7 @@ def test_a_fill_that_is_not_given_is_the_volunteers_median() -> None:
     schema = tv.Schema(own)
     assert not tv.Schema.from_json(schema.to_json())["income"].stated  # a file does not make it given
     for X in (table, pl.from_pandas(table), [*table.to_dict("records")]):
-        veil = tv.design(X, tv.MeanTask(np.eye(2)), epsilon=2.0, domain=schema)
+        veil = tv.design(X, tv.MeanTask(np.eye(2)), epsilon=2.0, schema=schema)
         assert veil.schema is not None
         assert veil.schema["income"] == tv.Number(0, 200, missing=True, fill=round(table["income"].median()))
         assert veil.schema["rooms"] == tv.Count(0, 9)  # cannot be missing: as it was given
@@ -205,7 +205,7 @@ def test_a_fill_that_is_not_given_is_the_volunteers_median() -> None:
 def test_the_mean_over_people_who_have_a_value_is_covered(weights: list[float]) -> None:
     rng = np.random.default_rng(0)
     schema = tv.Schema({"income": tv.Number(0, 200, missing=True), "rooms": tv.Count(0, 9)})
-    veil = tv.design(with_incomes(2000, rng), tv.MeanTask(np.diag(weights)), epsilon=4.0, domain=schema)
+    veil = tv.design(with_incomes(2000, rng), tv.MeanTask(np.diag(weights)), epsilon=4.0, schema=schema)
     held = 0
     for _ in range(20):
         first = tv.estimate(veil, veil.privatize(with_incomes(3000, rng))).attributes[0]
@@ -237,7 +237,7 @@ def test_estimates_come_in_the_kind_of_table_that_came_in(library: str, tmp_path
 def test_an_array_with_a_schema_comes_back_as_an_array() -> None:
     X = np.column_stack([np.arange(40.0), np.arange(40) % 3])
     schema = tv.Schema({"age": tv.Number(0, 40), "doors": tv.Count(0, 2)})
-    veil = tv.design(X, tv.LinearTask(np.eye(2)), epsilon=2.0, domain=schema)
+    veil = tv.design(X, tv.LinearTask(np.eye(2)), epsilon=2.0, schema=schema)
     assert veil.decode(veil.privatize(X)).shape == (40, 2)
     assert set(veil.decode(veil.privatize(X))[:, 1]) <= {0.0, 1.0, 2.0}
 
@@ -265,5 +265,5 @@ def test_a_schema_without_bounds_does_not_change_a_design() -> None:
     with pytest.warns(tv.errors.WildRecordWarning):
         free = tv.design(table, task, epsilon=2.0)
     with pytest.warns(tv.errors.WildRecordWarning):
-        given = tv.design(table, task, epsilon=2.0, domain=tv.Schema({"a": tv.Number(), "b": tv.Number()}))
+        given = tv.design(table, task, epsilon=2.0, schema=tv.Schema({"a": tv.Number(), "b": tv.Number()}))
     assert given.release_id == free.release_id

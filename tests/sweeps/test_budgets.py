@@ -90,7 +90,7 @@ def test_a_signal_that_is_not_sure_names_no_budget() -> None:
     found = smallest_budget([("a", 1.0)], clear[None] - 1.0, clear, constant, kept=0.5, confidence=0.9)
     assert math.isinf(found)
     assert math.isnan(found.low)
-    assert "better than a constant answer at all. Test on more records." in found.statement
+    assert "better than a constant prediction at all. Test on more records." in found.statement
 
 
 def test_a_few_records_that_decide_are_counted_in_words() -> None:

@@ -104,7 +104,7 @@ def test_a_mean_that_is_enough_on_so_many_records_is_not_sure() -> None:
     found = noisy.epsilon_for(kept=0.5 / 0.9)
     assert noisy.kept("codebook", 2.0) > 0.5 / 0.9
     assert (found.low, found) == (2.0, 4.0)
-    assert "ε = 2 may do as well: the records cannot tell." in found.statement
+    assert "ε = 2 may be enough, but the records do not show it." in found.statement
 
 
 def test_intervals_of_every_row() -> None:
@@ -120,7 +120,7 @@ def test_intervals_of_every_row() -> None:
 def test_all_forms_of_a_frontier(tmp_path: Path) -> None:
     table = FRONTIER.table()
     assert "0.25 (85%)" in table or "0.25 (84%)" in table
-    assert "constant answer: 1.1" in table
+    assert "constant prediction: 1.1" in table
     assert FRONTIER.plot(tmp_path / "a" / "f.png").read_bytes().startswith(b"\x89PNG")
     again = Frontier.from_json(FRONTIER.to_json(tmp_path / "f.json"))
     assert again == FRONTIER
@@ -232,7 +232,7 @@ def test_a_page_holds_no_losses_of_single_records(tmp_path: Path) -> None:
 USELESS = replace(FRONTIER, clear=1.2)
 """The model without privacy is worse than the constant."""
 
-WHY = "the model without privacy is no better than a constant answer"
+WHY = "the model without privacy is no better than a constant prediction"
 
 
 def test_where_the_model_is_no_better_than_a_constant_there_is_no_share() -> None:

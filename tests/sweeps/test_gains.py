@@ -9,7 +9,7 @@ import pytest
 
 from taskveil.errors import DataError
 from taskveil.sweeps.frontier import Frontier, Point
-from taskveil.sweeps.gains import SegmentedFrontier
+from taskveil.sweeps.segments import SegmentedFrontier
 from taskveil.veil.intervals import bounds, interval
 
 RNG = np.random.default_rng(3)

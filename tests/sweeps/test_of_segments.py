@@ -40,7 +40,7 @@ def folders(path: Path) -> set[str]:
 
 
 def test_own_and_common_designs_are_judged_on_the_same_people() -> None:
-    found = tv.sweep(TABLE, TASK, segment="where", **OPTIONS)
+    found = tv.sweep_segments(TABLE, TASK, segment="where", **OPTIONS)
     assert found.common == tv.sweep(TABLE, TASK, **OPTIONS)  # segments change nothing for everybody
     assert list(found.people) == ["near", "far/away", "few"]
     assert set(found.segments) == {"near", "far/away"}
@@ -59,8 +59,8 @@ def test_a_segments_design_is_the_one_its_volunteers_alone_would_get() -> None:
     test = RNG.normal(size=(60, 2))
     options: dict[str, Any] = {"epsilons": [4.0], "methods": ["task_aware"]}
     task = tv.LinearTask(np.eye(2))
-    found = tv.sweep(numbers, task, X_test=test, segment=WHERE, segment_test=["near"] * 60, **options)
-    assert found.segments["near"] == tv.sweep(numbers[here], task, X_test=test, **options)
+    found = tv.sweep_segments(numbers, task, test=test, segment=WHERE, segment_test=["near"] * 60, **options)
+    assert found.segments["near"] == tv.sweep(numbers[here], task, test=test, **options)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Curious(Plain):
 def test_no_design_sees_a_test_record_or_another_segment(tmp_path: Path) -> None:
     """Every number occurs once, so that who was seen can be told."""
     numbers = TABLE[["a", "b"]].to_numpy()
-    found = tv.sweep(
+    found = tv.sweep_segments(
         numbers, tv.LinearTask(np.eye(2)), epsilons=[2.0], methods=[Curious(log=str(tmp_path / "seen"))], segment=WHERE,
         domain=tv.Box(-100, 100),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_no_design_sees_a_test_record_or_another_segment(tmp_path: Path) -> None
 
 def test_people_without_a_label_have_the_common_design() -> None:
     labels = [None if place % 3 else "some" for place in range(N)]
-    found = tv.sweep(TABLE, TASK, segment=labels, **OPTIONS)
+    found = tv.sweep_segments(TABLE, TASK, segment=labels, **OPTIONS)
     assert list(found.people) == ["some"]
     assert sum(found.people["some"]) == 100
     assert len(found.common.clear_per_record) == 90
@@ -110,8 +110,14 @@ def test_constant_columns_and_one_class_are_no_obstacle() -> None:
     labels = np.where(one, 1, table["a"] > 0).astype(int)
     numbers = table[["a", "b"]]
     task = tv.ModelTask(DecisionTreeClassifier(max_depth=3, random_state=0).fit(numbers, labels), loss="cross_entropy")
-    options: dict[str, Any] = {"y": labels, "epsilons": [2.0], "methods": ["codebook"], "encoder": "linear", "seeds": 1}
-    found = tv.sweep(numbers, task, segment=np.where(one, "near", None), **options)
+    options: dict[str, Any] = {
+        "y": labels,
+        "epsilons": [2.0],
+        "methods": ["codebook"],
+        "on_device": tv.OnDevice(encoder="linear"),
+        "seeds": 1,
+    }
+    found = tv.sweep_segments(numbers, task, segment=np.where(one, "near", None), **options)
     assert found.segments["near"].loss("codebook", 2.0) < found.common.loss("codebook", 2.0)
     assert "near" in found.table()
 
@@ -121,21 +127,21 @@ def test_what_the_model_predicts_is_no_segment(as_labels: Any) -> None:
     y = (TABLE["a"] > 0).astype(int)
     task = tv.ModelTask(LogisticRegression().fit(TABLE[["a", "b"]].to_numpy(), y), loss="cross_entropy")
     with pytest.raises(DataError, match="segment is y"):
-        tv.sweep(TABLE[["a", "b"]].to_numpy(), task, y=y, segment=as_labels(y), epsilons=[1.0])
+        tv.sweep_segments(TABLE[["a", "b"]].to_numpy(), task, y=y, segment=as_labels(y), epsilons=[1.0])
 
 
 def test_people_are_no_segments_whatever_is_predicted_of_them() -> None:
     """One label and one answer each: that is no copy of the answers, and nobody has a design of their own."""
     numbers = TABLE[["a", "b"]].to_numpy()
     task = tv.ModelTask(LinearRegression().fit(numbers, numbers[:, 0]), loss="mse")
-    found = tv.sweep(
-        numbers, task, y=numbers[:, 0], segment=list(range(N)), epsilons=[1.0], methods=["nothing"], seeds=1
+    found = tv.sweep_segments(
+        numbers, task, y=numbers[:, 0], segment=list(range(N)), epsilons=[1.0], methods=["constant"], seeds=1
     )
     assert found.segments == {}
 
 
 def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:
-    tv.sweep(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
+    tv.sweep_segments(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
     names = folders(tmp_path / "r")
     assert len(names) == 3 * 2 * 2
     assert {name.split("/")[0].split("-")[0] for name in names} == {"common", "near", "far_away"}
@@ -148,7 +154,7 @@ def test_every_design_of_the_first_seed_is_released(tmp_path: Path) -> None:
     assert veil.guarantee.epsilon <= 8.0
     assert veil.decode(veil.privatize(TABLE)).columns.tolist() == ["a", "b", "where"]
     with pytest.raises(ReleaseError, match="exists already"):
-        tv.sweep(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
+        tv.sweep_segments(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
 
 
 def test_what_is_in_the_way_is_said_before_anything_is_designed(
@@ -157,36 +163,34 @@ def test_what_is_in_the_way_is_said_before_anything_is_designed(
     monkeypatch.setattr("taskveil.sweeps.work.design_many", lambda *_, **__: pytest.fail("designing began"))
     (tmp_path / "r" / "near" / "task_agnostic-8").mkdir(parents=True)
     with pytest.raises(ReleaseError, match="task_agnostic-8 exists already"):
-        tv.sweep(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
+        tv.sweep_segments(TABLE, TASK, segment="where", releases=tmp_path / "r", **OPTIONS)
     with pytest.raises(DataError, match="no column of this name"):
-        tv.sweep(TABLE, TASK, segment="country", **OPTIONS)
-    with pytest.raises(DataError, match="segment_test goes with segment"):
-        tv.sweep(TABLE, TASK, segment_test=WHERE, **OPTIONS)
-    with pytest.raises(DataError, match="X_test has no labels"):
-        tv.sweep(TABLE, TASK, segment=WHERE, X_test=TABLE, **OPTIONS)
-    with pytest.raises(DataError, match="which was not passed"):
-        tv.sweep(TABLE, TASK, segment=WHERE, segment_test=WHERE, **OPTIONS)
+        tv.sweep_segments(TABLE, TASK, segment="country", **OPTIONS)
+    with pytest.raises(DataError, match="the test records have no labels"):
+        tv.sweep_segments(TABLE, TASK, segment=WHERE, test=TABLE, **OPTIONS)
+    with pytest.raises(DataError, match="test was not passed"):
+        tv.sweep_segments(TABLE, TASK, segment=WHERE, segment_test=WHERE, **OPTIONS)
 
 
 def test_a_sweep_goes_on_with_its_segments_and_releases(tmp_path: Path) -> None:
     log, out = tmp_path / "log.json", tmp_path / "r"
     tv.sweep(TABLE, TASK, resume=log, **OPTIONS)  # for everybody, and without releases
-    found = tv.sweep(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
+    found = tv.sweep_segments(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
     before = folders(out)
     for lost in (out / "near" / "task_aware-8" / "client", out / "near" / "task_aware-8" / "server"):
         for file in lost.iterdir():
             file.unlink()
         lost.rmdir()
     (out / "near" / "task_aware-8").rmdir()
-    again = tv.sweep(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
+    again = tv.sweep_segments(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
     assert again.rows() == found.rows()
     assert folders(out) == before
     other = np.where(WHERE == "near", "far/away", "near")
     with pytest.raises(DataError, match="other people under the name of a segment"):
-        tv.sweep(TABLE, TASK, resume=log, segment=other, **OPTIONS)
+        tv.sweep_segments(TABLE, TASK, resume=log, segment=other, **OPTIONS)
     (out / "common" / "task_aware-2" / "client" / "manifest.json").write_text('{"digest": "another"}')
     with pytest.raises(ReleaseError, match="task_aware-2 exists already"):
-        tv.sweep(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
+        tv.sweep_segments(TABLE, TASK, resume=log, segment="where", releases=out, **OPTIONS)
 
 
 def test_a_design_that_fails_names_its_segment() -> None:
@@ -202,7 +206,7 @@ def test_a_design_that_fails_names_its_segment() -> None:
             return Noisy().designs(problem, epsilons, seeds)
 
     with pytest.raises(TaskError, match=r"^segment 'near': too few for me\. Take the label away"):
-        tv.sweep(TABLE, TASK, epsilons=[1.0], methods=[Picky()], segment="where")
+        tv.sweep_segments(TABLE, TASK, epsilons=[1.0], methods=[Picky()], segment="where")
 
 
 def test_many_segments_with_wild_cells_say_it_three_times() -> None:
@@ -212,8 +216,8 @@ def test_many_segments_with_wild_cells_say_it_three_times() -> None:
     numbers[labels == 0] *= 100.0
     numbers[1:6] = 150.0  # nothing special, but for the five segments it happens in
     with pytest.warns(WildRecordWarning) as said:
-        tv.sweep(
-            numbers, tv.LinearTask(np.eye(2)), epsilons=[1.0], methods=["task_aware"], X_test=rng.normal(size=(300, 2)),
+        tv.sweep_segments(
+            numbers, tv.LinearTask(np.eye(2)), epsilons=[1.0], methods=["task_aware"], test=rng.normal(size=(300, 2)),
             segment=labels, segment_test=np.arange(300) % 6,
         )  # fmt: skip
     assert len(said) == 3

@@ -53,10 +53,10 @@ def test_points_and_releases_are_those_of_the_plain_engine(
         "methods": ["task_aware", Plain()],
         "segment": "where",
     }
-    here = tv.sweep(table, task, releases=tmp_path / "plain", **options)
-    monkeypatch.setattr(progress, "OTHER_LINE", 0.0)
+    here = tv.sweep_segments(table, task, releases=tmp_path / "plain", **options)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     capsys.readouterr()
-    there = tv.sweep(table, task, releases=tmp_path / "ray", engine="ray", progress=True, **options)
+    there = tv.sweep_segments(table, task, releases=tmp_path / "ray", engine=tv.Ray(), progress=True, **options)
     shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("starting", "12 of"))]
     assert shown == ["starting 12 tasks on Ray  0%", "12 of 12 tasks finished on Ray  100%"]
     assert there.common == here.common
@@ -69,16 +69,22 @@ def test_points_and_releases_are_those_of_the_plain_engine(
 def test_begun_here_and_ended_there(tmp_path: Path) -> None:
     task = tv.ModelTask(DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, LABELS), loss="cross_entropy")
     options: dict[str, Any] = {
-        **{"y": LABELS, "epsilons": [1.0, 4.0], "methods": ["codebook"], "encoder": "linear", "seeds": 2},
+        **{
+            "y": LABELS,
+            "epsilons": [1.0, 4.0],
+            "methods": ["codebook"],
+            "on_device": tv.OnDevice(encoder="linear"),
+            "seeds": 2,
+        },
         "resume": tmp_path / "log.json",
     }
     here = tv.sweep(X, task, **options)
     content = json.loads(options["resume"].read_text())
     content["points"] = [point for point in content["points"] if point["seed"] == 0]  # as if interrupted
     options["resume"].write_text(json.dumps(content))
-    assert tv.sweep(X, task, **options, engine="ray", workers=1) == here
+    assert tv.sweep(X, task, **options, engine=tv.Ray(workers=1)) == here
     kept = options["resume"].read_bytes()
-    assert tv.sweep(X, task, **options, engine="ray", address="nowhere:1") == here  # nobody is asked any more
+    assert tv.sweep(X, task, **options, engine=tv.Ray(address="nowhere:1")) == here  # nobody is asked any more
     assert options["resume"].read_bytes() == kept
 
 
@@ -103,7 +109,7 @@ class Failing(Plain):
 
 def test_what_is_finished_is_kept_when_something_fails(tmp_path: Path) -> None:
     log = tmp_path / "log.json"
-    options: dict[str, Any] = {"epsilons": [1.0, 2.0], "engine": "ray"}
+    options: dict[str, Any] = {"epsilons": [1.0, 2.0], "engine": tv.Ray()}
     with pytest.warns(UserWarning, match="beware") as said, pytest.raises(TaskError, match=r"^no such design\.$"):
         tv.sweep(X, LINEAR, methods=[Failing(at=2.0, after=str(log))], resume=log, **options)
     assert [warning.filename for warning in said] == [__file__]  # a worker's warnings are the caller's
@@ -112,12 +118,12 @@ def test_what_is_finished_is_kept_when_something_fails(tmp_path: Path) -> None:
 
 def test_what_cannot_be_sent_is_said_in_one_line() -> None:
     with pytest.raises(TaskError, match=r"cannot be sent to workers .*lock"):
-        tv.sweep(X, LINEAR, epsilons=[1.0], methods=[Noisy(asked=[threading.Lock()])], engine="ray")  # type: ignore[list-item]
+        tv.sweep(X, LINEAR, epsilons=[1.0], methods=[Noisy(asked=[threading.Lock()])], engine=tv.Ray())  # type: ignore[list-item]
 
 
 def test_nobody_waits_for_a_processor_that_no_machine_has() -> None:
     with pytest.raises(ClusterError, match="takes 1000 GPUs, and the cluster has"):
-        tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine="ray", num_gpus=1000)
+        tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine=tv.Ray(gpus=1000))
 
 
 def test_the_command_line(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import taskveil as tv
-from taskveil.designs.on_device import OnDevice
 from taskveil.errors import DataError
+from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.segments import (
     FEWEST_TESTED,
     FEWEST_VOLUNTEERS,
@@ -78,9 +78,10 @@ def test_a_name_needs_a_table_and_one_column() -> None:
 def trial(count: int, test: int) -> Trial:
     rng = np.random.default_rng(0)
     return Trial.of(
-        rng.normal(size=(count, 2)), tv.LinearTask(np.eye(2)), y=None, X_test=rng.normal(size=(test, 2)), y_test=None,
-        domain=None, latent_dim=None, device="cpu", on_device=OnDevice(), answers="direct", block=1,
-    )  # fmt: skip
+        rng.normal(size=(count, 2)),
+        tv.LinearTask(np.eye(2)),
+        SweepOptions(epsilons=[1.0], test=rng.normal(size=(test, 2))),
+    )
 
 
 def test_the_largest_come_first_and_the_small_keep_the_common_design() -> None:

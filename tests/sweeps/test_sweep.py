@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.laplace.gradient import Settings
+from taskveil.designs.laplace.gradient import LearningSettings
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 from taskveil.sweeps import sweep as sweeping
 from taskveil.sweeps import work
@@ -32,7 +32,7 @@ LINEAR = tv.LinearTask(np.diag([2.0, 1.0, 0.5]))
 
 def test_a_linear_sweep_is_the_designs_one_by_one() -> None:
     test = X[:40] + 0.1
-    frontier = tv.sweep(X, LINEAR, epsilons=[4, 1], methods=["task_aware", "matrix_factorization"], X_test=test)
+    frontier = tv.sweep(X, LINEAR, epsilons=[4, 1], methods=["task_aware", "matrix_factorization"], test=test)
     assert frontier.epsilons == [1.0, 4.0]
     assert len(frontier.points) == 4
     assert frontier.loss("task_aware", 4.0) == tv.design(X, LINEAR, epsilon=4.0, method="task_aware").loss(test).mean
@@ -42,7 +42,7 @@ def test_a_linear_sweep_is_the_designs_one_by_one() -> None:
 
 def test_the_losses_behind_every_point_are_kept() -> None:
     test = X[:40] + 0.1
-    frontier = tv.sweep(X, LINEAR, epsilons=[4.0], methods=["task_aware"], X_test=test, block=5)
+    frontier = tv.sweep(X, LINEAR, epsilons=[4.0], methods=["task_aware"], test=test, block=5)
     veil = tv.design(X, LINEAR, epsilon=4.0, method="task_aware")
     assert frontier.per_record("task_aware", 4.0) == pytest.approx(veil.losses(test), rel=1e-6)
     assert frontier.constant_per_record.mean() == pytest.approx(frontier.constant, rel=1e-6)
@@ -58,7 +58,7 @@ def test_designs_are_judged_without_a_word_about_few_records() -> None:
     wild = np.vstack([X, np.full(3, 300.0)])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        tv.sweep(wild, LINEAR, epsilons=[1.0], methods=["auto", "task_aware"], X_test=wild)
+        tv.sweep(wild, LINEAR, epsilons=[1.0], methods=["auto", "task_aware"], test=wild)
         veil = tv.design(wild, LINEAR, epsilon=1.0, method="task_aware")
     assert not [w for w in said if issubclass(w.category, FewRecordsWarning)]
     with pytest.warns(FewRecordsWarning):
@@ -90,14 +90,14 @@ def test_without_test_records_some_are_held_out() -> None:
 def test_in_the_order_of_time_the_last_are_held_out() -> None:
     options = {"epsilons": [2.0], "methods": ["task_agnostic"], "block": 4}
     frontier = tv.sweep(X, LINEAR, **options)
-    assert frontier.points == tv.sweep(X[:84], LINEAR, X_test=X[84:], **options).points
+    assert frontier.points == tv.sweep(X[:84], LINEAR, test=X[84:], **options).points
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = Settings(steps=150, folds=2, checkpoints=5)
-    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+    settings = LearningSettings(steps=150, folds=2, checkpoints=5)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
 
 
 @pytest.mark.usefixtures("quick")
@@ -120,18 +120,18 @@ def test_models_are_swept_at_once(tmp_path: Path) -> None:
         ({"epsilons": [1.0], "methods": ["magic"]}, TaskError, "method must be one of auto, codebook.*'magic'"),
         ({"epsilons": [1.0], "methods": []}, TaskError, "0 methods"),
         ({"epsilons": [1.0], "methods": ["codebook", "codebook"]}, TaskError, "two methods .* named 'codebook'"),
-        ({"epsilons": [1.0], "latent_dim": 0}, TaskError, "latent_dim"),
+        ({"epsilons": [1.0], "on_device": tv.OnDevice(latent_dim=0)}, TaskError, "latent_dim"),
         ({"epsilons": [1.0], "seeds": 0}, TaskError, "0 seeds"),
         ({"epsilons": [-1.0]}, BudgetError, "above zero"),
-        ({"epsilons": [1.0], "X_test": X[:, :2]}, DataError, "made for 3"),
+        ({"epsilons": [1.0], "test": X[:, :2]}, DataError, "made for 3"),
         ({"epsilons": [1.0], "block": 0}, DataError, "block is a whole number"),
-        ({"epsilons": [1.0], "engine": "spark"}, TaskError, 'engine must be "plain" or "ray", got \'spark\''),
-        ({"epsilons": [1.0], "workers": 2}, TaskError, 'pass engine="ray" too'),
-        ({"epsilons": [1.0], "address": "auto"}, TaskError, 'pass engine="ray" too'),
-        ({"epsilons": [1.0], "num_gpus": 1}, TaskError, 'pass engine="ray" too'),
-        ({"epsilons": [1.0], "engine": "ray", "workers": 0}, TaskError, "workers is a whole number from 1 up"),
-        ({"epsilons": [1.0], "engine": "ray", "num_gpus": -1}, TaskError, "num_gpus is what every task takes"),
-        ({"epsilons": [1.0], "engine": "ray", "device": "cuda"}, TaskError, "needs num_gpus=1"),
+        ({"epsilons": [1.0], "engine": "spark"}, TaskError, 'engine="spark" is no engine'),
+        ({"epsilons": [1.0], "engine": "ray"}, TaskError, r'^engine="ray" is now engine=tv.Ray\(\)\.$'),
+        ({"epsilons": [1.0], "workers": 2}, TypeError, r"^workers= is now engine=tv.Ray\(workers=...\)\.$"),
+        ({"epsilons": [1.0], "num_gpus": 1}, tv.TaskveilError, r"^num_gpus= is now engine=tv.Ray\(gpus=...\)\.$"),
+        ({"epsilons": [1.0], "segment": "a"}, tv.TaskveilError, r"^segment= is now tv.sweep_segments\("),
+        ({"epsilons": [1.0], "X_test": X}, tv.TaskveilError, r"^X_test= is now test="),
+        ({"epsilons": [1.0], "engine": tv.Ray(), "torch_device": "cuda"}, TaskError, r"engine=tv.Ray\(gpus=1\)"),
     ],
 )
 def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> None:
@@ -148,11 +148,11 @@ def test_tables_are_matched_by_name() -> None:
     """Test records whose columns come in another order, or beside others, are the same records."""
     table, test = pd.DataFrame(X, columns=["a", "b", "c"]), pd.DataFrame(X[:40] + 0.1, columns=["a", "b", "c"])
     options = {"epsilons": [2.0], "methods": ["task_aware"]}
-    expected = tv.sweep(X, LINEAR, X_test=X[:40] + 0.1, **options).points[0].loss
+    expected = tv.sweep(X, LINEAR, test=X[:40] + 0.1, **options).points[0].loss
     for shuffled in (test[["c", "a", "b"]], test.assign(other=0.0)[["other", "b", "c", "a"]]):
-        assert tv.sweep(table, LINEAR, X_test=shuffled, **options).points[0].loss == pytest.approx(expected, rel=1e-12)
+        assert tv.sweep(table, LINEAR, test=shuffled, **options).points[0].loss == pytest.approx(expected, rel=1e-12)
     with pytest.raises(DataError, match="no column named 'b'"):
-        tv.sweep(table, LINEAR, X_test=test.rename(columns={"b": "z"}), **options)
+        tv.sweep(table, LINEAR, test=test.rename(columns={"b": "z"}), **options)
 
 
 def test_methods_that_do_not_fit_are_refused_before_anything_is_designed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_lists_are_lists(wrong: dict) -> None:
 
 def test_by_default_one_seed_of_what_is_cheap_for_the_task() -> None:
     forest = tv.ModelTask(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, Y))
-    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], encoder="linear")
+    frontier = tv.sweep(X, forest, y=Y, epsilons=[2.0], on_device=tv.OnDevice(encoder="linear"))
     assert frontier.methods == ["auto"]
     assert [point.seed for point in frontier.points] == [0]  # though it is seeded
     mean = tv.sweep(X, tv.MeanTask(np.eye(3)), epsilons=[2.0])
@@ -197,10 +197,12 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_fitted_again(mixed: bool)
         X["a"] = X["a"].where(X["a"] < 2)
     y = rng.normal(size=200)
     model = make_pipeline(SimpleImputer(), DecisionTreeRegressor(random_state=0)).fit(X, y)
-    options: dict[str, Any] = {"y": y, "epsilons": [8.0], "methods": ["nothing"], "seeds": 1}
+    options: dict[str, Any] = {"y": y, "epsilons": [8.0], "methods": ["constant"], "seeds": 1}
     frontier = tv.sweep(X, tv.ModelTask(model), **options)
     assert frontier.clear > 1.5 * frontier.constant
-    by_heart = tv.sweep(X, tv.ModelTask(model), volunteers_unseen=True, **options)  # says who takes it at its word
+    by_heart = tv.sweep(
+        X, tv.ModelTask(model), on_device=tv.OnDevice(volunteers_unseen=True), **options
+    )  # says who takes it at its word
     assert by_heart.clear < 0.01 * by_heart.constant
     several = tv.MultiTask([(tv.ModelTask(model), 1.0), (tv.ModelTask(model), 2.0)])
     assert tv.sweep(X, several, **options | {"y": [y, y]}).clear == pytest.approx(3 * frontier.clear)
@@ -229,7 +231,7 @@ def test_budgets_share_what_can_be_shared(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(work, "design_many", listening)
     Counted.fits.clear()
-    tv.sweep(X, task, y=Y, epsilons=[1, 2, 4, 8], encoder="linear")
+    tv.sweep(X, task, y=Y, epsilons=[1, 2, 4, 8], on_device=tv.OnDevice(encoder="linear"))
     assert asked == [("auto", {"epsilons": (1.0, 2.0, 4.0, 8.0), "seeds": (0,)})]
     assert Counted.fits == [84]  # once, without the 30% held out
 
@@ -237,4 +239,4 @@ def test_budgets_share_what_can_be_shared(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"needs ray: pip install 'taskveil\[ray\]'"):
-        tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine="ray")
+        tv.sweep(X, LINEAR, epsilons=[1.0], methods=["task_aware"], engine=tv.Ray())

@@ -10,8 +10,8 @@ import pytest
 
 import taskveil as tv
 from taskveil.designs.domain import Box
-from taskveil.designs.on_device import OnDevice
 from taskveil.errors import WildRecordWarning
+from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial, split
 
 RNG = np.random.default_rng(5)
@@ -20,11 +20,8 @@ X = RNG.normal(size=(200, 2)) * np.repeat([[1.0], [20.0]], 100, axis=0)
 
 
 def trial(X: Any, **options: Any) -> Trial:
-    given: dict[str, Any] = {
-        **{"y": None, "X_test": None, "y_test": None, "domain": None, "latent_dim": None, "device": "cpu"},
-        **{"on_device": OnDevice(), "answers": "direct", "block": 1},
-    }
-    return Trial.of(X, options.pop("task", tv.LinearTask(np.eye(2))), **{**given, **options})
+    task = options.pop("task", tv.LinearTask(np.eye(2)))
+    return Trial.of(X, task, SweepOptions(epsilons=[1.0], **options))
 
 
 def test_no_copy_of_a_record_is_on_both_sides_of_the_split() -> None:
@@ -39,7 +36,7 @@ def test_a_part_is_made_as_if_the_others_did_not_exist() -> None:
     both = trial(X)
     near = np.flatnonzero(both.trained < 100)
     part = both.some(near, np.flatnonzero(both.tested < 100))
-    alone = trial(X[part.trained], X_test=X[part.tested])
+    alone = trial(X[part.trained], test=X[part.tested])
     assert part.problem.X.tolist() == alone.problem.X.tolist()
     assert part.problem.domain.bounding_box.high.max() < 5 < both.problem.domain.bounding_box.high.max()
     assert part.X_test.tolist() == X[part.tested].tolist()

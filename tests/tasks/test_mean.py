@@ -65,10 +65,10 @@ def test_it_asks_who_has_no_value() -> None:
     schema = tv.Schema.of(volunteers).replace(income=tv.Number(0, 200, missing=True))  # 100 stands in for none
     task = tv.MeanTask(np.diag([1 / 12, 2.0]))
     assert task.on(schema).on(schema).outputs == task.on(schema).outputs == 4
-    veil = tv.design(volunteers, task, epsilon=4.0, domain=schema)
+    veil = tv.design(volunteers, task, epsilon=4.0, schema=schema)
     found = {entry.name: entry for entry in tv.estimate(veil, veil.privatize(others)).attributes}
     assert found["income is missing"].mean == pytest.approx(0.5, abs=0.06)
     assert found["income"].mean == pytest.approx(30, abs=6)
-    ignored = tv.design(volunteers, tv.MeanTask(np.diag([0.0, 2.0])), epsilon=4.0, domain=schema)
+    ignored = tv.design(volunteers, tv.MeanTask(np.diag([0.0, 2.0])), epsilon=4.0, schema=schema)
     names = [entry.name for entry in tv.estimate(ignored, ignored.privatize(others)).attributes]
     assert names == ["sex=f", "sex=m"]  # of what is not asked for nothing is said

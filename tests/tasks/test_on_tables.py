@@ -260,7 +260,9 @@ def test_an_own_pipeline_is_designed_saved_loaded_and_brought_to_a_client(tmp_pa
     own = X.drop(columns="new")
     parts = [(SimpleImputer(), NUMBERS), (OneHotEncoder(handle_unknown="ignore"), ["origin"]), (days_of(), ["since"])]
     task = tv.ModelTask(make_pipeline(make_column_transformer(*parts), forest()).fit(own, y), "cross_entropy")
-    veil = tv.design(own, task, epsilon=3.0, y=y, method="codebook", encoder="own", share_model=True)
+    veil = tv.design(
+        own, task, epsilon=3.0, y=y, method="codebook", on_device=tv.OnDevice(encoder="own", share_model=True)
+    )
     fresh = table(200, seed=1)
     kept = veil.loss(fresh, labels(fresh)).mean
     assert kept < task.on(veil.schema or tv.Schema.of(own)).constant_loss(
@@ -282,7 +284,7 @@ def test_a_pipeline_and_means_share_a_report() -> None:
     task = tv.MultiTask(
         [(tv.ModelTask(pipeline().fit(X, y), "cross_entropy"), 1.0), (tv.LinearTask(np.diag([0.02, 0, 1, 1, 0])), 1.0)]
     )
-    veil = tv.design(X, task, epsilon=2.0, y=[y, None], method="codebook", encoder="linear")
+    veil = tv.design(X, task, epsilon=2.0, y=[y, None], method="codebook", on_device=tv.OnDevice(encoder="linear"))
     fresh = table(100, seed=1)
     assert veil.predict(veil.privatize(fresh)).shape == (
         100,
@@ -294,9 +296,10 @@ def test_a_pipeline_and_means_share_a_report() -> None:
 def test_sweeps_match_test_tables_by_name() -> None:
     task = tv.ModelTask(pipeline(handle_unknown="ignore").fit(X, y), "cross_entropy")
     fresh = table(100, seed=1)
-    options: dict[str, Any] = {"y": y, "epsilons": [2.0], "methods": ["codebook"], "seeds": 1, "encoder": "linear"}
+    options: dict[str, Any] = {"y": y, "epsilons": [2.0], "methods": ["codebook"], "seeds": 1}
+    options["on_device"] = tv.OnDevice(encoder="linear")
     first, second = (
-        tv.sweep(X, task, X_test=held, y_test=labels(fresh), **options).points[0].loss
+        tv.sweep(X, task, test=(held, labels(fresh)), **options).points[0].loss
         for held in (fresh, pl.from_pandas(fresh[fresh.columns[::-1]]))
     )
     assert first == second
@@ -310,7 +313,7 @@ def test_tables_are_bounded_by_schemas(domain: Any) -> None:
 
 def test_the_audit_clears_a_design_with_a_pipeline_on_the_device() -> None:
     """It walks whatever a device can reach: the model's own code must not lead to a generator of ours."""
-    from taskveil.auditing.reach import foreign_randomness
+    from taskveil.auditing.sources import foreign_randomness
 
     own = X.drop(columns="new")
     parts = [(SimpleImputer(), NUMBERS), (OneHotEncoder(), ["origin"]), (days_of(), ["since"])]

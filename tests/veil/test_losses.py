@@ -143,7 +143,7 @@ def test_a_classifiers_accuracy_comes_with_its_loss(
     y = (X[:, 0] + 0.5 * rng.normal(size=300) > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     task = tv.ModelTask(model, judged_by)
-    veil = tv.design(X, task, epsilon=3.0, y=y, method=method, encoder="linear")
+    veil = tv.design(X, task, epsilon=3.0, y=y, method=method, on_device=tv.OnDevice(encoder="linear"))
     loss = veil.loss(X, y)
     drawn = np.tile(X, (60, 1))
     right = veil.predict(veil.privatize(drawn)).argmax(axis=1) == np.tile(y, 60)

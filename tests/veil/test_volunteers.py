@@ -33,12 +33,20 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
 LABELS = (X[:, 0] + 0.5 * RNG.normal(size=300) > 0).astype(int)
 BOX = tv.Box([-9.0] * 3, [9.0] * 3)
-HONEST = {"share_model": True, "volunteers_unseen": True}
+HONEST = tv.OnDevice(encoder="linear", share_model=True, volunteers_unseen=True)
 
 
 def classifier(epsilon: float = 2.0, labels: np.ndarray = LABELS) -> tv.Veil:
     task = tv.ModelTask(LogisticRegression().fit(X, labels), loss="cross_entropy")
-    return tv.design(X, task, y=labels, epsilon=epsilon, method="codebook", encoder="linear", domain=BOX, **HONEST)
+    return tv.design(
+        X,
+        task,
+        y=labels,
+        epsilon=epsilon,
+        method="codebook",
+        on_device=HONEST,
+        domain=BOX,
+    )
 
 
 def made(kind: str) -> tv.Veil:
@@ -126,7 +134,7 @@ def test_codes_of_volunteers_are_those_of_people() -> None:
     model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=0).fit(records[:1000], labels[:1000])
     veil = tv.design(
         records[:1000], tv.ModelTask(model, loss="cross_entropy"), y=labels[:1000], epsilon=4.0, method="codebook",
-        encoder="trees", share_model=True, volunteers_unseen=False,
+        on_device=tv.OnDevice(encoder="trees", share_model=True, volunteers_unseen=False),
     )  # fmt: skip
     known = veil.volunteers
     assert known is not None
@@ -206,7 +214,7 @@ def test_values_that_fewer_than_ten_have_are_in_no_sum() -> None:
         {"a": rng.normal(size=400), "rare": np.where(rng.random(400) < 0.1, rng.normal(50, 9, 400), np.nan)}
     )
     schema = tv.Schema({"a": tv.Number(-5, 5), "rare": tv.Number(0, 100, missing=True, fill=7.0)})
-    veil = tv.design(table, tv.LinearTask(np.diag([1.0, 0.0])), epsilon=5.0, domain=schema, method="codebook")
+    veil = tv.design(table, tv.LinearTask(np.diag([1.0, 0.0])), epsilon=5.0, schema=schema, method="codebook")
     known = veil.volunteers
     assert known is not None
     (place, flag, fill), *_ = missing_in(schema)
@@ -222,7 +230,7 @@ def test_values_that_fewer_than_ten_have_are_in_no_sum() -> None:
     almost = table.copy()
     almost.loc[almost.index[np.flatnonzero(table["rare"].notna())[3:]], "rare"] = np.nan  # three people have a value
     with pytest.warns(DoubtfulColumnWarning, match="few volunteers have a value of rare"):
-        few = tv.design(almost, tv.MeanTask(np.eye(2)), epsilon=1.0, domain=schema)
+        few = tv.design(almost, tv.MeanTask(np.eye(2)), epsilon=1.0, schema=schema)
     assert few.volunteers is not None
     assert few.volunteers.cells.means[0, place] == fill
     found = tv.estimate(few, few.privatize(table.sample(4000, replace=True, random_state=0)))
@@ -259,8 +267,8 @@ def test_the_only_value_of_a_column_is_nowhere(kind: str) -> None:
     else:
         task = tv.MeanTask(K) if kind == "means" else tv.LinearTask(K)
     method = {"means": "means", "codes": "codebook", "laplace": "task_aware", "model": "codebook"}[kind]
-    veil = tv.design(table, task, epsilon=2.0, domain=schema, method=method)
-    other = tv.design(table.assign(income=table["income"] / 2), task, epsilon=2.0, domain=schema, method=method)
+    veil = tv.design(table, task, epsilon=2.0, schema=schema, method=method)
+    other = tv.design(table.assign(income=table["income"] / 2), task, epsilon=2.0, schema=schema, method=method)
     for one, two in zip(arrays_of(veil), arrays_of(other), strict=True):
         np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(veil.decode(veil.privatize(table[:0])), other.decode(other.privatize(table[:0])))

@@ -57,7 +57,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     assert.match(await page.textContent("[role=tab] .total"), /^12,600/);
     assert.equal(estimates(), before, "a few more reports are no reason for another estimate at once");
     grow(1000);
-    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /9,100 reports\. The limits hold/));
+    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /9,100 reports\. The intervals stay valid/));
     assert.equal(estimates(), before + 1);
     const state = await page.evaluate(() => [
       document.activeElement.id,
@@ -91,7 +91,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     world.collections = [world.collections[2]];
     await wait(page, 2000, async () => assert.equal(await page.textContent("#title h2"), "electricity"));
     world.collections = [];
-    await wait(page, 2000, async () => assert.match(await page.textContent("main"), /No release yet\. taskveil serve RELEASE/));
+    await wait(page, 2000, async () => assert.match(await page.textContent("main"), /No release yet\. Add one with taskveil serve RELEASE/));
     assert.equal(await page.isVisible("#release"), false);
     restore();
     await wait(page, 2000, async () => assert.equal(await page.textContent("#title h2"), "wellbeing"));
@@ -106,12 +106,12 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     await wait(page, 2000);
     await page.waitForSelector("#reason");
     assert.equal(await page.textContent("#reason"), `There are too few reports to say anything. ${detail}`);
-    assert.match(await page.textContent("#curve"), /came without a curve.*frontier\.json/s);
+    assert.match(await page.textContent("#curve"), /has no curve.*frontier\.json/s);
     world.few = null;
     await wait(page, 10_000); // it is asked for again, whether or not there are more
     await page.waitForSelector(".estimates");
     one.release.estimates = false;
-    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /corrected one by one.*Design the release again/s));
+    await wait(page, 2000, async () => assert.match(await page.textContent("#estimates"), /no population estimates.*Design it again/s));
     restore();
   });
 
@@ -119,7 +119,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
     await wait(page, 12_000, async () => assert.equal(await page.textContent("#total"), "12,500"));
     await page.waitForSelector(".estimates");
     world.deaf = true;
-    const said = /^The collector does not answer\. What you see is from \d\d:\d\d:\d\d\. Trying again by itself\.$/;
+    const said = /^The collector does not answer\. The page shows data from \d\d:\d\d:\d\d\. It will try again\.$/;
     await wait(page, 2000, async () => assert.match(await page.textContent("#connection"), said));
     const words = await page.textContent("#connection");
     assert.equal(await page.textContent("#total"), "12,500");
@@ -157,7 +157,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
   await step("a busy collector is asked again when it says", async () => {
     await wait(page, 2000, async () => assert.equal(await page.textContent("#total"), "12,500"));
     world.problem = { status: 503, title: "The database does not answer", retry: 20 };
-    const said = /^The database does not answer\. What you see.* Trying again by itself\.$/;
+    const said = /^The database does not answer\. The page shows.* It will try again\.$/;
     await wait(page, 2000, async () => assert.match(await page.textContent("#connection"), said));
     world.problem = null;
     const before = lists();

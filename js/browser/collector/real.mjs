@@ -116,7 +116,7 @@ export async function checkReal({ step, visit }, prepared) {
       await stop();
       await again.clock.runFor(2000);
       await again.waitForSelector("#connection.lost");
-      assert.match(await again.textContent("#connection"), /What you see is from/);
+      assert.match(await again.textContent("#connection"), /The page shows data from/);
     });
   } finally {
     await stop();

@@ -58,9 +58,9 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.deepEqual(sorted(lines), sorted(rows.map((row) => [row.name, row.estimate, row.interval, row.volunteers, row.forged])));
     assert.ok((await page.textContent("#drift")).endsWith(drift.words));
     assert.ok(await page.$("#drift.raised"));
-    assert.match(await page.textContent("#rests"), /^8,000 reports\. The limits hold at all times at once/);
+    assert.match(await page.textContent("#rests"), /^8,000 reports\. The intervals stay valid however often you look/);
     assert.deepEqual(await texts(page, "#estimates h4"), ["Measured"]);
-    assert.deepEqual([...new Set(await texts(page, ".estimates th.limits"))], ["95% at all times"]);
+    assert.deepEqual([...new Set(await texts(page, ".estimates th.limits"))], ["95% always valid"]);
 
     await page.waitForSelector(".chart");
     assert.equal(await page.textContent(".chart text.own"), "this release, ε = 2");
@@ -120,16 +120,16 @@ export async function checkShown({ step, visit, estimated, server }) {
 
   await step("assumed rows are shown when asked for, apart from measured ones and in another colour", async () => {
     assert.deepEqual(await texts(page, "#assume option"), [
-      "measured rows only",
-      "also assumed rows: cells",
-      "also assumed rows: labels",
+      "rows without an assumption",
+      "also rows with the assumption: cells",
+      "also rows with the assumption: labels",
     ]);
     await page.selectOption("#assume", "cells");
     await estimated(page, commuting.release.id, "autumn", "", "cells");
-    assert.deepEqual(await texts(page, "#estimates h4"), ["Measured", "Assumed"]);
+    assert.deepEqual(await texts(page, "#estimates h4"), ["Measured", "With an assumption"]);
     const answer = commuting.estimates["autumn assume cells"];
     assert.equal(await page.textContent("#assumes"), answer.notes.join(" "));
-    assert.match(await page.textContent("#rests"), /hold for a single look/);
+    assert.match(await page.textContent("#rests"), /valid for a single look/);
     const assumed = answer.rows.filter(({ group, place }) => answer[group][place].assumes !== null);
     assert.deepEqual((await titles(page, ".assumed tbody th")).sort(), assumed.map(({ name }) => name).sort());
     const colours = await page.$$eval(".estimates circle", (all) => [...new Set(all.map((e) => getComputedStyle(e).fill))]);
@@ -158,7 +158,7 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.equal(await page.inputValue("#round"), LATEST);
     assert.deepEqual(await texts(page, "#round option"), ["2026-W46 (current)", "2026-W45", "all rounds together"]);
     assert.equal(await page.locator("#several").count(), 0);
-    assert.deepEqual(await texts(page, "#since option"), ["nothing", "2026-W45"]);
+    assert.deepEqual(await texts(page, "#since option"), ["no other round", "2026-W45"]);
     await page.selectOption("#since", "2026-W45");
     await estimated(page, id, "2026-W46", "2026-W45");
     const changes = wellbeing.estimates["2026-W46 since 2026-W45"].changes.attributes;

@@ -8,17 +8,15 @@ import typer
 from typer.core import TyperGroup
 
 from taskveil import __version__
-from taskveil.cli.attacks import audit
 from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
-from taskveil.cli.designing import design, sign
+from taskveil.cli.designing import audit, design, sign
 from taskveil.cli.estimating import estimate
 from taskveil.cli.figures import data, demo, reproduce
 from taskveil.cli.schemas import schema
-from taskveil.cli.serving import serve
+from taskveil.cli.serving import serve, token
 from taskveil.cli.sweeping import sweep
 from taskveil.cli.tables import decode, privatize
-from taskveil.cli.tokens import token
 
 
 class _Commands(TyperGroup):

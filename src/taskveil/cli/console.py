@@ -1,8 +1,9 @@
-"""What all commands share: where they print, progress bars, `column=value` options, and errors of one line."""
+"""Shared by all commands: printing, progress bars, `column=value` options, and errors of one line."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from taskveil.cli.wording import reworded
 from taskveil.errors import TaskveilError, needs
 from taskveil.progress import Progress
 
@@ -31,15 +31,15 @@ console = Console()
 @contextlib.contextmanager
 def friendly() -> Iterator[None]:
     """Turns errors raised on purpose, files that cannot be used and missing packages into one line and exit code 2, and
-    our warnings into one line: who types a command has no line of Python to look at."""
+    our warnings into one line: people who type a command do not want to see lines of Python."""
     try:
         with needs("this command"), warnings.catch_warnings():
             warnings.showwarning = _one_line(warnings.showwarning)
             yield
     except BrokenPipeError:
-        raise  # who reads us has seen enough (`| head`), and typer ends quietly
+        raise  # the reader of our output has closed it (`| head`), and typer ends quietly
     except (TaskveilError, OSError) as error:
-        # Not wrapped: a line that is cut at 80 characters cannot be searched for, or copied as a command.
+        # Not wrapped: people search for the line, or copy it as a command.
         Console(stderr=True).print(f"[red]error:[/red] {escape(reworded(str(error)))}", soft_wrap=True)
         raise typer.Exit(2) from error
 
@@ -57,14 +57,14 @@ def _one_line(other: Callable[..., None]) -> Callable[..., None]:
 
 
 def note(message: str) -> None:
-    """One line on stderr of what the person should know."""
+    """Print one line with a note on stderr."""
     Console(stderr=True).print(f"[yellow]note:[/yellow] {escape(message)}", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def busy(what: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """The bar of a command, after two seconds of work on a terminal; nothing elsewhere, nor if `quiet`. It moves where
-    the work is given it, as `progress=`."""
+    """The progress bar of a command, shown after two seconds of work on a terminal and not if `quiet`. Pass it to the
+    work as `progress=`."""
     with Progress.of(False if quiet else None) as bar:
         bar.begin(what, 0.0)
         yield bar
@@ -90,15 +90,15 @@ def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]
 
 
 def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
-    """A TaskveilError if something is there and is not to be overwritten; `lost` says what would be."""
+    """A TaskveilError if the target exists and must not be overwritten; `lost` says what would be lost."""
     if target.exists() and not overwrite:
         raise TaskveilError(f"{target} exists already. Choose another name, or pass --overwrite.{lost}")
 
 
 @contextlib.contextmanager
 def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
-    """A progress bar over rows on the terminal; yields what to call with the rows of every batch, and with how many
-    there are in all where that is not known before. It stays when the work is done, and is gone after an error."""
+    """A progress bar over rows on the terminal. Yields a function of the number of rows of each batch, and of the total
+    if it was not known before. The bar stays when the work is done, and is removed after an error."""
     screen, shown = Console(stderr=True), (BarColumn(), MofNCompleteColumn(), "rows", TimeElapsedColumn())
     with Bar(*shown, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=total)
@@ -111,6 +111,32 @@ def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
 
 
 def print_whole(view: Table) -> None:
-    """As wide as the table needs, because a number cut off says nothing."""
+    """Print the table as wide as it needs to be, so that no number is cut off."""
     needed = Measurement.get(console, console.options.update(max_width=1000), view).maximum
     Console(width=max(console.width, needed)).print(view)
+
+
+_OPTIONS = (
+    (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
+    (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
+    (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
+    (r"\bwith tv\.Category\b", "in a --schema"),
+    (r"\bleave the column out\.", "leave the column out: --drop."),
+    (r"\bshare_model=True\b", "--share-model"),
+    (r"(?<!['-])\bmax_bytes=", "--client-bytes "),
+    (r"(?<!['-])\bmax_bytes\b(?!')", "--client-bytes"),
+    (r"\bengine=tv\.Ray\(gpus=(\d+)\)", r"--engine ray --gpus \1"),
+    (r"\btorch_device='(\w+)'", r"--device \1"),
+    (r"\bfor tv\.MeanTask\(K\)", "of taskveil design --means"),
+    (r"\bsave it with volunteers=True\b", "design it without --no-volunteers"),
+    (r"(?<!['-])\b(encoder|answers|loss|method|engine|assume)=[\"'](\w+)[\"']", r"--\1 \2"),
+    (r"\bassume=(?!\w)", "--assume"),
+    (r"\bleave out anytime\b", "leave out --anytime"),
+)
+
+
+def reworded(message: str) -> str:
+    """A message of the package for people who type commands: options instead of arguments, rows counted from 1."""
+    for argument, option in _OPTIONS:
+        message = re.sub(argument, option, message)
+    return re.sub(r"(?<=\brow )\d+(?=, column |\W+\d+% of the labels)", lambda row: str(int(row[0]) + 1), message)

@@ -39,7 +39,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
         from taskveil.collector.releases import register
         from taskveil.collector.serving import serve
         from taskveil.collector.settings import Settings
-        from taskveil.collector.store.opening import open_store
+        from taskveil.collector.store import open_store
         from taskveil.experiments.demo_devices import Crowd
         from taskveil.experiments.demo_people import shown, write_means, write_release
 

@@ -1,4 +1,4 @@
-"""Designing releases: `design` and `sign`."""
+"""Making and checking releases: `design`, `sign` and `audit`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
+from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 import taskveil as tv
@@ -24,8 +26,8 @@ from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words
 from taskveil.veil.volunteers import FEWEST as SMALLEST
 
-LISTED = 12
-"""Columns that are named one by one."""
+MAX_NAMED_COLUMNS = 12
+"""At most this many columns are named."""
 
 
 def design(
@@ -44,48 +46,42 @@ def design(
     unit: options.Units = None,
     method: Annotated[
         str,
-        typer.Option(
-            help="auto, codebook, task_aware, task_agnostic, privacy_agnostic, matrix_factorization, nothing or means."
-        ),
+        typer.Option(help="auto, codebook, task_aware, means, constant, or a method to compare with (taskveil.peers)."),
     ] = "auto",
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
-    client_bytes: options.ClientBytes = options.CLIENT_BYTES,
+    client_bytes: options.ClientBytes = None,
     answers: options.AnswersName = "direct",
     seed: options.Seed = 0,
     device: options.TorchDevice = "cpu",
     judged: Annotated[
         bool,
         typer.Option(
-            " /--unjudged", help="Do not hold volunteers out to say what the design is worth.", show_default=False
+            " /--unjudged", help="Hold no volunteers out to measure the loss of the design.", show_default=False
         ),
     ] = True,
     volunteers: Annotated[
         bool,
         typer.Option(
             " /--no-volunteers",
-            help="Keep no sums over the volunteers in server/: estimates then cannot compare people with them.",
+            help="Keep no sums over the volunteers in server/; estimates then cannot compare people with them.",
             show_default=False,
         ),
     ] = True,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Design a veil for a model, for a table's columns, or for their means over all people; write the release."""
+    """Design a veil for a model, for the columns of a table or for their means, and write the release."""
     # Now, and not after the design.
-    refuse_existing(folder, overwrite, " Reports of the release that is there could then not be decoded any more.")
-    if encoder == "own" and not share_model:
-        raise tv.TaskveilError(
-            "--encoder own puts the model on every device, and whoever has a device has it then. If that is meant, "
-            "pass --share-model."
-        )
+    refuse_existing(folder, overwrite, " You could then no longer decode reports of the release in it.")
     asked = Asked(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
         drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
+        answers=options.answering(answers),
     )  # fmt: skip
     chosen: dict[str, Any] = {
-        "epsilon": epsilon, "encoder": encoder, "share_model": share_model, "client_bytes": client_bytes,
-        "answers": answers, "device": device,
+        "epsilon": epsilon, "torch_device": device,
+        "on_device": options.on_device(encoder, share_model, client_bytes),
     }  # fmt: skip
     with busy("reading", quiet=as_json):
         job = Job.of(asked)
@@ -95,10 +91,10 @@ def design(
         if judged:
             with bar.part("judging by volunteers held out", 1.0) as part:
                 judgement = judge(job, method=method, seed=seed, progress=part, **chosen)
-        # The method was chosen without the volunteers held out: that choice is the one that was judged.
+        # The method was chosen without the held-out volunteers, and that choice was judged.
         chosen["method"] = method if judgement is None or method != "auto" else judgement.twin.method
         with bar.part("with all volunteers", 1.0) as part:
-            veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, progress=part, **chosen)
+            veil = tv.design(job.X, job.task, y=job.y, schema=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
     if target is not None and veil.outputs is not None:
@@ -138,7 +134,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
 
 
 def print_considered(method: str, considered: Sequence[Considered]) -> None:
-    """The method, and a table of what it was chosen from: of every method and encoder the best design."""
+    """Print the method and the designs it was chosen from: the best of every method and encoder."""
     console.print(f"Method: {method}", highlight=False)
     if len(considered) < 2:
         return
@@ -153,7 +149,7 @@ def print_considered(method: str, considered: Sequence[Considered]) -> None:
     for place, entry in enumerate(shown.values()):
         view.add_row(
             entry.method,
-            "–" if entry.method == "nothing" else entry.encoder,
+            "–" if entry.method == "constant" else entry.encoder,
             f"{entry.held_out_loss:.4g}",
             f"{entry.standard_error:.2g}" if place else "",
             in_words(entry.bytes, "B"),
@@ -165,14 +161,14 @@ def print_considered(method: str, considered: Sequence[Considered]) -> None:
 
 
 def _print_error(judgement: Judgement | None) -> None:
-    """What means of a given number of people are worth, in standard deviations of the columns."""
+    """Print the expected error of means over many people, in standard deviations of the columns."""
     if judgement is None:
         return
     one = math.sqrt(judgement.loss.mean / len(judgement.twin.columns or (None,)))
     errors = ", ".join(f"{one / math.sqrt(people):.2g} with {people:,}" for people in (1_000, 10_000, 100_000))
     console.print(
         f"Expected error of a column's mean, in standard deviations of the column: {errors} people.\n"
-        "Single reports say next to nothing: read many of them with taskveil estimate.",
+        "A single report contains almost no information. Read many of them with taskveil estimate.",
         soft_wrap=True,
         highlight=False,
     )
@@ -181,34 +177,38 @@ def _print_error(judgement: Judgement | None) -> None:
 def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
     if judgement is None:
         why = f"fewer than {FEWEST} volunteers: none were held out" if asked else "no volunteers were held out"
-        console.print(f"What this costs the task was not measured ({why}).")
+        console.print(f"The loss of the task was not measured ({why}).")
         return
     loss = judgement.loss
     right = "" if loss.accuracy is None else f", right in {loss.accuracy:.1%}"
-    kept = "" if judgement.kept is None else f"; {judgement.kept:.0%} of what records tell is kept"
+    kept = "" if judgement.kept is None else f"; {judgement.kept:.0%} of the usable signal is kept"
     console.print(
         f"Expected task loss on {judgement.held_out} volunteers held out: {loss.mean:.6g} "
         f"({loss.low:.4g} to {loss.high:.4g}){right}{kept}\n"
-        f"  nothing sent: {judgement.nothing:.6g}\n"
-        f"  no privacy:   {judgement.clear:.6g}\n"
-        "(measured with a twin that was designed with the others; the release is designed with all)",
+        f"  constant prediction: {judgement.nothing:.6g}\n"
+        f"  no privacy:          {judgement.clear:.6g}\n"
+        "(measured with a design made from the other volunteers; the release is made from all of them)",
         soft_wrap=True,
         highlight=False,
     )
     if not judgement.unseen:
         console.print(
-            "If the model was fitted to these volunteers, it knows those held out by heart: what it says without "
-            "privacy, and on devices, is then too good. Judge it on others: taskveil sweep, or veil.loss.",
+            "If the model was fitted to these volunteers, its losses without privacy and on devices are too low. Test "
+            "it on other people: taskveil sweep, or veil.loss.",
             soft_wrap=True,
         )
     if judgement.silent:
-        more = f" and {len(judgement.silent) - LISTED} more" if len(judgement.silent) > LISTED else ""
+        more = (
+            f" and {len(judgement.silent) - MAX_NAMED_COLUMNS} more"
+            if len(judgement.silent) > MAX_NAMED_COLUMNS
+            else ""
+        )
         console.print(
-            f"At this ε, reports tell nothing ({NO_SIGNAL:.0%} of the variance at most) of "
-            f"{', '.join(judgement.silent[:LISTED])}{more}. "
+            f"At this ε, reports contain almost no information ({NO_SIGNAL:.0%} of the variance at most) about "
+            f"{', '.join(judgement.silent[:MAX_NAMED_COLUMNS])}{more}. "
             "Raise --epsilon or their --weight, or leave them out: --drop.",
             soft_wrap=True,
-            markup=False,  # columns may be called what they like
+            markup=False,  # a column may have any name
         )
 
 
@@ -218,4 +218,37 @@ def sign(
 ) -> None:
     """Sign a release, so that devices which know the public key accept no other."""
     sign_release(folder, read_key(key) or b"")
-    console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} hold a manifest.sig each.")
+    console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} each contain a manifest.sig.")
+
+
+def audit(
+    folder: Annotated[Path, typer.Argument(help="A release, as written by `taskveil design`.")],
+    trials: Annotated[int, typer.Option(help="Number of reports for each of the two inputs.", min=1000)] = 1_000_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 1 - 1e-6,
+    picture: Annotated[Path | None, typer.Option(help="Draw the two output distributions here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
+    from taskveil.auditing.picture import audit_table, draw
+
+    veil = tv.Veil.load(folder)
+    screen = Console(stderr=True)
+    with Progress(console=screen, disable=as_json or not screen.is_terminal, transient=True) as bar:
+        job = bar.add_task("loading", total=1.0)
+        result = tv.audit(
+            veil,
+            trials=trials,
+            confidence=confidence,
+            progress=lambda what, share: bar.update(job, description=what, completed=share),
+        )
+        if picture:
+            draw(result, picture)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict()))
+    else:
+        console.print(audit_table(result))
+        console.print(result.verdict, style="green" if result.passed else "bold red")
+        if picture:
+            console.print(f"The picture: {picture}")
+    if not result.passed:
+        raise typer.Exit(1)

@@ -1,17 +1,17 @@
-"""What `design` and `sweep` are asked to do: records, labels, what a record consists of, and the task."""
+"""The input of `design` and `sweep`: records, labels, the schema of a record, and the task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli.console import numbers, pairs
-from taskveil.cli.models import as_task, is_estimator, load_model, settled
+from taskveil.cli.models import as_task, is_estimator, load_model, with_loss
 from taskveil.cli.volunteers import left_out, named_columns, read_volunteers, with_labels
 from taskveil.client.fields import BaseField
 from taskveil.errors import DataError
@@ -24,7 +24,7 @@ _WEIGHED = "each weighed by 1/spread and by its --weight."
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options of a job, as they were typed; `options.py` says what each means."""
+    """The options of a command, as they were typed; `options.py` explains each."""
 
     data: Path
     target: str | None = None
@@ -38,6 +38,7 @@ class Asked:
     units: list[str] | None = None
     means: bool = False
     segment: str | None = None
+    answers: Literal["direct", "record"] = "direct"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +54,21 @@ class Job:
     names: tuple[str, ...]
     schema: tv.Schema
     labels: Any = None
-    """The segment of every record (N,), where a column says it, be that a part of the record or not."""
+    """The segment of every record (N,), if a column holds it. The column may be a part of the record or not."""
 
     @classmethod
     def of(cls, asked: Asked) -> Job:
-        """Read, choose and check all that a design needs; whatever is wrong is said here."""
+        """The job for the options, or a DataError that says which option or column is wrong."""
         if asked.model is not None and asked.weights:
-            raise DataError("--weight is for weighted means of the columns: with --model, the model says what matters.")
+            raise DataError("--weight is for weighted means of the columns. With --model, the model is the task.")
         if asked.model is not None and asked.means:
-            raise DataError("--means is about the columns' means over all people: with --model, the model is the task.")
+            raise DataError("--means is for the columns' means over all people. With --model, the model is the task.")
         if asked.model is None and asked.loss is not None:
-            raise DataError("--loss judges a model: pass --model too.")
+            raise DataError("--loss is the loss of a model: pass --model too.")
         if asked.segment is not None and asked.segment == asked.target:
             raise DataError(
-                f"--segment {asked.segment} is what the model predicts: which release a report is of would tell the "
-                "answer. Name a column of something that is known of people anyway."
+                f"--segment {asked.segment} is the target: the release of a report would reveal the label. Name a "
+                "column that is known of people anyway."
             )
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
@@ -79,7 +80,7 @@ class Job:
         if asked.target is not None:
             table, y = with_labels(asked.data, table, asked.target)
         model = None if asked.model is None else load_model(asked.model)
-        task = None if model is None else as_task(model, asked.loss)
+        task = None if model is None else as_task(model, asked.loss, asked.answers)
         wanted = (task.frozen.columns if task else None) or (found if given is None else given.names)
         names = _chosen(asked, found, tuple(wanted))
         X: Any = table.select(names)
@@ -94,7 +95,7 @@ class Job:
                 raise DataError(f"--segment: {asked.data} has no column {asked.segment!r}, only {', '.join(found)}.")
             about["labels"] = table.column(asked.segment)
         if task is not None:
-            return cls(task=settled(task, asked.loss, schema), **about)
+            return cls(task=with_loss(task, asked.loss, schema), **about)
         spread = spreads(_numbers(X, schema), schema)
         # A column that is the same for everybody keeps a weight: its answer is that value, not 0.
         weights = 1.0 / np.where(spread > 0, spread, 1.0)
@@ -105,7 +106,7 @@ class Job:
 
     @property
     def about(self) -> str | None:
-        """What the task is, in words; None where a model is."""
+        """A sentence about the task; None if the task is a model."""
         if isinstance(self.task, tv.MeanTask):
             return f"Task: the mean of every column over all people, {_WEIGHED}"
         if isinstance(self.task, tv.LinearTask):
@@ -118,7 +119,7 @@ class Job:
 
 
 def chosen_columns(columns: str | None, drop: str | None, found: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
-    """Those of `--columns`, else the `wanted` ones, without those of `--drop`; all of them are in the table."""
+    """The columns of `--columns`, or else the `wanted` ones, without those of `--drop`. All must be in the table."""
     names = named_columns("--columns", columns, found) or list(wanted)
     dropped = named_columns("--drop", drop, found)
     names = [name for name in names if name not in dropped]
@@ -126,12 +127,12 @@ def chosen_columns(columns: str | None, drop: str | None, found: tuple[str, ...]
     if lost:
         raise DataError(f"the table has no column {', '.join(lost)}, only {', '.join(found)}.")
     if not names:
-        raise DataError("no column is left: a record has at least one.")
+        raise DataError("no column is left: a record has at least one column.")
     return names
 
 
 def _chosen(asked: Asked, found: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
-    """The columns of a record, in order: the target is none of them."""
+    """The columns of a record, in order, without the target."""
     names = chosen_columns(asked.columns, asked.drop, found, tuple(name for name in wanted if name != asked.target))
     if asked.target in names:
         raise DataError(f"--columns: {asked.target!r} is the target, which devices do not know.")
@@ -139,7 +140,7 @@ def _chosen(asked: Asked, found: tuple[str, ...], wanted: tuple[str, ...]) -> li
 
 
 def _as_pandas(table: Any) -> Any:
-    """As pandas would read it: models that were fitted to tables ask for columns by name."""
+    """The table as pandas has it: models that were fitted to tables ask for columns by name."""
     try:
         return table.to_pandas()
     except ImportError:

@@ -79,7 +79,7 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
         seed: of the split and of the design.
         options: of `tv.design`.
     """
-    from taskveil.designs.folds import folds_of, people
+    from taskveil.designs.selection import folds_of, people
 
     records = job.numbers()
     if len(records) < FEWEST:
@@ -93,8 +93,8 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
         copy = None
         if isinstance(job.task, tv.ModelTask):
             bound = job.task.on(job.schema).fitted_again(records[train], y)
-            copy = None if bound is None else tv.ModelTask(bound.model, loss=bound.loss)  # for the twin's own schema
-        twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, domain=job.schema, seed=seed, **options)
+            copy = None if bound is None else tv.ModelTask(bound.model, loss=bound.loss, answering=bound.answering)
+        twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, schema=job.schema, seed=seed, **options)
         X, labels = records[test], take_labels(job.task, job.y, test)
         loss = twin.loss(X, labels)
     task, enough = twin.task or job.task, len(test) >= FEWEST_TO_NAME

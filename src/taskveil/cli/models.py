@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import taskveil as tv
 from taskveil.errors import TaskError
@@ -43,21 +43,21 @@ def is_estimator(model: Any) -> bool:
     return hasattr(model, "predict") and hasattr(model, "get_params")
 
 
-def as_task(model: Any, loss: str | None) -> tv.ModelTask:
-    """The model's task, judged by `loss`; without one as far as the model itself tells (`settled` decides)."""
+def as_task(model: Any, loss: str | None, answers: Literal["direct", "record"] = "direct") -> tv.ModelTask:
+    """The model's task, judged by `loss`; without one by the kind of the model, as far as that is known here."""
     if loss is None and is_estimator(model):
         loss = "cross_entropy" if hasattr(model, "predict_proba") else "mse"
     if loss is not None:
-        return tv.ModelTask(model, loss=loss)  # type: ignore[arg-type]
+        return tv.ModelTask(model, loss=loss, answering=answers)  # type: ignore[arg-type]
     try:
-        return tv.ModelTask(model)
+        return tv.ModelTask(model, answering=answers)
     except TaskError:  # a file that names its classes is a classifier, and refuses to be anything else
-        return tv.ModelTask(model, loss="cross_entropy")
+        return tv.ModelTask(model, loss="cross_entropy", answering=answers)
 
 
-def settled(task: tv.ModelTask, loss: str | None, schema: tv.Schema) -> tv.ModelTask:
+def with_loss(task: tv.ModelTask, loss: str | None, schema: tv.Schema) -> tv.ModelTask:
     """The task on records of a schema. Without a loss, one output is an estimate, and several are classes."""
     bound = task.on(schema)
     if loss is None and task.loss == "mse" and not is_estimator(task.model) and bound.outputs > 1:
-        return tv.ModelTask(task.model, loss="cross_entropy")
+        return tv.ModelTask(task.model, loss="cross_entropy", answering=task.answering)
     return task

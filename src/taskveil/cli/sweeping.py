@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -25,29 +25,28 @@ def sweep(
     domain: options.Bounds = None,
     weight: options.Weight = None,
     means: options.Means = False,
-    epsilons: Annotated[str, typer.Option(help="Budgets to try, with commas between.")] = "0.5,1,2,4,8,16",
+    epsilons: Annotated[str, typer.Option(help="Budgets to try, separated by commas.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Methods to compare, with commas between; by default auto for a model, and codebook, task_aware and "
+            help="Methods to compare, separated by commas; by default auto for a model, and codebook, task_aware and "
             "task_agnostic for columns."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for designs that learn.", min=1)] = 1,
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
-    client_bytes: options.ClientBytes = options.CLIENT_BYTES,
+    client_bytes: options.ClientBytes = None,
     answers: options.AnswersName = "direct",
-    folder: Annotated[Path, typer.Option(help="Where table, JSON, picture and page go.")] = Path("results/sweep"),
-    block: Annotated[
-        int, typer.Option(help="For rows in the order of time: so many neighbours belong together.", min=1)
-    ] = 1,
+    folder: Annotated[Path, typer.Option(help="Folder for the table, JSON, picture and page.")] = Path("results/sweep"),
+    block: Annotated[int, typer.Option(help="For rows in time order: how many neighbours count as one.", min=1)] = 1,
     segment: Annotated[
         str | None,
-        typer.Option(help="A column whose every value is a group of people that gets designs of its own."),
+        typer.Option(help="A column of groups of people. Every group gets designs of its own."),
     ] = None,
     releases: Annotated[
-        Path | None, typer.Option(help="Where the designs of the first seed go, a release each; must not exist.")
+        Path | None,
+        typer.Option(help="With --segment: where the designs of the first seed go, a release each; must not exist."),
     ] = None,
     device: options.TorchDevice = "cpu",
     engine: options.EngineName = "plain",
@@ -56,8 +55,13 @@ def sweep(
     gpus: options.Gpus = 0.0,
     as_json: options.Json = False,
 ) -> None:
-    """Loss against budget for several designs: helps to choose ε. Run it again after an interruption to go on."""
-    budgets = numbers("--epsilons", epsilons.split(","), "numbers with commas between")
+    """Loss against budget for several designs, to choose ε. After an interruption run it again to continue."""
+    if releases is not None and segment is None:
+        raise tv.TaskveilError(
+            "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
+            "taskveil design."
+        )
+    budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     with busy("reading", quiet=as_json):
         job = Job.of(
             Asked(
@@ -72,42 +76,38 @@ def sweep(
                 weights=weight,
                 means=means,
                 segment=segment,
+                answers=options.answering(answers),
             )
         )
+    asked: dict[str, Any] = {
+        "y": job.y,
+        "epsilons": budgets,
+        "methods": None if methods is None else methods.split(","),
+        "seeds": seeds,
+        "on_device": options.on_device(encoder, share_model, client_bytes),
+        "schema": job.schema,
+        "block": block,
+        "torch_device": device,
+        "resume": folder / "finished.json",
+        "engine": options.cluster(engine, address, workers, gpus),
+    }
+    gains = None
     try:
         with busy("designing", quiet=as_json) as bar:
-            found = tv.sweep(
-                job.X,
-                job.task,
-                y=job.y,
-                epsilons=budgets,
-                methods=None if methods is None else cast("Any", methods.split(",")),
-                seeds=seeds,
-                encoder=encoder,
-                share_model=share_model,
-                client_bytes=client_bytes,
-                answers=cast("Any", answers),
-                domain=job.schema,
-                block=block,
-                device=device,
-                resume=folder / "finished.json",
-                segment=job.labels,
-                releases=releases,
-                engine=cast("Any", engine),
-                address=address,
-                workers=workers,
-                num_gpus=gpus,
-                progress=bar,
-            )
+            if segment is None:
+                frontier = tv.sweep(job.X, job.task, progress=bar, **asked)
+            else:
+                gains = tv.sweep_segments(job.X, job.task, segment=job.labels, releases=releases, progress=bar, **asked)
+                frontier = gains.common
     except ResumeError as error:
         raise tv.TaskveilError(f"{error.found} Pass another --folder, or remove {folder}.") from error
-    frontier, texts = (found, []) if isinstance(found, tv.Frontier) else (found.common, [found.table()])
+    texts = [] if gains is None else [gains.table()]
     shown = [frontier.table(), *texts]
     (folder / "table.txt").write_text("\n\n".join(shown) + "\n", encoding="utf-8")
-    # Nothing of single records is in what is made to be shown.
+    # These files are made to be shown: they contain no losses of single records.
     files = [frontier.to_json(folder / "frontier.json", losses=False)]
-    if not isinstance(found, tv.Frontier):
-        files.append(found.to_json(folder / "segments.json", losses=False))
+    if gains is not None:
+        files.append(gains.to_json(folder / "segments.json", losses=False))
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:

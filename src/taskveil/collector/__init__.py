@@ -1,13 +1,10 @@
-"""The collector: receives reports, keeps them durably and nothing else, and shows what they say (`taskveil serve`).
+"""The collector (`taskveil serve`): receives reports, stores them and nothing else, and gives population estimates.
 
-A report's way in: `connections` reads it within a time, `limits` says how much may come, `api/` is HTTP (who asks is
-checked by `tokens`, what can be wrong is the table in `problems`), `intake` gathers what arrives into one durable
-commit for many, `store/` is where reports lie (SQLite or PostgreSQL behind one protocol).
+A request passes `connections` (deadlines), `api/` (HTTP; `tokens` checks the sender, `problems` lists all errors) and
+`intake`, which writes the reports of many requests in one commit to the `store/` (SQLite or PostgreSQL).
 
-What is made of them: `estimating` makes population estimates of the stored reports, `exporting` writes them to a file,
-`pages/` is what people look at.
+`estimating` computes estimates from the stored reports, `exporting` writes them to a file, `pages/` is the web page.
 
-Around it: `settings` is the configuration, `releases` the veils that reports may be of, `running` the parts of one
-worker together, `serving` a worker as a process and `supervising` several of them; `journal` is what may be logged,
-`metrics` what is counted.
+`settings` is the configuration, `releases` the releases in the database, `running` one worker with all its parts,
+`serving` the processes. `journal` is the log, `metrics` the counters.
 """

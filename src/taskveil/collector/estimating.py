@@ -1,8 +1,8 @@
-"""Population estimates of the stored reports: `tv.estimate` of what the store has counted, not of single reports.
+"""Population estimates from the stored reports: `tv.estimate` of the store's counts and sums.
 
-Estimates are computed in a thread of their own, one at a time, on one core: sending reports comes before looking at
-them. Requests for what is being computed wait for the same one. One that takes long is given again as it was until ten
-times as long has passed: however many people watch a busy round, that costs a tenth of a core.
+Estimates are computed in one thread, one at a time, because receiving reports has priority. Requests for the same
+estimate share one computation. An estimate that takes t seconds is given again for 10 t seconds, so that watching a
+busy round costs at most a tenth of a core.
 """
 
 from __future__ import annotations
@@ -29,28 +29,24 @@ from taskveil.estimates.scores import Tally, scores_of
 from taskveil.veil import Veil
 
 CONFIDENCE = 0.95
-"""How often the intervals hold, and those of changes."""
-QUICK = 0.1
-"""Seconds. What takes no longer is computed again for every request, if there are more reports."""
-REST = 10.0
-"""How many times as long as another estimate took it is given again without a look at the store."""
-LONGEST_REST = 30.0
-"""Seconds that it is given again at most."""
-MOST_KEPT = 32
-"""Estimates that a worker keeps."""
-MOST_WAITING = 16
-"""Estimates that wait to be computed; a request for one more is asked to come again."""
-PATIENCE = 20.0
-"""Seconds that a request waits for its estimate."""
+"""Of all intervals, also those of changes."""
+QUICK_SECONDS = 0.1
+"""A faster estimate is computed again for each request, if there are new reports."""
+KEPT_TIMES_AS_LONG = 10.0
+"""A slower estimate is given again for this many times its computing time, without a look at the store."""
+MAX_KEPT_ESTIMATES = 32
+MAX_WAITING_ESTIMATES = 16
+"""A request for one more gets 503."""
+ESTIMATE_TIMEOUT_SECONDS = 20.0
 
 
 def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None = None) -> Tally:
-    """What all stored reports of a veil's release add up to: the same as `tally` of the reports themselves.
+    """The tally of all stored reports of a release: the same as `tally` of the reports themselves.
 
     Args:
         veil: of the release.
-        store: where the reports lie. Blocks.
-        counted: whether the store counts how often each value came (`StoredRelease.counted`), or adds up moments.
+        store: with the reports. Blocks.
+        counted: whether the store counts each value (`StoredRelease.counted`) or adds up moments.
         round: the name of one round; None for all.
     """
     scores, release = scores_of(veil), veil.release_id
@@ -68,12 +64,10 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
         return empty
     ends = np.cumsum([len(empty.total), empty.square.size])
     total, square, found_codes = np.split(moments, ends)
-    # Rounds that an earlier version began have sums without counts of codes (see `catalogue.added_up`).
-    known = empty.codes is not None and found_codes.shape == empty.codes.shape and not np.isnan(found_codes).any()
     return Tally(
         release=release,
         count=count,
-        codes=np.rint(found_codes).astype(np.int64) if known else None,
+        codes=None if empty.codes is None else np.rint(found_codes).astype(np.int64),
         total=total,
         square=square.reshape(empty.square.shape),
     )
@@ -81,29 +75,29 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Which estimate is wanted, with the names and defaults of the request."""
+    """The parameters of a request for an estimate."""
 
     round: str | None = None
     """The name of one round; None for all."""
     since: str | None = None
-    """The name of an earlier round: also what changed since then."""
+    """The name of an earlier round, to show the changes since then."""
     anytime: bool = True
-    """Whether limits hold at all times at once."""
+    """Whether the intervals stay valid however often somebody looks."""
     assume: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Kept:
-    """An estimate, what it was made of, and until when it is good without a look at the store."""
+    """An estimate, its number of reports, and until when it is given without a look at the store."""
 
     reports: int
     estimate: Estimate | DataError
-    """Or why there is none."""
+    """Or the reason why there is none."""
     until: float
 
 
 class Estimates:
-    """Estimates of what a store holds, made when they are asked for."""
+    """Computes estimates of the stored reports on request."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
@@ -112,41 +106,41 @@ class Estimates:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="estimates")
 
     def close(self) -> None:
-        """Compute no more."""
+        """Compute no more estimates."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, release: StoredRelease, veil: Veil, asked: Asked) -> bytes:
-        """The JSON of an estimate; a ProblemError if the reports are too few, or the release does not allow it.
+        """The JSON of an estimate. ProblemError if there are too few reports, or the release does not allow it.
 
         Args:
-            release: as the store has it now. Its rounds must include those that are named.
-            veil: what its reports were made with.
-            asked: which estimate.
+            release: its newest state. It must have the rounds of the request.
+            veil: of the release.
+            asked: the parameters.
         """
         key = (release.id, _numbers(release, None), asked)
         coming = self._coming.get(key)
         if coming is None:
-            if len(self._coming) >= MOST_WAITING:
+            if len(self._coming) >= MAX_WAITING_ESTIMATES:
                 raise ProblemError(Problem.BUSY, "Many estimates are being computed.", retry_after=2)
             coming = self._begun(key, release, veil, asked)
         try:
-            return await asyncio.wait_for(asyncio.shield(coming), PATIENCE)
+            return await asyncio.wait_for(asyncio.shield(coming), ESTIMATE_TIMEOUT_SECONDS)
         except TimeoutError:
-            raise ProblemError(Problem.BUSY, "The estimate takes longer than this.", retry_after=5) from None
+            raise ProblemError(Problem.BUSY, "The estimate takes too long.", retry_after=5) from None
         except asyncio.CancelledError:
-            if coming.cancelled():  # by `close`, and not the request
+            if coming.cancelled():  # by `close`, not with the request
                 raise _stopping() from None
             raise
 
     def _begun(self, key: tuple[Any, ...], *work: Any) -> asyncio.Future[bytes]:
         try:
             coming = asyncio.get_running_loop().run_in_executor(self._thread, self._answered, *work)
-        except RuntimeError:  # what the executor raises after its shutdown
+        except RuntimeError:  # the executor is shut down
             raise _stopping() from None
 
         def done(it: asyncio.Future[bytes]) -> None:
             self._coming.pop(key, None)
-            it.cancelled() or it.exception()  # seen, also where no request waits for it any more
+            it.cancelled() or it.exception()  # read the exception, even if no request waits any more
 
         coming.add_done_callback(done)
         self._coming[key] = coming
@@ -158,7 +152,7 @@ class Estimates:
             found = self._estimate(release, veil, asked.round, rule)
             content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
             if asked.since is not None:
-                # Limits at all times are subtracted: each round has half of the error probability.
+                # Intervals that are always valid are subtracted: each round gets half of the error probability.
                 each = (1 + CONFIDENCE) / 2 if asked.anytime else CONFIDENCE
                 now, then = (
                     self._estimate(release, veil, one, (*rule[:2], each)) for one in (asked.round, asked.since)
@@ -172,25 +166,25 @@ class Estimates:
     def _estimate(
         self, release: StoredRelease, veil: Veil, round: str | None, rule: tuple[bool, Assumption | None, float]
     ) -> Estimate:
-        """Of one round or all; what is kept, as long as that is as good. `rule`: anytime, assume, confidence."""
+        """The estimate of one round or of all, computed or kept. `rule`: anytime, assume, confidence."""
         key, start = (release.id, _numbers(release, round), rule), monotonic()
         kept = self._kept.get(key)
         if kept is None or kept.until < start:
             try:
                 counted = stored_tally(veil, self._store, counted=release.counted, round=round)
-            except KeyError:  # forgotten a moment ago
-                raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
+            except KeyError:  # deleted a moment ago
+                raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
             except DataError as error:
                 raise _refused(error) from None
             if kept is None or kept.reports != counted.count:
                 kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted, rule), until=0.0)
                 self._metrics.estimated(monotonic() - start)
             took = monotonic() - start
-            rest = 0.0 if took < QUICK else min(REST * took, LONGEST_REST)
+            rest = 0.0 if took < QUICK_SECONDS else KEPT_TIMES_AS_LONG * took
             kept = _Kept(reports=kept.reports, estimate=kept.estimate, until=start + took + rest)
             self._kept[key] = kept
             self._kept.move_to_end(key)
-            while len(self._kept) > MOST_KEPT:
+            while len(self._kept) > MAX_KEPT_ESTIMATES:
                 self._kept.popitem(last=False)
         if isinstance(kept.estimate, DataError):
             raise _refused(kept.estimate)
@@ -210,18 +204,18 @@ def _stopping() -> ProblemError:
 
 
 def _refused(error: DataError) -> ProblemError:
-    """Too few reports, or an assumption that the release does not allow."""
+    """The problem for too few reports, or for an assumption that the release does not allow."""
     words, kind = str(error), Problem.TOO_FEW if isinstance(error, TooFewReportsError) else Problem.INVALID
     return ProblemError(kind, words[:1].upper() + words[1:])
 
 
 def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
-    """Of the round, or of all: a round that was forgotten and one of the same name are not the same."""
+    """The numbers of the round, or of all rounds. A deleted round and a new one of the same name differ in them."""
     return tuple(one.number for one in release.rounds if round in (None, one.name))
 
 
 def table_rows(found: Estimate) -> list[dict[str, Any]]:
-    """The table as tv prints it; every line with the group that it is of, and its place there."""
+    """The lines of the printed table, each with its group and its place there."""
     names = ("name", "estimate", "interval", "volunteers", "forged")
     lines = [
         (row, {"group": kind, "place": place, **dict(zip(names, row.cells, strict=True))})

@@ -1,7 +1,7 @@
-"""All stored reports of a release as one Parquet file, written while it is sent: in constant memory.
+"""All stored reports of a release as a Parquet file, written while it is sent, with constant memory.
 
-The file is as `taskveil privatize` writes it, with a column `round` beside, in the order of random ids: `taskveil
-estimate` and `taskveil decode` take it. It holds no ids. One that was cut short has no footer and is no Parquet file.
+The file is like that of `taskveil privatize`, with a column `round`, in the order of the random ids. `taskveil
+estimate` and `taskveil decode` read it. It has no ids. A file that was cut off has no footer and is not valid.
 """
 
 from __future__ import annotations
@@ -17,32 +17,31 @@ import pyarrow.parquet as pq
 from taskveil.arrays import Bytes
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.store import Store
-from taskveil.jobs.report_files import report_schema
+from taskveil.jobs.reports import report_schema
 from taskveil.veil import Veil
 
 TYPE = "application/vnd.apache.parquet"
-MOST_ROWS = 2**16
-"""In a row group."""
-MOST_NUMBERS = 2**21
-"""Of a row group: 16 MiB of whole numbers before they are packed."""
+MAX_ROWS_PER_GROUP = 2**16
+MAX_NUMBERS_PER_GROUP = 2**21
+"""16 MiB of integers."""
 
-AT_ONCE = 4
-"""Files that a worker writes at the same time."""
+MAX_EXPORTS_AT_ONCE = 4
+"""For one worker."""
 
-_at_once = threading.BoundedSemaphore(AT_ONCE)
+_at_once = threading.BoundedSemaphore(MAX_EXPORTS_AT_ONCE)
 _ROUND = pa.dictionary(pa.int32(), pa.string())
 
 
 def exported(veil: Veil, store: Store, round: str | None = None) -> Iterator[bytes]:
-    """The bytes of the file, piece by piece; a ProblemError where many are being written already.
+    """The bytes of the file, in parts. ProblemError if too many files are being written.
 
     Args:
         veil: of the release.
-        store: where its reports lie. It blocks: iterate in a thread. Reports that come meanwhile may be missing.
+        store: with the reports. It blocks: iterate in a thread. Reports that come meanwhile may be missing.
         round: the name of one round; None for all.
     """
     if not _at_once.acquire(blocking=False):
-        raise ProblemError(Problem.BUSY, f"{AT_ONCE} files are being written already.", retry_after=10)
+        raise ProblemError(Problem.BUSY, f"{MAX_EXPORTS_AT_ONCE} files are being written already.", retry_after=10)
     try:
         yield from _exported(veil, store, round)
     finally:
@@ -52,22 +51,22 @@ def exported(veil: Veil, store: Store, round: str | None = None) -> Iterator[byt
 def _exported(veil: Veil, store: Store, round: str | None) -> Iterator[bytes]:
     width = veil.mechanism.report_width
     schema = report_schema(width, veil.release_id, [pa.field("round", _ROUND, nullable=False)])
-    drain = _Drain()
-    # Statistics of random numbers help no reader, and they make the footer, which is kept until the end, twice as long.
-    with pq.ParquetWriter(drain, schema, write_statistics=False) as writer:
-        yield drain.drained()
-        for names, payloads in _groups(store.payloads(veil.release_id, round), max(1, MOST_NUMBERS // width)):
+    buffer = _Buffer()
+    # Statistics of random numbers are useless, and they double the footer, which is in memory until the end.
+    with pq.ParquetWriter(buffer, schema, write_statistics=False) as writer:
+        yield buffer.taken()
+        for names, payloads in _groups(store.payloads(veil.release_id, round), max(1, MAX_NUMBERS_PER_GROUP // width)):
             numbers, _ = veil.mechanism.layout.unpack_all(payloads)
             columns = [*(pa.array(column) for column in numbers.T), names]
             writer.write_batch(pa.record_batch(columns, schema=schema))
-            yield drain.drained()
-    yield drain.drained()
+            yield buffer.taken()
+    yield buffer.taken()
 
 
 def _groups(parts: Iterator[tuple[str, Bytes]], most: int) -> Iterator[tuple[pa.DictionaryArray, Bytes]]:
-    """The same rows in row groups: the name of every row's round, and payloads (N, size)."""
+    """The rows in row groups: the round's name of each row, and payloads (N, size)."""
     waiting: list[tuple[str, Bytes]] = []
-    rows, enough = 0, min(most, MOST_ROWS)
+    rows, enough = 0, min(most, MAX_ROWS_PER_GROUP)
 
     def group() -> tuple[pa.DictionaryArray, Bytes]:
         names = sorted({name for name, _ in waiting})
@@ -87,24 +86,24 @@ def _groups(parts: Iterator[tuple[str, Bytes]], most: int) -> Iterator[tuple[pa.
         yield group()
 
 
-class _Drain(io.RawIOBase):
-    """A file that gives away what was written to it."""
+class _Buffer(io.RawIOBase):
+    """A file in memory whose content is taken out while it is written."""
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: list[bytes] = []
 
     def writable(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def write(self, data: object) -> int:
-        """Keep a copy: the writer uses its buffer again."""
+        """Keep a copy: the writer reuses its memory."""
         self._parts.append(bytes(data))  # type: ignore[call-overload]
         return len(self._parts[-1])
 
-    def drained(self) -> bytes:
-        """What was written since the last call."""
+    def taken(self) -> bytes:
+        """The bytes that were written since the last call."""
         found = b"".join(self._parts)
         self._parts.clear()
         return found

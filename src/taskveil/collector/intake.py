@@ -1,7 +1,7 @@
-"""From requests to the database: what arrives while one commit is under way goes into the next, all of it together.
+"""From requests to the database: all reports that arrive during one commit go into the next commit.
 
-One thread writes. A request is answered after the commit that holds its reports, or told to come again; a repetition
-is recognised by its ids, so coming again is always safe.
+One thread writes. A request is answered after the commit of its reports, or it is refused and may be sent again. The
+store recognises a repeated report by its id, so sending again is always safe.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.store import Store, StoreUnavailableError, Submission
 
-MOST_TOGETHER = 20_000
-"""Reports in one commit; a single body may hold more."""
+MAX_REPORTS_PER_COMMIT = 20_000
+"""One body may have more."""
 
-PAUSE = 0.1
-"""Seconds before the next attempt when the database does not answer."""
+RETRY_SECONDS = 0.1
+"""Pause after the database did not answer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Waiting:
-    """A request's reports, and where their fates go."""
+    """A request's reports, and the future for their fates."""
 
     submission: Submission
     answer: asyncio.Future[Integers]
@@ -38,7 +38,7 @@ Answer = Integers | ProblemError
 
 
 class Intake:
-    """Writes what requests submit. Made and used in one event loop; `start` before, `stop` after."""
+    """Writes the reports of requests. It belongs to one event loop; call `start` before and `stop` after."""
 
     def __init__(self, store: Store, metrics: Metrics, *, most_waiting: int, commit_seconds: float) -> None:
         self._store, self._metrics = store, metrics
@@ -47,25 +47,25 @@ class Intake:
         self._loop = asyncio.get_running_loop()
         self._stopping = False
         self.waiting = 0
-        """Reports that were submitted and have no fate yet."""
+        """Submitted reports without a fate."""
         self._failed = -math.inf
-        # A daemon: a database that hangs must not keep the process from ending. What it has not committed nobody was
-        # told was stored.
+        # A daemon thread: if the database hangs, the process must still end. Reports without a commit were not
+        # acknowledged.
         self._thread = threading.Thread(target=self._write, name="intake", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the writing thread."""
         self._thread.start()
 
     def require_room(self, count: int = 1) -> None:
-        """A ProblemError if so many reports could not be submitted now: to be asked before work is put into them."""
+        """ProblemError if this number of reports cannot be submitted now. Call it before work is spent on them."""
         if self._stopping:
-            raise ProblemError(Problem.STOPPING, "Send it again: another one will answer.", retry_after=5)
+            raise ProblemError(Problem.STOPPING, "Send it again: another worker will answer.", retry_after=5)
         if self.waiting and self.waiting + count > self._most_waiting:
             raise ProblemError(Problem.BUSY, "Nothing was stored. Send it again later.", retry_after=1)
 
     async def submit(self, submission: Submission) -> Integers:
-        """The `Fate` (N,) of every report, when it is durable; else a ProblemError that says when to come again."""
+        """The `Fate` (N,) of each report after the commit. ProblemError: the request may be sent again."""
         count = len(submission.ids)
         self.require_room(count)
         self.waiting += count
@@ -77,16 +77,16 @@ class Intake:
         except TimeoutError:
             raise ProblemError(
                 Problem.UNAVAILABLE,
-                "It takes too long to answer. Send it again: a repetition counts once.",
+                "It takes too long. Send it again: a repeated report counts once.",
                 retry_after=5,
             ) from None
 
     def failing(self, seconds: float) -> bool:
-        """Whether the last commit failed, in the last so many seconds."""
+        """Whether the last commit failed, at most so many seconds ago."""
         return time.monotonic() - self._failed < seconds
 
     async def stop(self, seconds: float) -> None:
-        """Finish what was submitted, refuse what comes; after so many seconds, give up."""
+        """Refuse new reports and finish the submitted ones, for at most so many seconds."""
         self._stopping = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join, seconds)
@@ -102,16 +102,16 @@ class Intake:
             answers = self._answers(group)
             try:
                 self._loop.call_soon_threadsafe(self._resolve, group, answers)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: no request waits
                 return
 
     def _taken(self) -> tuple[list[_Waiting], bool]:
-        """Everything that waits, up to a limit, and whether it was the last."""
+        """The waiting requests, up to a limit, and whether they were the last."""
         first = self._queue.get()
         if first is None:
             return [], True
         group, count = [first], len(first.submission.ids)
-        while count < MOST_TOGETHER:
+        while count < MAX_REPORTS_PER_COMMIT:
             try:
                 following = self._queue.get_nowait()
             except Empty:
@@ -123,7 +123,7 @@ class Intake:
         return group, False
 
     def _answers(self, group: list[_Waiting]) -> list[Answer]:
-        """What became of each request of a group. Never raises."""
+        """The answer to each request of a group. Never raises."""
         submissions, start = [one.submission for one in group], time.perf_counter()
         try:
             fates: list[Answer] = list(self._store.ingest(submissions))
@@ -132,15 +132,15 @@ class Intake:
         except StoreUnavailableError:
             self._failed = time.monotonic()
             self._metrics.store_failed()
-            time.sleep(PAUSE)
-            problem = ProblemError(Problem.UNAVAILABLE, "Send it again later: a repetition counts once.", retry_after=2)
+            time.sleep(RETRY_SECONDS)
+            problem = ProblemError(Problem.UNAVAILABLE, "Send it again: a repeated report counts once.", retry_after=2)
             return [problem] * len(group)
         except Exception as error:
-            if len(group) > 1:  # one of them is the cause: it must not cost its neighbours
+            if len(group) > 1:  # one request is the cause: the others must not fail with it
                 return [answer for one in group for answer in self._answers([one])]
             self._metrics.store_failed()
             failed("Reports could not be written.", error)
-            return [ProblemError(Problem.FAULT, "Nothing of it was stored.")]
+            return [ProblemError(Problem.FAULT, "None of its reports was stored.")]
         return fates
 
     # In the event loop
@@ -148,7 +148,7 @@ class Intake:
     def _resolve(self, group: list[_Waiting], answers: list[Answer]) -> None:
         for one, answer in zip(group, answers, strict=True):
             self.waiting -= len(one.submission.ids)
-            if one.answer.done():  # its request has gone, or waited too long
+            if one.answer.done():  # its client has left, or it waited too long
                 continue
             if isinstance(answer, ProblemError):
                 one.answer.set_exception(answer)

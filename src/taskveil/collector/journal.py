@@ -1,7 +1,7 @@
-"""What the collector writes about itself: that something failed and where in the code, never what was sent or by whom.
+"""The collector's log: that something failed and where in the code, never what was sent or by whom.
 
-An exception's own words may quote a body, a header or an address, and so may the words of libraries below. Here an
-exception is told by its kind and by the lines of code it went through.
+The text of an exception may quote a body, a header or an address. So the log has only an exception's kind and the lines
+of code that it passed.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ journal = logging.getLogger("taskveil.collector")
 
 
 class Discreet(logging.Formatter):
-    """Writes an exception's kind and the code it went through, without its words: for what libraries write."""
+    """Formats exceptions of libraries with their kind and lines of code, without their text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As always, but not with the words that another formatter may have kept in the record."""
+        """As usual, without the text that another formatter may have kept in the record."""
         record.exc_text = None
         return super().format(record)
 
     def formatException(self, ei: Any) -> str:
-        """The lines of code, innermost last, and the kind."""
+        """As `where`."""
         return where(ei[1])
 
 
 def where(error: BaseException) -> str:
-    """The lines of code that an exception went through, innermost last, and its kind."""
+    """The lines of code that an exception passed, innermost last, and its kind."""
     return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
 
 
 def failed(what: str, error: BaseException) -> None:
-    """Note that something failed that should not have."""
+    """Log an unexpected failure."""
     journal.error("%s\n%s", what, where(error))
 
 
 def quietly(_loop: Any, context: dict[str, Any]) -> None:
-    """What an event loop calls when nobody else catches an exception. Its own handler would write addresses."""
+    """The event loop's handler of uncaught exceptions. The default handler would log addresses."""
     error = context.get("exception")
-    if error is None or isinstance(error, OSError):  # OSError: a connection that broke, TLS that was none
+    if error is None or isinstance(error, OSError):  # OSError: a broken connection, or a client without TLS
         return
-    failed("Something failed that nobody waited for.", error)
+    failed("A background task failed.", error)
 
 
 CONFIGURATION: dict[str, Any] = {
@@ -53,13 +53,13 @@ CONFIGURATION: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "discreet"}},
     "loggers": {
         "taskveil.collector": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-        # Below ERROR uvicorn writes addresses, and a line for everything that a port scanner sends.
+        # Below ERROR, uvicorn logs addresses, and a line for each request of a port scanner.
         "uvicorn": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
         "uvicorn.error": {"level": "ERROR"},
         "uvicorn.access": {"handlers": [], "level": "CRITICAL", "propagate": False},
         "asyncio": {"handlers": ["stderr"], "level": "CRITICAL", "propagate": False},
-        # Its warnings are the server's own words, and everything that it warns of is raised as well.
+        # Its warnings are texts of the server. Each of them is raised as an exception too.
         "psycopg": {"handlers": [], "level": "CRITICAL", "propagate": False},
     },
 }
-"""For `logging.config.dictConfig`, in every process."""
+"""For `logging.config.dictConfig`, in each process."""

@@ -1,8 +1,7 @@
-"""What the collector counts of itself, for Prometheus: totals by release, route and status, never anything of a person.
+"""Counters for Prometheus: totals by release, route and status, and nothing about single people.
 
-With several workers each writes its counts into a file of a folder that they share, and any of them answers for all:
-`prepare` makes the folder and names it in the environment that workers are spawned with, since prometheus_client looks
-for it when it is imported.
+With several workers, each writes its counters into a file of a shared folder, and any worker answers for all. `prepare`
+creates the folder and names it in the workers' environment, because prometheus_client reads it when it is imported.
 """
 
 from __future__ import annotations
@@ -30,22 +29,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from taskveil.arrays import Integers
 from taskveil.client.locking import own_folder
 from taskveil.client.wire import PATH
-from taskveil.collector.store import SHORT, Fate
+from taskveil.collector.store import SHOWN_ID_DIGITS, Fate
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable by which prometheus_client knows that there are several workers."""
+"""prometheus_client's environment variable for several workers."""
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _REFUSED = "refused"
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # the moment of a first report is nobody's business
+disable_created_metrics()  # type: ignore[no-untyped-call]  # it would show when the first report came
 
 
 @contextmanager
 def prepare(workers: int) -> Iterator[None]:
-    """While workers are spawned and run: the folder that they share, if there are several of them. Folders that
-    collectors left which were killed are deleted."""
+    """Keep a shared folder while several workers run. Folders of killed collectors are deleted."""
     if workers == 1:
         yield
         return
@@ -58,27 +56,29 @@ def prepare(workers: int) -> Iterator[None]:
 
 
 def worker_ended(pid: int) -> None:
-    """A worker is gone: what it had waiting is not waiting any more. What it counted stays counted."""
+    """Remove a dead worker's waiting reports. Its other counts stay."""
     if os.environ.get(FOLDER):
         mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The counters of one worker. All methods are cheap and safe in any thread."""
+    """The counters of one worker. All methods are fast and may be called in any thread."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self._reports = Counter(
-            "taskveil_reports", "Reports by what became of them.", ["release", "fate"], registry=registry
-        )
+        self._reports = Counter("taskveil_reports", "Reports by fate.", ["release", "fate"], registry=registry)
         self._requests = Counter(
             "taskveil_requests", "Requests by route and status.", ["route", "status"], registry=registry
         )
         self._request_seconds = Histogram(
-            "taskveil_request_seconds", "From a request to its answer.", ["route"], buckets=_SECONDS, registry=registry
+            "taskveil_request_seconds",
+            "Time to answer a request.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=registry,
         )
         self._commit_seconds = Histogram(
-            "taskveil_commit_seconds", "How long a durable commit took.", buckets=_SECONDS, registry=registry
+            "taskveil_commit_seconds", "Time of a durable commit.", buckets=_SECONDS, registry=registry
         )
         self._group = Histogram(
             "taskveil_commit_reports",
@@ -92,11 +92,9 @@ class Metrics:
             multiprocess_mode="livesum",
             registry=registry,
         )
-        self._store_errors = Counter(
-            "taskveil_store_errors", "Commits and queries that the database did not do.", registry=registry
-        )
+        self._store_errors = Counter("taskveil_store_errors", "Commits and queries that failed.", registry=registry)
         self._estimate_seconds = Histogram(
-            "taskveil_estimate_seconds", "How long an estimate took to compute.", buckets=_SECONDS, registry=registry
+            "taskveil_estimate_seconds", "Time to compute an estimate.", buckets=_SECONDS, registry=registry
         )
         if FOLDER not in os.environ:
             ProcessCollector(registry=registry)
@@ -104,7 +102,7 @@ class Metrics:
         self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def reports(self, release: str, fates: Integers, refused: int = 0) -> None:
-        """Reports of one request were answered: their `Fate`s (N,), and how many no device can have made."""
+        """Count the reports of one request: their `Fate`s (N,), and how many were not valid."""
         counts = np.bincount(fates, minlength=len(Fate)).tolist()
         for fate in Fate:
             if counts[fate]:
@@ -115,28 +113,28 @@ class Metrics:
     def _fate(self, release: str, fate: str) -> Counter:
         found = self._by_fate.get((release, fate))
         if found is None:
-            found = self._by_fate[release, fate] = self._reports.labels(release[:SHORT], fate)
+            found = self._by_fate[release, fate] = self._reports.labels(release[:SHOWN_ID_DIGITS], fate)
         return found
 
     def committed(self, seconds: float, reports: int) -> None:
-        """So many reports became durable together."""
+        """Count a commit."""
         self._commit_seconds.observe(seconds)
         self._group.observe(reports)
 
     def waiting(self, reports: int) -> None:
-        """So many reports of this worker wait now."""
+        """Set the number of reports that wait for a commit in this worker."""
         self._waiting.set(reports)
 
     def store_failed(self) -> None:
-        """The database did not do what it was asked."""
+        """Count a failure of the database."""
         self._store_errors.inc()
 
     def estimated(self, seconds: float) -> None:
-        """An estimate was computed."""
+        """Count a computed estimate."""
         self._estimate_seconds.observe(seconds)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is a template such as "/v1/releases/{id}/frontier", never what was asked."""
+        """Count a request. `route` is a template such as "/v1/releases/{id}/frontier", never the requested path."""
         found = self._by_route.get((route, status))
         if found is None:
             found = self._requests.labels(route, str(status)), self._request_seconds.labels(route)
@@ -145,7 +143,7 @@ class Metrics:
         found[1].observe(seconds)
 
     def text(self) -> bytes:
-        """What Prometheus reads, of all workers. Blocks: call it in a thread."""
+        """The counters of all workers in Prometheus' text format. Blocks: call it in a thread."""
         registry = self.registry
         if os.environ.get(FOLDER) and Path(os.environ[FOLDER]).is_dir():
             registry = CollectorRegistry()
@@ -154,7 +152,7 @@ class Metrics:
 
 
 class Measured:
-    """ASGI middleware: every request is counted under its route and status when its answer is complete."""
+    """Middleware that counts each request by route and status when its answer is complete."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -174,6 +172,6 @@ class Measured:
         try:
             await self._app(scope, receive, sending)
         finally:
-            # Reports may go past the router; anything else that it did not find is what somebody thought of.
+            # Reports bypass the router. Paths without a route are counted as "other".
             route = PATH if scope["path"] == PATH else getattr(scope.get("route"), "path", "other")
             self._metrics.answered(route, status, perf_counter() - start)

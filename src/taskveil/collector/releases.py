@@ -11,7 +11,7 @@ import numpy as np
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import Problem, ProblemError
-from taskveil.collector.store import SHORT, Store, StoredRelease, StoredRound
+from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
@@ -91,7 +91,7 @@ class Releases:
                 if known is None or known.files != files:
                     known = opened(stored, files)
             except TaskveilError as error:
-                failed(f"Release {stored.id[:SHORT]}… cannot be opened and takes no reports.", error)
+                failed(f"Release {stored.id[:SHOWN_ID_DIGITS]}… cannot be opened and takes no reports.", error)
                 continue
             found[stored.id] = replace(known, stored=stored)
         self._open, self._version = found, version  # last: if the store fails, the next call tries again

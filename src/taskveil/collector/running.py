@@ -1,4 +1,4 @@
-"""A collector that runs: its parts, and the task that follows what others change in the database."""
+"""A running collector: its parts, and the task that follows changes in the database."""
 
 from __future__ import annotations
 
@@ -14,45 +14,41 @@ from starlette.requests import Request
 from taskveil.collector.estimating import Estimates
 from taskveil.collector.intake import Intake
 from taskveil.collector.journal import failed, journal
-from taskveil.collector.limits import Buckets
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import OpenRelease, Releases
 from taskveil.collector.settings import Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
-from taskveil.collector.tokens import Scope, Tokens
+from taskveil.collector.tokens import Buckets, Scope, Tokens
 
 Found = TypeVar("Found")
 
-FOLLOW_SECONDS = 1.0
-"""Between two looks at what others changed."""
+REFRESH_SECONDS = 1.0
+"""How often changes of the database are read."""
 
-LOOK_SECONDS = 0.02
-"""Between two looks at least, however many do not find something."""
+MIN_REFRESH_SECONDS = 0.02
+"""Minimum time between two reads, however many requests ask for one."""
 
-MENDED_BY_OTHERS = {
+MAY_BE_OUTDATED = {
     *(Problem.TOKEN_UNKNOWN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN),
     *(Problem.RELEASE_CLOSED, Problem.ROUND_CLOSED),
 }
-"""What may not be so any more."""
+"""Problems that a change in the database may have solved."""
 
-INTAKE_SHARE = 0.2
-"""Of the time for a stop: what is left of it when requests have had theirs."""
+STORE_TIMEOUT_SECONDS = 5.0
+"""How long to wait for an answer of the store."""
 
-PATIENCE = 5.0
-"""Seconds after which a store that does not answer is taken not to."""
-
-FAILING_SECONDS = 5.0
-"""That a commit which failed counts as news of the store: without traffic nobody would learn that it is well again."""
+RECENT_FAILURE_SECONDS = 5.0
+"""How long a failed commit makes the store count as not writable. Later, the store is asked again."""
 
 
-LARGE_AT_ONCE = 2
-"""Large bodies that are read, checked and stored at the same time: what is made of one takes several times its size."""
+MAX_LARGE_BODIES_AT_ONCE = 2
+"""Each large body needs several times its size in memory while it is checked and stored."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Collector:
-    """Everything that requests need, in one worker process."""
+    """All parts of one worker process."""
 
     settings: Settings
     store: Store
@@ -62,8 +58,8 @@ class Collector:
     estimates: Estimates
     buckets: Buckets
     metrics: Metrics
-    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
-    """Held by requests with a large body."""
+    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_AT_ONCE))
+    """Held by a request with a large body."""
     _looked: float = field(default_factory=time.monotonic)
     _coming: asyncio.Task[None] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -88,27 +84,27 @@ class Collector:
         )
 
     async def refresh(self) -> None:
-        """See what has changed in the store, now: for those who just changed it."""
+        """Read the changes in the store now."""
         async with self._looking:
             await asyncio.to_thread(self._refresh)
 
     async def look_again(self) -> None:
-        """See all that was changed until now: for those who do not find something. They may be many, so all who ask
-        before a look begins share it, and looks keep a distance. A ProblemError if the store does not answer."""
+        """Read the changes in the store, for a request that did not find something. All such requests that wait share
+        one read. ProblemError if the store does not answer."""
         if self._coming is None:
             self._coming = asyncio.create_task(self._look_soon())
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
                 await asyncio.shield(self._coming)
         except TimeoutError:
             raise ProblemError(Problem.UNAVAILABLE, "Send it again later.", retry_after=2) from None
 
     async def granted(self, header: str | None, scope: Scope) -> StoredToken:
-        """The token of a request, if it allows this; else a ProblemError."""
+        """The token of a request, if it allows this; otherwise a ProblemError."""
         return await self._found(lambda: self.tokens.granted(header, scope))
 
     async def known(self, release: str, *rounds: str | None) -> OpenRelease:
-        """The release, which has these rounds (None: any); else a ProblemError."""
+        """The release, if it has these rounds (None: any); otherwise a ProblemError."""
 
         def find() -> OpenRelease:
             found = self.releases.get(release)
@@ -120,7 +116,7 @@ class Collector:
         return await self._found(find)
 
     async def taking(self, release: str, round: str | None) -> tuple[OpenRelease, StoredRound]:
-        """The release and its round (None: the current one), if they take reports now; else a ProblemError."""
+        """The release and its round (None: the current one), if they take reports now; otherwise a ProblemError."""
 
         def find() -> tuple[OpenRelease, StoredRound]:
             found = self.releases.get(release)
@@ -129,10 +125,10 @@ class Collector:
         return await self._found(find)
 
     async def follow(self) -> None:
-        """For ever: look once a second."""
+        """Read the changes in the store each second, without end."""
         answering = True
         while True:
-            await asyncio.sleep(FOLLOW_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
             try:
                 await self.refresh()
                 if not answering:
@@ -143,51 +139,50 @@ class Collector:
                     journal.warning("The database does not answer.")
                 answering = False
             except Exception as error:
-                failed("The database could not be followed.", error)
+                failed("The changes in the database could not be read.", error)
 
     async def writable(self) -> bool:
-        """Whether the store can be written to. However many ask, it is asked once a second, and waited for a while.
+        """Whether the store can be written to. The store is asked at most once a second.
 
-        What it is asked to write is small, and a disk that has no room for reports may have room for that: so the last
-        commit is asked too.
+        This writes only a few bytes. A full disk may still have space for them, so a recent failed commit counts too.
         """
-        if self.intake.failing(FAILING_SECONDS):
+        if self.intake.failing(RECENT_FAILURE_SECONDS):
             return False
         async with self._pinging:
-            if time.monotonic() - self._pinged[0] >= FOLLOW_SECONDS:
+            if time.monotonic() - self._pinged[0] >= REFRESH_SECONDS:
                 self._pinged = time.monotonic(), await self._ping()
             return self._pinged[1]
 
     async def _ping(self) -> bool:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
                 await asyncio.to_thread(self.store.ping)
         except (StoreUnavailableError, TimeoutError):
             return False
         return True
 
     async def stop(self, *, close: bool) -> None:
-        """Finish what was submitted, refuse what comes, and `close` the store."""
+        """Refuse new reports, finish the submitted ones, and `close` the store."""
         self.estimates.close()
-        await self.intake.stop(INTAKE_SHARE * self.settings.stop_seconds)
+        await self.intake.stop(0.2 * self.settings.stop_seconds)
         if close:
             await asyncio.to_thread(self.store.close)
 
     async def _found(self, find: Callable[[], Found]) -> Found:
-        """What `find` finds, if need be after a look at what others (another worker, `taskveil collection`) changed a
-        moment ago: a device that is told that its round is unknown does not come again."""
+        """The result of `find`. If it fails, it is tried again after a read of what others changed (another worker,
+        `taskveil collection`): a device whose round is unknown would not send again."""
         try:
             return find()
         except ProblemError as error:
-            if error.problem not in MENDED_BY_OTHERS:
+            if error.problem not in MAY_BE_OUTDATED:
                 raise
             await self.look_again()
             return find()
 
     async def _look_soon(self) -> None:
-        await asyncio.sleep(max(0.0, self._looked + LOOK_SECONDS - time.monotonic()))
+        await asyncio.sleep(max(0.0, self._looked + MIN_REFRESH_SECONDS - time.monotonic()))
         async with self._looking:
-            self._coming = None  # who asks from here on may have changed something that this look does not see
+            self._coming = None  # later requests may need changes that this read does not see
             await asyncio.to_thread(self._refresh)
 
     def _refresh(self) -> None:
@@ -198,8 +193,8 @@ class Collector:
 
 
 def collector_of(request: Request) -> Collector:
-    """The collector that a request came to."""
+    """The collector of a request."""
     found: Collector | None = request.app.state.collector
     if found is None:
-        raise ProblemError(Problem.UNAVAILABLE, "It is being opened.", retry_after=2)
+        raise ProblemError(Problem.UNAVAILABLE, "The database is being opened.", retry_after=2)
     return found

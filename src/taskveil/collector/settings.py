@@ -1,4 +1,4 @@
-"""The collector's configuration: every key with its default, unknown ones refused."""
+"""The collector's configuration: all keys with their defaults. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from taskveil.errors import DataError
 
 DATABASE = "TASKVEIL_DB"
-"""The environment variable that may hold the database's address: a password does not belong on a command line."""
+"""The environment variable for the database's address. A password does not belong on a command line."""
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
 class Settings(BaseModel):
-    """What `taskveil serve` is told by options, or by a TOML file with these keys."""
+    """The settings of `taskveil serve`, from options or from a TOML file with these keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,32 +27,32 @@ class Settings(BaseModel):
     db: str = "sqlite:///collector.db"
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     certificate: Path | None = None
-    """PEM file; with `key`, the collector speaks https itself. Without, put it behind a proxy that does."""
+    """PEM file. With `key`, the collector speaks https itself. Without, put a proxy in front."""
     key: Path | None = None
     uploads: Literal["token", "anyone"] = "token"
-    """Who may send reports. Reading and administering always takes a token."""
+    """Who may send reports. Reading and administration always need a token."""
     origins: tuple[str, ...] = ("*",)
-    """Web pages that browsers may send reports from and fetch a release's client files for (CORS)."""
+    """Web pages that may send reports and fetch client files (CORS)."""
     most_bytes: Annotated[int, Field(ge=1024)] = 8 * 2**20
-    """Of a body."""
+    """Maximum size of a body."""
     most_waiting: Annotated[int, Field(ge=1)] = 100_000
-    """Reports that wait for a commit in one worker; beyond, 503."""
+    """Maximum number of reports that wait for a commit in one worker; more get 503."""
     most_connections: Annotated[int, Field(ge=1)] = 1000
-    """Of one worker."""
+    """Maximum for one worker; more get 503."""
     rate: Annotated[float, Field(gt=0)] | None = None
-    """Reports a second for every upload token that does not say otherwise, or for everybody without a token."""
+    """Reports a second for each upload token without a rate of its own, or for all senders without a token together."""
     request_seconds: Seconds = 10.0
-    """From a connection's first byte, or its opening, to the last byte of the request."""
+    """Time for a request to arrive completely."""
     idle_seconds: Seconds = 5.0
-    """That a connection may stay open between requests."""
+    """How long a connection may stay open between requests."""
     commit_seconds: Seconds = 10.0
-    """That a request waits for the database before it is told to come again."""
+    """How long a request waits for the database before it gets 503."""
     stop_seconds: Seconds = 20.0
-    """For requests that were under way when the collector was told to stop."""
+    """Time for running requests when the collector stops."""
 
     @classmethod
     def read(cls, file: Path | None = None, **given: Any) -> Settings:
-        """From a TOML file, overruled by what is given and not None; DataError for a wrong key or value."""
+        """The settings of a TOML file. Arguments that are not None overrule it. DataError for a wrong key or value."""
         found: dict[str, Any] = {}
         if os.environ.get(DATABASE):
             found["db"] = os.environ[DATABASE]
@@ -60,9 +60,9 @@ class Settings(BaseModel):
             try:
                 found |= tomllib.loads(file.read_text(encoding="utf-8"))
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise DataError(f"{file} is no TOML file: {error}.") from None
+                raise DataError(f"{file} is not a TOML file: {error}.") from None
         try:
             return cls(**found | {name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise DataError(f"the collector's configuration is not as it should be. {wrong}.") from None
+            raise DataError(f"the collector's configuration is wrong. {wrong}.") from None

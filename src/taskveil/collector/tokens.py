@@ -1,18 +1,20 @@
-"""Who may do what: tokens are made here, kept as digests, and looked at with every request.
+"""Tokens: how they are made, stored as digests, and checked with each request; and the rate limit of each.
 
-A token is `tv_<key>_<secret>`. The key is public and finds it; of the secret, 256 random bits, only the SHA-256 is
-kept, which tells nobody what it was. Three scopes, apart from each other: "upload" sends reports, "read" sees what they
-say; "admin" does both and opens, closes and forgets. A token may be for one release, and may expire.
+A token is `tv_<key>_<secret>`. The public key finds it. Of the secret, 256 random bits, only the SHA-256 is stored.
+There are three scopes: "upload" sends reports, "read" sees estimates and exports, "admin" does both and opens, closes
+and deletes rounds. A token may be for one release, and it may expire.
 
-The text of a token is shown once, when it is made, and appears in no error, log or `repr` afterwards. An answer of
-status 401 carries `AUTHENTICATE`, as HTTP asks.
+The text of a token is shown once, when it is made. It is in no error, log or `repr`.
 """
 
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import secrets
+import time
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Literal, get_args
@@ -24,37 +26,42 @@ from taskveil.errors import DataError
 Scope = Literal["upload", "read", "admin"]
 
 AUTHENTICATE = {"WWW-Authenticate": "Bearer"}
-"""The header of every answer of status 401."""
+"""The header of each answer with status 401."""
+
+BURST_SECONDS = 5.0
+"""A sender that was quiet may send this many seconds of its rate at once."""
+
+MAX_BUCKETS = 10_000
 
 _BEARER = re.compile(r"(?i:bearer) +tv_([0-9a-f]{16})_([0-9a-f]{64})")
 _NAME = re.compile(r"[\w.@:+/ -]{1,100}")
 _NOBODY = StoredToken(
     name="", key="", digest=bytes(32), scope="upload", release=None, expires=datetime.min.replace(tzinfo=UTC), rate=None
 )
-"""What an unknown key is compared with, so that time does not tell which keys there are. No secret has this digest."""
+"""An unknown key is compared with this, so that the time of an answer does not show which keys exist. No secret has
+this digest."""
 
 
 def new_token(
     scope: Scope, name: str, *, release: str | None = None, days: float | None = None, rate: float | None = None
 ) -> tuple[str, StoredToken]:
-    """A token's text, to be shown once, and what to keep of it (`Store.add_token`).
+    """A token's text, to be shown once, and the token without its secret (for `Store.add_token`).
 
     Args:
         scope: "upload", "read" or "admin".
-        name: for people, to list and revoke it by.
+        name: to list and revoke it.
         release: the id of the one release it is for; None for all.
-        days: after which it expires; None for never.
-        rate: reports (of other scopes, requests) a second at most; None for the collector's default.
+        days: until it expires; None for never.
+        rate: at most so many reports (for other scopes, requests) a second; None for the collector's default.
 
-    Returns:
-        The text `tv_<key>_<secret>` and the token without its secret; a DataError for what makes no token.
+    A wrong argument is a DataError.
     """
     if scope not in get_args(Scope):
         raise DataError(f"a token's scope is one of {', '.join(get_args(Scope))}.")
     if not _NAME.fullmatch(name) or name != name.strip():
-        raise DataError("a token's name is 1 to 100 letters, digits, spaces and . _ - @ : + /, for you to know it by.")
+        raise DataError("a token's name has 1 to 100 letters, digits, spaces and . _ - @ : + /.")
     if days is not None and not 0 < days <= 36_500:
-        raise DataError("a token lasts more than 0 days and at most 36,500; leave the number away for no end.")
+        raise DataError("a token is valid for more than 0 and at most 36,500 days; leave the number out for no limit.")
     if rate is not None and not 0 < rate < float("inf"):
         raise DataError("a token's rate is a number of reports a second above 0.")
     key, secret = secrets.token_hex(8), secrets.token_hex(32)
@@ -71,7 +78,7 @@ def new_token(
 
 
 class Tokens:
-    """The tokens of a store, as they are now: `refresh` once a second and a revoked one is worth nothing after that."""
+    """The tokens of a store. `refresh` is called each second, so that a revoked token stops working."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -83,7 +90,7 @@ class Tokens:
         """Read the tokens again if the store has changed. Blocks: call it in a thread.
 
         Args:
-            version: what `Store.version` said just now, if the caller has asked already.
+            version: the newest `Store.version`, if the caller knows it.
         """
         version = self._store.version() if version is None else version
         if version != self._version:
@@ -91,40 +98,69 @@ class Tokens:
             self._version = version  # last: if the store fails, the next call tries again
 
     def granted(self, header: str | None, scope: Scope) -> StoredToken:
-        """The token of a request, if it allows this of any release; else a ProblemError.
+        """The token of a request, if it allows this for any release; otherwise a ProblemError.
 
-        The caller passes the release that it is asked of to `belongs`, or shows what is of `token.release` alone.
+        The caller then checks the release with `belongs`, or shows only `token.release`.
 
         Args:
-            header: what the request has under `Authorization`, if anything.
-            scope: what is asked for.
+            header: the request's `Authorization`, if it has one.
+            scope: that the request needs.
         """
         token = self._known(header)
         if token.scope not in (scope, "admin"):
             raise ProblemError(
                 Problem.TOKEN_WRONG_SCOPE,
-                f"This takes a token of scope {scope if scope == 'admin' else f'{scope} or admin'}.",
+                f"This needs a token of scope {scope if scope == 'admin' else f'{scope} or admin'}.",
             )
         return token
 
     def _known(self, header: str | None) -> StoredToken:
-        """The token that a header holds, whatever it allows. Secrets are compared in constant time."""
+        """The token in a header, of any scope. Secrets are compared in constant time."""
         if not header:
             raise ProblemError(Problem.TOKEN_MISSING, "Send it in the header Authorization: Bearer tv_…")
         match = _BEARER.fullmatch(header.strip())
         key, secret = match.groups() if match else ("", "")
         token = self._found.get(key, _NOBODY)
         if not hmac.compare_digest(_digest(secret), token.digest) or token is _NOBODY:
-            raise ProblemError(Problem.TOKEN_UNKNOWN, "It was never made here, was revoked, or is cut short.")
+            raise ProblemError(Problem.TOKEN_UNKNOWN, "It was not made here, was revoked, or is incomplete.")
         if token.expires is not None and token.expires <= datetime.now(UTC):
-            raise ProblemError(Problem.TOKEN_EXPIRED, "Ask whoever runs this collector for a new one.")
+            raise ProblemError(Problem.TOKEN_EXPIRED, "Ask the operator of this collector for a new one.")
         return token
 
 
 def belongs(token: StoredToken, release: str | None) -> None:
-    """A ProblemError unless the token is for this release; for None (all releases) unless it is for all."""
+    """ProblemError unless the token is for this release; with None, unless it is for all releases."""
     if token.release is not None and token.release != release:
         raise ProblemError(Problem.TOKEN_OTHER_RELEASE, "Use a token of this release, or one for all releases.")
+
+
+class Buckets:
+    """Rate limits. A bucket fills at its rate and holds `BURST_SECONDS` of it. A sender whose bucket is not empty may
+    send any number of reports at once. Then the bucket is in debt, and the sender must wait."""
+
+    def __init__(self, *, rate: float | None, share: float = 1.0) -> None:
+        """`rate` is for senders without a rate of their own. This process grants the `share` of each rate."""
+        self._rate, self._share = rate, share
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The level of each bucket, and when it had this level; least recently used first."""
+
+    def take(self, key: str, count: int, rate: float | None) -> None:
+        """Count these reports (or requests) of the sender with this `key`. ProblemError if there were too many before.
+        `rate` is the sender's own."""
+        rate = self._rate if rate is None else rate
+        if rate is None:
+            return
+        rate, now = rate * self._share, time.monotonic()
+        level, then = self._levels.get(key, (rate * BURST_SECONDS, now))
+        level = min(level + rate * (now - then), rate * BURST_SECONDS)
+        needed = min(1.0, rate * BURST_SECONDS)
+        if level < needed:
+            wait = math.ceil((needed - level) / rate)
+            raise ProblemError(Problem.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
+        self._levels[key] = (level - count, now)
+        self._levels.move_to_end(key)
+        if len(self._levels) > MAX_BUCKETS:
+            self._levels.popitem(last=False)
 
 
 def _digest(secret: str) -> bytes:

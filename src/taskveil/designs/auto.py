@@ -1,25 +1,37 @@
-"""`method="auto"`: the candidates of all designers that fit, and the constant prediction; `selection` chooses."""
+"""Our designers: codebooks, Laplace noise and the constant prediction, and "auto", which compares their candidates.
+
+Every candidate has to beat the constant prediction; `selection` chooses.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Codebook, Response, Stage
+from taskveil.client.regions import BoxRegion
+from taskveil.designs.codebooks.answers import answered_with
+from taskveil.designs.codebooks.linear import linear_candidates, telling_means
+from taskveil.designs.codebooks.model import model_candidates
 from taskveil.designs.crossfit import FOLDS
-from taskveil.designs.folds import folds_of, people
+from taskveil.designs.moments import LinearProblem
 from taskveil.designs.on_device import MANIFEST, bytes_of
-from taskveil.designs.problem import Designer, Problem
-from taskveil.designs.selection import Candidate, choose
+from taskveil.designs.problem import Designer, Problem, Unseeded
+from taskveil.designs.selection import Candidate, choose, folds_of, people
 from taskveil.designs.threads import one_thread
-from taskveil.errors import NothingToReportWarning, callers_line
+from taskveil.errors import NothingToReportWarning, callers_line, installed, needs
 from taskveil.progress import SILENT
-from taskveil.tasks import Task, take_labels
+from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased, take_labels
+from taskveil.tasks.models.freezing import is_torch_module
 from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.losses import expected_losses
 
 MOST = 20_000
@@ -33,7 +45,7 @@ class Competing(Protocol):
     def candidates(
         self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
     ) -> Iterator[tuple[float, list[Candidate]]]:
-        """For every budget, what may be chosen; with `compared`, each with its held-out losses."""
+        """The candidates for every budget; with `compared`, each with its held-out losses."""
         ...
 
 
@@ -117,10 +129,10 @@ def _chosen(
             found[epsilon] += candidates
     constants = {} if otherwise is None else dict(refitted(otherwise, problem, epsilons, seed, fold))
     for epsilon in epsilons:
-        (nothing,) = constants.get(epsilon, [None])
-        chosen, considered = choose(found[epsilon], person, nothing)
-        if chosen is nothing:
-            warnings.warn(_nothing_helps(epsilon), NothingToReportWarning, stacklevel=callers_line())
+        (constant,) = constants.get(epsilon, [None])
+        chosen, considered = choose(found[epsilon], person, constant)
+        if chosen is constant:
+            warnings.warn(_constant_is_best(epsilon), NothingToReportWarning, stacklevel=callers_line())
         yield epsilon, replace(chosen.make(), considered=considered)
 
 
@@ -179,9 +191,181 @@ def _losses(veil: Veil, problem: Problem, rows: Integers, seed: int) -> Floats:
     return found
 
 
-def _nothing_helps(epsilon: float) -> str:
+def _constant_is_best(epsilon: float) -> str:
     return (
         f"with these volunteers no design for ε = {epsilon:g} is better than a constant prediction at the 5% level, so "
-        "reports of this veil carry nothing and no budget is spent. More volunteers, a larger budget or a model that "
-        'predicts better can change that. veil.considered lists the losses; method="codebook" insists on a report.'
+        "the reports of this veil contain no information and spend no budget. More volunteers, a larger budget or a "
+        'model that predicts better can change that. veil.considered lists the losses; with method="codebook" the '
+        "reports contain information in any case."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodebookDesigner:
+    """Randomised response over codewords."""
+
+    name: str
+
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task whose loss is of single records: all have a form that is linear in its truth."""
+        return needs_unbiased(task, self.name)
+
+    def seeded(self, task: Task) -> bool:
+        """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""
+        return not isinstance(task, LinearTask)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        for seed in seeds:
+            yield from ((epsilon, seed, veil) for epsilon, veil in best_of(self, problem, epsilons, seed))
+
+    def candidates(
+        self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
+    ) -> Iterator[tuple[float, list[Candidate]]]:
+        """The candidates for every budget; with `compared`, each with its held-out losses."""
+        if (linear := problem.linear) is None:
+            yield from model_candidates(problem, epsilons, seed, fold, compared=compared)
+            return
+        for epsilon in epsilons:
+            found = linear_candidates(linear, epsilon, seed, fold, problem.on_device.max_bytes)
+            if not problem.schema.unbounded:
+                # Of tables with categories and missing values, reports estimate probabilities.
+                found = [replace(each, make=partial(_with_means, each.make, problem.X)) for each in found]
+            yield epsilon, found
+
+
+def _with_means(make: Callable[[], Veil], X: Floats) -> Veil:
+    return telling_means(make(), X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceDesigner:
+    """Laplace noise on a few numbers: found by formula for linear tasks, by gradients for models that have them."""
+
+    name: str
+    linear: Callable[[LinearProblem, float], Veil]
+    for_models: bool = True
+    encoder: str = "linear"
+
+    def why_not(self, task: Task) -> str | None:
+        """Why it cannot serve the task; None if it can."""
+        if isinstance(task, LinearTask):
+            return None
+        if isinstance(task, MeanTask):
+            return needs_unbiased(task, self.name)
+        if not self.for_models:
+            return f"{self.name} is a design for linear tasks; a model has no matrix to factorise."
+        if not task.differentiable:
+            return (
+                f"{self.name} learns through the model's gradients, which a black box does not give: pass a torch "
+                'module or an ONNX file, or use method="codebook".'
+            )
+        if not installed("torch"):
+            return f"{self.name} learns through the model's gradients, which takes torch: pip install 'taskveil[torch]'"
+        return None
+
+    def seeded(self, task: Task) -> bool:
+        """Learned designs depend on the seed, formulas do not."""
+        return not isinstance(task, LinearTask)
+
+    def at_once(self, task: Task) -> bool:
+        """Learned designs are replicas in one training."""
+        return not isinstance(task, LinearTask)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        if (linear := problem.linear) is not None:
+            for epsilon in epsilons:
+                veil = self.linear(linear, epsilon)
+                yield from ((epsilon, seed, veil) for seed in seeds)
+            return
+        with needs("a design that learns through a model's gradients", extra="torch"):
+            from taskveil.designs.laplace.learned import design_models
+
+        veils = design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name)
+        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+
+    def candidates(
+        self,
+        problem: Problem,
+        epsilons: Sequence[float],
+        seed: int,
+        fold: Integers,
+        *,
+        compared: bool,  # noqa: ARG002 - there is one for every budget, which is always judged
+    ) -> Iterator[tuple[float, list[Candidate]]]:
+        """For every budget the one design; none for other models than torch's, which take too long to learn through."""
+        parts = [part for part, _, _ in problem.task.parted()]
+        if all(not isinstance(part, ModelTask) or is_torch_module(part.model) for part in parts):
+            yield from refitted(self, problem, epsilons, seed, fold)
+
+
+LEAST_EPSILON = 2.0**-36
+"""The budget that a release of a constant states: reports spend none, but a release must state one above zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantDesigner(Unseeded):
+    """Reports are fair coins whatever the record, and every report gets the answer that is best for all volunteers."""
+
+    name: str
+    encoder: str = "none"
+
+    def why_not(self, task: Task) -> str | None:
+        """It serves every task but a MeanTask, whose answers must be unbiased for people unlike the volunteers."""
+        return needs_unbiased(task, self.name)
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed; the budget is left unspent."""
+        for seed in seeds:
+            if problem.answering == "record" or isinstance(problem.task, LinearTask):
+                answer, output = constant_record(problem, seed), None
+            else:
+                answer, output = problem.X.mean(axis=0), problem.task.constant_output(problem.X, problem.y)
+            yield from ((epsilon, seed, self._veil(problem, answer, output, epsilon)) for epsilon in epsilons)
+
+    def _veil(self, problem: Problem, answer: Floats, output: Floats | None, epsilon: float) -> Veil:
+        box, width = problem.domain.bounding_box, problem.X.shape[1]
+        none = np.zeros((1, width), dtype=np.int64)
+        encoder = LinearEncoder(low=box.low, high=box.high, weights=none, offset=none[:, 0], step=np.ones(1))
+        scores = np.zeros((2, 1), dtype=np.int64)
+        stage = Stage(
+            vectors=scores,
+            offsets=scores[:, 0],
+            shifts=scores,
+            response=Response.calibrated(size=2, favoured=1, epsilon=min(epsilon, LEAST_EPSILON)),
+        )
+        return Veil(
+            encoder=encoder,
+            mechanism=Codebook(region=BoxRegion(step=1.0, low=none[0, :1], high=none[0, :1] + 1), stages=(stage,)),
+            decoder=_twice(answer),
+            answering=None if output is None else _twice(output),
+            task=problem.task,
+            method=self.name,
+        )
+
+
+def _twice(row: Floats) -> CodewordDecoder:
+    """A decoder that answers both reports with the same row."""
+    return CodewordDecoder(codewords=np.stack([row, row]), sizes=np.array([2]))
+
+
+def constant_record(problem: Problem, seed: int) -> Floats:
+    """The record (n,) whose answer serves all volunteers best: for a linear task their mean, for others the best that
+    can be found (see `codebooks.answers`)."""
+    X, task = problem.X, problem.task
+    if isinstance(task, LinearTask):
+        return np.asarray(X.mean(axis=0))
+
+    def everybody(numbers: Floats) -> Floats:
+        return np.asarray(numbers.sum(axis=0, keepdims=True))
+
+    output, rng = task.constant_output(X, problem.y)[None], np.random.default_rng(seed)
+    (answer,) = answered_with(task, output, X, problem.y, everybody, rng=rng, device=problem.torch_device)
+    return np.asarray(answer)

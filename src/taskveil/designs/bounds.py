@@ -25,15 +25,14 @@ from taskveil.designs.codebooks.fitted_lattice import REACH
 from taskveil.designs.codebooks.linear import CodePlan, Latents, ListedChoice
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
-from taskveil.designs.folds import folds_of
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.selection import beats
+from taskveil.designs.selection import beats, folds_of
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.inference import FEWEST_DIFFERENT, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
-from taskveil.tasks.costs.squared_error import squared_distances
+from taskveil.tasks.costs.named import squared_distances
 
 UNFORESEEN = 10.0  # ranges of the others: no design can serve a record that lies farther away
 GROUP_SHARE = 0.2  # the largest share of the records that counts as a group of outliers

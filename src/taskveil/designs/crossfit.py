@@ -1,14 +1,14 @@
-"""Cross-fitting: what models say of volunteers whose labels they have not seen, for designing and for judging.
+"""Cross-fitting: out-of-fold predictions for volunteers, for designing and for judging.
 
-One rule holds for every design: what was fitted with a volunteer's label never helps to judge that volunteer. The
-volunteers form `FOLDS` folds, made once per design. A *view* serves one purpose:
+One rule holds for every design: a model that was fitted with a volunteer's label never helps to judge that volunteer.
+The volunteers form `FOLDS` folds, made once per design. A *view* serves one purpose:
 
 - the view for the final design judges nobody. The prediction of a volunteer comes from a model that was fitted without
   the volunteer's fold;
 - the view that judges fold k belongs to a design that is made without fold k. The prediction of a volunteer of another
-  fold j comes from a model that was fitted without j and k; the prediction of a volunteer of fold k comes from what a
-  device of that design runs. Whatever else the design needs (penalties, rounds, calibration, codes, answers) is made
-  from the volunteers whom the view does not judge.
+  fold j comes from a model that was fitted without j and k; the prediction of a volunteer of fold k comes from the
+  encoder that a device of that design runs. All other parts of the design (penalties, rounds, calibration, codes,
+  answers) are made from the volunteers whom the view does not judge.
 
 A model without j and k serves the views of both folds. So five folds need 5 + 10 models, and one more where devices
 run a model of all volunteers.
@@ -36,10 +36,10 @@ _LEAST_SLOPE = 1e-3  # below, a search has ended beside zero
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What predictors learn from: records X (N, n), the truth about them (N, S), and the cost of a prediction.
+    """The data that predictors learn from: records X (N, n), the truth (N, S), and the cost of a prediction.
 
-    `fold` (N,) is each volunteer's fold, from 0; `low` and `high` (n,) bound the records; `most_bytes` is what devices
-    can store; torch computes on `device`.
+    `fold` (N,) is each volunteer's fold, from 0; `low` and `high` (n,) bound the records; `most_bytes` is the
+    storage of a device; torch computes on `device`.
     """
 
     X: Floats
@@ -74,7 +74,7 @@ class Family(Protocol):
 
     @property
     def name(self) -> str:
-        """What `encoder=` and `veil.considered` call it."""
+        """The name in `encoder=` and `veil.considered`."""
         ...
 
     @property
@@ -151,7 +151,7 @@ def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> Cr
 
     views = []
     if judging:
-        # What the model without {j, k} says of both folds that it has not seen, asked once: forests are slow to ask.
+        # The model without {j, k} predicts both folds at once, because forests are slow to call.
         rows = [np.flatnonzero(fold == part) for part in range(folds)]
         said = {
             (j, k): np.split(fits[j, k].outputs(X[np.concatenate([rows[j], rows[k]])]), [len(rows[j])], axis=1)
@@ -236,8 +236,8 @@ def on_devices(fitted: CrossFitted, evidence: Evidence, chosen: Calibrated) -> F
 
 
 def honest_values(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:
-    """Slope and shift (S,) by least squares about the constant prediction: outputs (N, S) that say nothing of the truth
-    (N, S) become the constant itself."""
+    """Slope and shift (S,) by least squares about the constant prediction. Outputs (N, S) without information about the
+    truth (N, S) become the constant itself."""
     center = outputs.mean(axis=0)
     middle = cost.answers(cost.best_constant(truth, lambda: truth)[None])[0]
     energy = float(((outputs - center) ** 2).sum())
@@ -248,13 +248,13 @@ def honest_values(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[floa
 
 def honest_logits(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[float, Floats]:
     """Slope and shift (S,) of least loss for logits (N, S), which is convex in both. At the least, the mean of the
-    predictions is the constant prediction; logits that say nothing of the truth (N, S) become the constant itself.
+    predictions is the constant prediction; logits without information about the truth (N, S) become the constant.
 
-    The truth counts one volunteer more (`cautious`): where a few records are told apart without a mistake, no slope
-    would be steep enough without that one.
+    The truth counts one volunteer more (`cautious`). Otherwise no slope would be steep enough where a few records are
+    classified without a mistake.
     """
     cautious, constant = cost.cautious(truth, truth), cost.best_constant(truth, lambda: truth)
-    outputs = outputs - outputs.mean(axis=1, keepdims=True)  # what all logits share makes no difference
+    outputs = outputs - outputs.mean(axis=1, keepdims=True)  # a shift of all logits makes no difference
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         shifted = parameters[0] * outputs + parameters[1:]
@@ -264,9 +264,9 @@ def honest_logits(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[floa
         )
 
     bounds = [(0.0, _STEEPEST), *[(None, None)] * len(constant)]
-    nothing = np.concatenate([[0.0], constant])
-    found = minimize(loss, nothing, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100})
-    if not found.fun < loss(nothing)[0] or found.x[0] < _LEAST_SLOPE:
+    start = np.concatenate([[0.0], constant])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100})
+    if not found.fun < loss(start)[0] or found.x[0] < _LEAST_SLOPE:
         return 0.0, constant
     return float(found.x[0]), np.asarray(found.x[1:])
 

@@ -1,4 +1,4 @@
-"""The way from volunteers, a task and a budget to a veil: `design`, and `design_many` for a sweep."""
+"""A veil from volunteers, a task and a budget: `design`, and `design_many` for a sweep."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from taskveil.designs.domain import Domain
 from taskveil.designs.methods import Method, designer_of
-from taskveil.designs.on_device import CLIENT_BYTES, Answers, OnDevice
+from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
-from taskveil.errors import BudgetError, TaskError
-from taskveil.progress import Progress
+from taskveil.errors import BudgetError, TaskError, refusing_old_arguments
+from taskveil.progress import Progress, Show
 from taskveil.records.conversion import column_names, name_of
 from taskveil.records.schema import Schema
 from taskveil.tasks import Task
@@ -20,25 +20,21 @@ from taskveil.veil.guarantee import as_epsilon
 from taskveil.veil.volunteers import Volunteers, truths
 
 
+@refusing_old_arguments
 def design(
     X: Any,
     task: Task,
     *,
     epsilon: float,
     y: Any = None,
-    delta: float = 0.0,
     method: Method = "auto",
-    encoder: Any = "auto",
-    answers: Answers = "direct",
-    share_model: bool = False,
-    volunteers_unseen: bool = False,
-    client_bytes: int = CLIENT_BYTES,
-    latent_dim: int | None = None,
-    domain: Domain | Schema | None = None,
+    on_device: OnDevice | None = None,
+    domain: Domain | None = None,
+    schema: Schema | None = None,
     like: Population | None = None,
     seed: int = 0,
-    progress: bool | Progress | None = None,
-    device: str = "cpu",
+    progress: bool | Show | Progress | None = None,
+    torch_device: str = "cpu",
 ) -> Veil:
     """Design a veil: encoder and randomiser for the device, decoder for the server.
 
@@ -47,57 +43,38 @@ def design(
             be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
             records, drawn at random with the seed.
         task: what the data is for.
-        epsilon: the privacy budget of one report. Smaller is more private.
+        epsilon: the privacy budget of one report. Smaller is more private. All designs are purely ε-LDP (δ = 0).
         y: the volunteers' labels, for a task that is a model. Without them the model's own answers are the truth.
-        delta: must be 0; all designs are purely ε-LDP.
         method: "auto" compares designs by nested cross-validation: codebooks with several encoders, and Laplace noise
             ("task_aware") for linear tasks and torch models. A design is chosen only if it beats the constant
             prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
-            is chosen. If none beats the constant, the method is "nothing": reports contain no information, and a
+            is chosen. If none beats the constant, the method is "constant": reports contain no information, and a
             NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
-            method; a MeanTask has its own, "means". Or a `Designer` of your own.
-        encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
-            "own" (the task's own model), or "auto", which compares those that are allowed and the mean of several. Or a
-            torch module, whose architecture is trained again from new weights, or a callable for Python clients. See
-            docs/guides/models.md.
-        answers: "direct", the best answer given the report; or "record", the model's answer to the estimated record,
-            for when a record must be passed to the model.
-        share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With
-            labels, a scikit-learn model is fitted again up to 15 times without some of the volunteers.
-        volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
-        client_bytes: the largest size of the release's client folder, in bytes.
-        latent_dim: the largest number of values in a report; chosen by the design if None.
-        domain: where records may lie. Values outside are brought inside, for volunteers and users alike. By default the
-            range of the volunteers; single cells that are far out of line with all others are brought back, with a
-            warning. A `Schema` describes the fields of a table's records; by default it is inferred from the table.
+            method: "codebook", "task_aware", "constant", "means" for a MeanTask, or a peer (`taskveil.peers`). Or a
+            `Designer` of your own.
+        on_device: limits for what runs on people's devices: which encoder, how large, and whether the task's own model
+            may be used. See docs/guides/models.md.
+        domain: where records may lie: a `Box`, a `Ball` or `Points`. Values outside are brought inside, for volunteers
+            and users alike. By default the range of the volunteers; single cells that are far out of line with all
+            others are brought back, with a warning.
+        schema: the fields of a table's records. By default it is inferred from the table.
         like: the result of `taskveil.estimate(..., assume="cells")` for the people who answered a first round. The
             volunteers are reweighted by cell to be like them, so that a second round fits them.
         seed: of the search for a design. The same seed on the same machine gives the same design; reports are never
             seeded.
-        progress: None shows a bar on stderr after two seconds of work, on a terminal or in a notebook, with what is
-            being tried and an estimate of the time left. True and False force it. Or an open `Progress`.
-        device: "cpu" or "cuda", where torch trains. Releases need neither.
+        progress: None shows a progress bar after two seconds of work, on a terminal or in a notebook. True and False
+            force it. Or a function, which is called with a description and the share that is done. Or an open
+            `Progress`.
+        torch_device: "cpu" or "cuda", where torch trains. Releases need neither.
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
     """
     budget, designer = as_epsilon(epsilon), designer_of(method)
-    if delta != 0.0:
-        raise BudgetError(f"these designs are purely ε-LDP and need delta=0, got {delta}.")
     with Progress.of(progress) as bar:
-        bar.begin(f"designing ({designer.name})", 0.0)  # how much there is to do is for the designer to say
+        bar.begin(f"designing ({designer.name})", 0.0)  # the designer adds the amount of work
         problem = Problem.of(
-            X,
-            task,
-            y=y,
-            domain=domain,
-            latent_dim=latent_dim,
-            device=device,
-            progress=bar,
-            on_device=OnDevice(
-                encoder=encoder, share_model=share_model, volunteers_unseen=volunteers_unseen, client_bytes=client_bytes
-            ),
-            answers=answers,
+            X, task, y=y, domain=domain, schema=schema, on_device=on_device, torch_device=torch_device, progress=bar
         )
         volunteers = problem
         if like is not None:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_of
 from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.on_device import Answers, OnDevice
+from taskveil.designs.on_device import OnDevice
 from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
 from taskveil.records.conversion import as_volunteers, column_names
@@ -37,22 +37,17 @@ left to fit to."""
 class Problem:
     """Volunteers' records X (N, n), the task with their labels y, and where records may lie.
 
-    All records lie inside the domain, as every user's will. The other attributes are arguments of `taskveil.design`.
-    Several linear tasks become the one LinearTask with the same loss.
-
-    `on_device` says what may run on devices. `answers` says whether reports are answered directly, or by the model's
-    output for the estimated record.
+    All records lie inside the domain, as every user's will. `on_device`, `torch_device` and `progress` are those of
+    `taskveil.design`. Several linear tasks arrive as the one LinearTask with the same loss.
     """
 
     X: Floats
     task: Task
     domain: Domain
     y: Any = None
-    latent_dim: int | None = None
-    device: str = "cpu"
-    progress: Progress = SILENT
     on_device: OnDevice = field(default_factory=OnDevice)
-    answers: Answers = "direct"
+    torch_device: str = "cpu"
+    progress: Progress = SILENT
     schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
     """What records consist of: X holds the numbers that they become."""
     drawn: Integers | None = None
@@ -68,12 +63,11 @@ class Problem:
         task: Task,
         *,
         y: Any = None,
-        domain: Domain | Schema | None = None,
-        latent_dim: int | None = None,
-        device: str = "cpu",
-        progress: Progress = SILENT,
+        domain: Domain | None = None,
+        schema: Schema | None = None,
         on_device: OnDevice | None = None,
-        answers: Answers = "direct",
+        torch_device: str = "cpu",
+        progress: Progress = SILENT,
         columns: tuple[str, ...] | None = None,
         rows: Integers | None = None,
     ) -> Problem:
@@ -84,50 +78,54 @@ class Problem:
             task: what the data is for.
             y: the volunteers' labels, where the task has some.
             domain: the set in which records may lie; volunteers outside are projected into it. By default the hull of
-                their records, with outliers clipped (see `designs.bounds`). Or a schema of the records.
-            latent_dim: at most this many numbers in a report.
-            device: where torch computes.
+                their records, with outliers clipped (see `designs.bounds`).
+            schema: the fields of a table's records; by default they are inferred.
+            on_device: limits for what runs on devices; by default small encoders that do not contain the task's model.
+            torch_device: where torch computes.
             progress: gets the progress of designers. The caller opens and closes it.
-            on_device: what may run on devices; by default small encoders that do not contain the task's model.
-            answers: "direct", or "record" for the model's output for the estimated record.
             columns: names of the attributes in warnings; by default the table's own.
             rows: numbers (N,) of the records in warnings; by default 0, 1, 2, …
         """
         check_task(task)
-        if column_names(X) is None and not isinstance(domain, Schema):
+        if isinstance(domain, Schema) or not isinstance(schema, Schema | None):
+            raise DomainError("domain= takes a tv.Box, tv.Ball or tv.Points, and schema= takes a tv.Schema.")
+        if column_names(X) is None and not schema:
             X = as_volunteers(X, fewest=FEWEST)  # the schema of an array says nothing about what is wrong with it
-        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+        given, schema, on_device = schema, Schema.for_volunteers(X, schema), on_device or OnDevice()
         if not schema.unbounded and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
-                "records with text, dates or missing values are bounded by a schema: domain=tv.Schema.of(X), whose "
+                "records with text, dates or missing values are bounded by a schema: schema=tv.Schema.of(X), whose "
                 f"fields you may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has "
                 f"{domain.dim}.)"
             )
         records, task = as_numbers(X, task, y, schema, fewest=FEWEST)
-        if answers not in get_args(Answers):
-            raise TaskError(f'answers must be "direct" or "record", got {answers!r}.')
+        latent_dim = on_device.latent_dim
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
-        free = schema.unbounded and (domain is None or isinstance(domain, Schema))
+        free = schema.unbounded and domain is None
         bounded, wild = resistant(records, task) if free else (records, [])
         warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=callers_line() + 1)
         warn(wild, wild_labels, bounded=True)
         if free and not wild:
             warn(heaviest(records), bounded=False)
-        domain = fit_domain(domain, bounded)
+        domain = fit_domain(given if domain is None else domain, bounded)
         return cls(
             X=_inside(domain, bounded),
             task=task,
             y=y,
             domain=domain,
-            latent_dim=latent_dim,
-            device=device,
+            on_device=on_device,
+            torch_device=torch_device,
             progress=progress,
-            on_device=on_device or OnDevice(),
-            answers=answers,
             schema=schema,
         )
+
+    @property
+    def answering(self) -> str:
+        """How reports are answered: "record" if a model of the task asks for that, else "direct"."""
+        parts = [part for part, _, _ in self.task.parted()]
+        return "record" if any(getattr(part, "answering", "") == "record" for part in parts) else "direct"
 
     @property
     def served(self) -> Task:
@@ -140,7 +138,8 @@ class Problem:
         """The problem of the linear theory; None if the task is a model."""
         if not isinstance(self.task, LinearTask):
             return None
-        return LinearProblem(X=self.X, task=self.task, domain=self.domain, latent_dim=self.latent_dim)
+        latent_dim = self.on_device.latent_dim
+        return LinearProblem(X=self.X, task=self.task, domain=self.domain, latent_dim=latent_dim)
 
     def some(self, rows: NDArray[Any]) -> Problem:
         """The same problem for some of the volunteers. The domain stays: users may still be anywhere in it."""

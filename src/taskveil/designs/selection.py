@@ -1,6 +1,7 @@
-"""The choice between designs: one comparison, record by record, and two rules.
+"""The choice between designs: the folds, one comparison record by record, and two rules.
 
-All candidates are judged on the same volunteers, each by a design that was made without the volunteer's fold.
+All candidates are judged on the same volunteers, each by a design that was made without the volunteer's fold. Copies of
+a record are in the same fold: a record that occurs ten times would otherwise be judged by designs that have seen it.
 
 1. A report is worth sending only if its design beats the constant prediction: the mean of the paired differences is
    above zero at the 5% level of a one-sided Student test.
@@ -21,19 +22,23 @@ from taskveil.veil import Veil
 from taskveil.veil.losses import Considered
 
 LEVEL = 0.05
-"""How often noise may look like a design that is worth sending."""
+"""The chance that a worthless design is taken for one that beats the constant prediction."""
 
 SLACK = 0.01
-"""Of the lowest loss: designs that lose less than this against each other count as equally good."""
+"""A fraction of the lowest loss: designs within it count as equally good."""
 
 ROUNDING = 1e-9
-"""Of the losses: a lead below this may be made of rounding errors, which all point in one direction."""
+"""A fraction of the losses: a smaller lead may consist of rounding errors, which all point in one direction."""
+
+
+FEWEST_DISTINCT = 10
+"""Fewer different records are categories: with ten, an even count of each has a chance of 1 in 1,000."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One design that may be chosen: what it is, what it costs volunteers who had no part in it (N,), NaN where that
-    was not judged, what it takes on a device, and how to make it from all volunteers."""
+    """One design that may be chosen: its method and encoder, the held-out losses (N,) of the volunteers, NaN for those
+    who did not judge it, its size on a device, and a function that makes it from all volunteers."""
 
     method: str
     encoder: str
@@ -44,8 +49,8 @@ class Candidate:
 
 
 def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, int]:
-    """By how much the losses (N,) of one are below those of the other on average, the standard error of that, and of
-    how many people: the records of one `person` (N,) count as one."""
+    """The mean by which the losses (N,) of one are below those of the other, its standard error, and the number of
+    people: the records of one `person` (N,) count as one."""
     count = len(np.unique(person))
     if count < 2 or not (np.isfinite(one).all() and np.isfinite(other).all()):
         return 0.0, math.inf, count
@@ -56,8 +61,8 @@ def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, in
 
 
 def beats(one: Floats, other: Floats, person: Integers) -> bool:
-    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. What differs
-    in the last digits only is the same."""
+    """Whether the losses (N,) of one are below those of the other at the 5% level, one-sided and paired. Differences in
+    the last digits do not count."""
     mean, error, count = lead(one, other, person)
     if math.isinf(error) or mean <= ROUNDING * float(np.abs(other).mean()):
         return False
@@ -67,7 +72,7 @@ def beats(one: Floats, other: Floats, person: Integers) -> bool:
 def choose(
     candidates: Sequence[Candidate], person: Integers, constant: Candidate | None = None
 ) -> tuple[Candidate, tuple[Considered, ...]]:
-    """The candidate that the two rules take, and all that were considered, the chosen one first.
+    """The candidate that the two rules choose, and all candidates, the chosen one first.
 
     Args:
         candidates: at least one, unless there is a constant.
@@ -102,3 +107,26 @@ def smallest(every: Sequence[Candidate], means: Sequence[float], places: Sequenc
     lowest = min(means[place] for place in places)
     near = [place for place in places if not means[place] > lowest + SLACK * abs(lowest)]
     return min(near, key=lambda place: (every[place].bytes, every[place].operations, means[place]))
+
+
+def folds_of(person: Integers, folds: int, rng: np.random.Generator) -> Integers:
+    """The part, from 0 to `folds` − 1, of every record (N,), at random: all records of one `person` (N,) in the same.
+    Parts are as good as equal, counted in people."""
+    return np.asarray((rng.permutation(int(person.max()) + 1) % folds)[person])
+
+
+def people(X: Floats) -> Integers:
+    """Whose record each of X (N, n) is: numbers (N,) from 0 in the order of appearance, the same for copies.
+
+    Identical records are copies of one person's in three cases: most of the different records occur once, so that
+    records identify people; one attribute alone tells nine in ten of them apart, as measured values do; or all
+    multiplicities have a common divisor, as in a table that was put together several times. Otherwise people share the
+    values of every attribute, and two who gave the same few answers are two people.
+    """
+    number: dict[bytes, int] = {}
+    person = np.array([number.setdefault(row.tobytes(), len(number)) for row in X + 0.0])  # + 0: minus zero is zero
+    _, first, times = np.unique(person, return_index=True, return_counts=True)
+    telling = max(len(np.unique(column)) for column in X[first].T)
+    identified = (times == 1).sum() >= 0.5 * len(times) or telling >= 0.9 * len(times)
+    copied = identified or np.gcd.reduce(times) > 1
+    return person if copied and len(times) >= FEWEST_DISTINCT else np.arange(len(X))

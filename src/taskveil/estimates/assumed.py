@@ -115,7 +115,7 @@ def _checked(veil: Veil, assumption: str) -> tuple[Channel, Volunteers]:
     if not isinstance(assumption, str) or assumption not in ("cells", "labels"):
         raise DataError(f'assume is "cells", "labels" or None, got {assumption!r}.')
     channel = channel_of(veil.mechanism, veil.decoder)
-    if not channel.listed or veil.method == "nothing":
+    if not channel.listed or veil.method == "constant":
         raise DataError(
             f"assume={assumption!r} works for releases with a list of codes. Reports of this one are of another kind: "
             "without assume= you get what they measure."

@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
     """Rows by kind, the test whether people differ from the volunteers in them, and sentences about them."""
     channel = channel_of(veil.mechanism, veil.decoder)
-    if veil.method == "nothing":
+    if veil.method == "constant":
         return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
     if channel.unbiased:
         return *_records(veil, tally, rule), channel.notes

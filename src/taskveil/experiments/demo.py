@@ -9,7 +9,6 @@ from sklearn.datasets import load_breast_cancer
 
 from taskveil.arrays import Floats
 from taskveil.designs.designing import design
-from taskveil.designs.methods import MethodName
 from taskveil.experiments.report import Row
 from taskveil.progress import Progress
 from taskveil.sweeps.frontier import Frontier, Point
@@ -17,7 +16,7 @@ from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-METHODS: tuple[MethodName, ...] = (
+METHODS: tuple[str, ...] = (
     "auto",
     "codebook",
     "task_aware",

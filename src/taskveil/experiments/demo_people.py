@@ -111,10 +111,10 @@ def write_release(folder: Path, *, progress: bool | Progress | None = False) -> 
     with Progress.of(progress) as bar:
         bar.begin("designing", 2.0)
         with bar.part("the release", 1.0) as part:
-            veil = design(volunteers, task, epsilon=EPSILON, method="codebook", domain=SCHEMA, progress=part)
+            veil = design(volunteers, task, epsilon=EPSILON, method="codebook", schema=SCHEMA, progress=part)
         veil.save(folder)
         with bar.part("every budget", 1.0) as part:
-            curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, domain=SCHEMA, progress=part)
+            curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, schema=SCHEMA, progress=part)
     curve.to_json(folder / "frontier.json", losses=False)
     return veil
 
@@ -125,7 +125,7 @@ def write_means(folder: Path) -> Veil:
     widths = [place.stop - place.start for place in SCHEMA.fields.places]
     asked = weights(SCHEMA.expand(volunteers)) * np.repeat([name in MEANS for name in SCHEMA.names], widths)
     task = MeanTask(np.diag(asked))
-    veil = design(volunteers, task, epsilon=EPSILON, method="means", domain=SCHEMA, progress=False)
+    veil = design(volunteers, task, epsilon=EPSILON, method="means", schema=SCHEMA, progress=False)
     veil.save(folder)
     return veil
 

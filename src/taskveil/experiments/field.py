@@ -17,7 +17,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.designs.designing import design_many
-from taskveil.designs.methods import MethodName, designer_of
+from taskveil.designs.methods import designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
@@ -79,7 +79,7 @@ HELD_BACK = (
 )
 """Pairs that are measured once, when nothing about designs is changed any more. Do not look at them before."""
 
-SIMPLE: tuple[MethodName, ...] = ("label_response", "binned_response", "prediction_laplace", "attribute_laplace")
+SIMPLE: tuple[str, ...] = ("label_response", "binned_response", "prediction_laplace", "attribute_laplace")
 OURS = {"auto": False, "auto_shared": True}
 """Our designs, and whether the model may be shipped, as all simple methods but the last do."""
 FOR_ACCURACY = {"accurate": False, "accurate_shared": True}
@@ -204,7 +204,7 @@ def _measured(
         cost = float(task.output_losses(outputs, X_test, y_test).mean())
         accuracy = None if loss == "mse" else float((outputs.argmax(axis=1) == y_test).mean())
         yield from ((design, epsilon, cost, accuracy) for epsilon in EPSILONS)
-    wanted: list[tuple[str, MethodName, bool, ModelTask]] = [(name, name, False, task) for name in SIMPLE]
+    wanted: list[tuple[str, str, bool, ModelTask]] = [(name, name, False, task) for name in SIMPLE]
     wanted += [(name, "auto", shared, task) for name, shared in OURS.items()]
     if loss == "cross_entropy" and FOR_ACCURACY:
         judged = ModelTask(model, "zero_one")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from taskveil.arrays import Floats
 from taskveil.designs.designing import design_many
 from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Replicas
-from taskveil.designs.methods import MethodName, designer_of
+from taskveil.designs.methods import designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Problem
 from taskveil.experiments.curves import as_published_label, curve
@@ -30,10 +30,10 @@ from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
 from taskveil.veil.losses import Loss
 
-HONEST: tuple[MethodName, ...] = ("auto", "codebook", *PUBLISHED)
-VARIANTS: dict[str, dict[str, Any]] = {
-    "codebook_record": {"answers": "record"},
-    "codebook_small": {"on_device": OnDevice(share_model=True, client_bytes=200 * 1024)},
+HONEST: tuple[str, ...] = ("auto", "codebook", *PUBLISHED)
+VARIANTS: dict[str, tuple[Literal["direct", "record"], OnDevice]] = {
+    "codebook_record": ("record", OnDevice()),
+    "codebook_small": ("direct", OnDevice(share_model=True, max_bytes=200 * 1024)),
 }
 """Codebooks whose estimated record is fed into the model, as in the paper, and whose devices run the task's own
 architecture, in at most 200 KB."""
@@ -155,7 +155,7 @@ def rows(
         return published_rows(experiment, recipes.over_dims or recipes.task_aware, latent_dims=others, **options)
     if name == "task_aware":
         return published_rows(experiment, recipes.task_aware, starts=recipes.starts, **options)
-    return published_rows(experiment, recipes.baselines, method=cast(MethodName, name), **options)
+    return published_rows(experiment, recipes.baselines, method=name, **options)
 
 
 def honest_rows(
@@ -168,14 +168,16 @@ def honest_rows(
 ) -> list[Row]:
     """True ε, enforced for every input; mean over seeds of the expected loss on the test records. `way` is the name of
     a method or one of `VARIANTS`, which are codebooks with other options."""
-    posed = Problem.of(experiment.X, experiment.task, y=experiment.y, device=device)
-    designer = designer_of("codebook" if way in VARIANTS else cast(MethodName, way))
+    answering, on_device = VARIANTS.get(way, ("direct", OnDevice()))
+    task = experiment.task if answering == "direct" else replace(experiment.task, answering=answering)
+    posed = Problem.of(experiment.X, task, y=experiment.y, on_device=on_device, torch_device=device)
+    designer = designer_of("codebook" if way in VARIANTS else way)
     budgets = [*(experiment.smaller if designer.name == "codebook" else ()), *experiment.epsilons]
     found: dict[float, list[tuple[Floats, bool]]] = {epsilon: [] for epsilon in budgets}
     with Progress.of(progress) as bar:
         bar.begin(experiment.name, 1)
         with bar.part(f"{experiment.name}, {way}", 1) as part:
-            posed = replace(posed, progress=part, **VARIANTS.get(way, {}))
+            posed = replace(posed, progress=part)
             for epsilon, _, veil in design_many(designer, posed, epsilons=budgets, seeds=seeds):
                 losses = veil.losses(experiment.X_test, experiment.y_test)
                 found[epsilon].append((losses, has_hidden_layer(veil.encoder)))
@@ -204,7 +206,7 @@ def published_rows(
     experiment: Experiment,
     recipe: Recipe,
     *,
-    method: MethodName = "task_aware",
+    method: str = "task_aware",
     latent_dims: Sequence[int] = (PUBLISHED_DIM,),
     seeds: int,
     starts: int = 1,

@@ -13,17 +13,20 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from taskveil.designs.laplace.objective import Objective
-from taskveil.designs.laplace.replicas import Networks, Replicas, apply_task, l1_diameters, standard_laplace
-from taskveil.designs.methods import MethodName
+from taskveil.designs.laplace.replicas import Networks, Replicas, standard_laplace
+from taskveil.designs.sensitivity import sign_vectors
 from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.progress import SILENT, Progress
 
-PUBLISHED: tuple[MethodName, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
+PUBLISHED: tuple[str, ...] = ("task_aware", "task_agnostic", "privacy_agnostic")
 """The paper's designs."""
+
+MOST_SIGNS = 12
+"""Up to this many latents all sign vectors are tried at once; beyond, all pairs of records."""
 
 _NUMBERS_AT_ONCE = 2**23  # inputs of the model at a time, when its answers are judged
 
@@ -88,7 +91,7 @@ def train(
     replicas: Replicas,
     recipe: Recipe,
     *,
-    method: MethodName = "task_aware",
+    method: str = "task_aware",
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> PublishedDesign:
@@ -148,3 +151,21 @@ def train(
         if networks is not None:
             networks.requires_grad_(False)
     return made
+
+
+def l1_diameters(latents: Tensor) -> Tensor:
+    """max ‖a − b‖₁ over pairs of records, per replica: (R, N, Z) → (R,)."""
+    if latents.shape[-1] <= MOST_SIGNS:
+        signs = torch.as_tensor(sign_vectors(latents.shape[-1]), dtype=latents.dtype, device=latents.device)
+        low, high = torch.aminmax(latents @ signs.T, dim=1)
+        return (high - low).amax(-1)
+    return torch.stack(
+        [torch.stack([torch.cdist(c, p, p=1).max() for c in torch.split(p, 1024)]).max() for p in latents]
+    )
+
+
+def apply_task(model: nn.Module, estimates: Tensor) -> Tensor:
+    """The frozen task on all replicas' estimates at once: (R, B, n) → (R, B, out)."""
+    replicas, records, width = estimates.shape
+    answers: Tensor = model(estimates.reshape(replicas * records, width))
+    return answers.view(replicas, records, -1)

@@ -9,9 +9,9 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.encoders import NamedEncoder
 from taskveil.designs.crossfit import FOLDS, Evidence, Family, calibrate, cross_fit
-from taskveil.designs.folds import folds_of, people
 from taskveil.designs.predictors.own import as_it_is
 from taskveil.designs.problem import Problem
+from taskveil.designs.selection import folds_of, people
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
 from taskveil.tasks.costs import OwnLoss
@@ -50,8 +50,8 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
         low=box.low,
         high=box.high,
         seed=seed,
-        most_bytes=problem.on_device.client_bytes,
-        device=problem.device,
+        most_bytes=problem.on_device.max_bytes,
+        device=problem.torch_device,
     )
     try:
         family: Family = as_it_is(task, problem.y)

@@ -2,7 +2,7 @@
 
     schema = tv.Schema.of(volunteers)                                    # look at it: print(schema)
     schema = schema.replace(power=tv.Number(0, 250, "hp", missing=True))  # correct it
-    veil = tv.design(volunteers, task, epsilon=2.0, domain=schema)
+    veil = tv.design(volunteers, task, epsilon=2.0, schema=schema)
 
 Every table has a schema. An array, or a table of numbers alone, has one of numbers without bounds: its records are
 taken as they are, and the domain of the design bounds them.

@@ -1,4 +1,4 @@
-"""The smallest budget that keeps enough, as far as the tested records can tell.
+"""The smallest budget that keeps enough of the usable signal, with a confidence for other records like those tested.
 
 A design with losses L, where one answer for everybody costs C and the task without privacy R, keeps the share
 (C − L)/(C − R) of the usable signal, with means over all people. It is at least κ exactly where the mean of the
@@ -10,9 +10,8 @@ step-down test (Romano and Wolf, 2005): the designs that may fall short share on
 largest of so many correlated means needs; those that pass leave, and the rest is asked again. Designs that fall short
 beyond doubt cannot win by luck and are not counted.
 
-What the tested records hold nothing of cannot be bounded: kinds of people whose share is below
-1 − (1 − confidence)^(1/N) may be missing among N records, and what a design does to them is not known. The statement
-names that share.
+Groups of people who are missing among the tested records cannot be bounded: a group whose share is below
+1 − (1 − confidence)^(1/N) may be missing among N records, and its losses are not known. The statement names that share.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _WIDEST = 2.0**20  # shares beyond it are not bounded at all
 
 
 class Budget(float):
-    """The smallest budget of a sweep that is sure to keep what was asked; infinite where none is. A number like any
-    other, with what is known about it.
+    """The smallest budget of a sweep that keeps the share asked for, with the confidence asked for; infinite if none
+    does. It is a float with more attributes.
 
-    `high` is the number itself, and `method` does it. Budgets below `low` fall short; between the two the records
-    tested cannot tell. Each of the two holds with the `confidence` named, for other records like those tested. Where
-    nothing can be said, `low` is NaN. `statement` says it all in words.
+    `high` is the number itself, and `method` is the method that reaches it. Budgets below `low` fall short; between the
+    two the tested records do not decide. Each of the two holds with the given `confidence`, for other records like
+    those tested. `low` is NaN if it is not known. `statement` says all of this in words.
     """
 
     low: float
@@ -92,7 +91,7 @@ def smallest_budget(
         constant: (N,), of one answer for everybody; more than `clear` on average.
         kept: the share asked for.
         confidence: that the answer is not too small.
-        block: so many neighbours among the records belong together.
+        block: how many neighbours among the records count as one.
     """
     asked, level, count = f"{100 * kept:g}%", f"{100 * confidence:g}%", len(clear)
     if not bounds(constant - clear, confidence=confidence, block=block)[0] > 0:
@@ -101,7 +100,7 @@ def smallest_budget(
         care = f" Half of what that answer costs falls on {few} of them: check their units." * (few is not None)
         statement = (
             f"No budget can be named: {count} test records{together} are too few to be sure ({level}) that the model "
-            f"without privacy is better than a constant answer at all.{care} Test on more records."
+            f"without privacy is better than a constant prediction at all.{care} Test on more records."
         )
         return Budget(kept=kept, confidence=confidence, statement=statement)
     surpluses = surplus(losses, clear, constant, kept)
@@ -111,7 +110,7 @@ def smallest_budget(
     if sure.any():
         best = int(np.argmin(np.where(sure & (budgets == value), means, math.inf)))
         method, few = designs[best][0], few_leaders(surpluses[best])
-        perhaps = f" ε = {low:g} may do as well: the records cannot tell." * (low < value)
+        perhaps = f" ε = {low:g} may be enough, but the records do not show it." * (low < value)
         care = f" But it rests on {few} of them: test on more." * (few is not None)
         statement = (
             f"ε = {value:g} with {method} keeps at least {asked} of the usable signal, with {level} confidence for "
@@ -137,12 +136,12 @@ def smallest_budget(
 
 
 def _unseen(count: float, confidence: float) -> float:
-    """The share of people of whom, with the rest of the confidence, `count` independent records hold none."""
+    """The largest share of a group that `count` independent records may miss, with the given confidence."""
     return float(-np.expm1(np.log1p(-confidence) / count))
 
 
 def share_text(kept: float | None) -> str:
-    """Whole percent, rounded towards zero: 94.9% must not read as the 95% somebody asked for."""
+    """Whole percent, rounded towards zero: 94.9% must not look like the 95% that was asked for."""
     return "–" if kept is None or not math.isfinite(kept) else f"{int(kept * 100)}%"
 
 
@@ -154,15 +153,15 @@ def surplus(losses: Floats, clear: Floats, constant: Floats, kept: float) -> Flo
 def surely_kept(surpluses: Floats, *, confidence: float, block: int = 1) -> tuple[Bools, Bools]:
     """Which designs surely keep enough, and which possibly do, by their `surpluses` (designs, N).
 
-    The chance that any design is called sure and is not, is at most 1 − `confidence`; so is, for every design by
-    itself, the chance that one which keeps enough is not called possible. `block` neighbours belong together.
+    The chance that any design is wrongly called sure is at most 1 − `confidence`. For every single design, so is the
+    chance that it keeps enough and is not called possible. `block` neighbours count as one.
     """
     possible = bounds(surpluses, confidence=confidence, block=block)[1] >= 0
     sure = np.zeros(len(surpluses), dtype=bool)
     asked, luck = np.flatnonzero(possible), _luck(surpluses[possible], block)
     while len(asked):
         needed = float(ndtr(np.quantile(luck.max(axis=1), confidence)))
-        # What is the same for all tested, even zero, says nothing about how others differ.
+        # Surpluses that are equal for all tested records, even zero, contain no information about others.
         spread = np.ptp(surpluses[asked], axis=1) > 0
         passed = spread & (bounds(surpluses[asked], confidence=max(confidence, needed), block=block)[0] >= 0)
         if not passed.any():
@@ -183,7 +182,7 @@ def share_interval(
         clear: (N,).
         constant: (N,).
         confidence: of the interval.
-        block: so many neighbours belong together.
+        block: how many neighbours count as one.
     """
     signal = float((constant - clear).mean())
     if not 0 < signal < math.inf or len(losses) < 2 * block or not np.isfinite(losses).all():

@@ -1,4 +1,4 @@
-"""What a sweep found: loss against budget and the budget to choose; as a table, a picture, JSON, and a page."""
+"""The result of a sweep: loss against budget and the budget to choose; as a table, a picture, JSON, and a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taskveil.veil.veil import Size, in_words
 class Point:
     """The expected test loss of one design; low and high bound it with 95% confidence for other records.
 
-    `client_bytes` and `operations` are what it asks of devices (`Veil.size`), None in files of older versions.
+    `client_bytes` and `operations` are the load on devices (`Veil.size`), None in files of older versions.
     `per_record` are the losses (N,) whose mean it is, in single precision; None in files of older versions.
     """
 
@@ -69,8 +69,8 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """All points of a sweep. `clear` is the loss without any privacy, `constant` that of one answer for everybody; both
-    also `per_record` (N,), on the same records as the points. `block` neighbours among the records belong together."""
+    """All points of a sweep. `clear` is the loss without privacy, `constant` that of the constant prediction; both also
+    `per_record` (N,), on the same records as the points. `block` neighbours among the records count as one."""
 
     points: tuple[Point, ...]
     clear: float
@@ -102,17 +102,17 @@ class Frontier:
 
     @property
     def nothing_to_keep(self) -> str | None:
-        """Why no design can be said to keep a share of the signal, in a sentence; None where shares have a meaning."""
+        """Why the share of the signal that a design keeps is not defined, in a sentence; None if it is."""
         if self.clear < self.constant:
             return None
         if self.clear == self.constant == 0.0:
             return (
-                "what a report about means loses is no share of a signal: divided by the number of people, it is the "
+                "for a MeanTask the loss is not a share of a signal: divided by the number of people, it is the "
                 "squared error of their mean."
             )
         return (
-            f"the model without privacy is no better than a constant answer (losses {self.clear:.4g} and "
-            f"{self.constant:.4g}): there is no signal of which a share could be kept."
+            f"the model without privacy is no better than a constant prediction (losses {self.clear:.4g} and "
+            f"{self.constant:.4g}): there is no signal to keep."
         )
 
     def kept(self, method: str, epsilon: float) -> float | None:
@@ -124,18 +124,18 @@ class Frontier:
     def epsilon_for(self, kept: float = 0.95, method: str | None = None, *, confidence: float = 0.9) -> Budget:
         """The smallest budget of the sweep that is sure to keep the share `kept` of the usable signal.
 
-        It never raises for want of such a budget: then it is infinite, which `tv.design` refuses, and its statement
-        says how far the sweep came and what to do.
+        If there is none, the result is infinite, which `tv.design` refuses, and its statement says how far the sweep
+        came and what to do.
 
         Args:
             kept: the share asked for, above 0 and at most 1; 1 is as good as without privacy.
             method: the design to use; by default any of the sweep's.
-            confidence: how sure. With 0.9 the answer is too small for about one set of test records in ten where a
-                design just misses; more often where what counts are people so rare that tests hold few or none.
+            confidence: with 0.9, the answer is too small for about one set of test records in ten, if a design just
+                misses the share; more often if rare people matter, of whom the test has few or none.
 
         Returns:
-            A number with `.low` and `.high` (below the one budgets surely fall short, the other is the number), the
-            `.method` that does it, and `.statement` in words.
+            A number with `.low` (smaller budgets fall short), `.high` (the number itself), the `.method` that reaches
+            it, and `.statement` in words.
         """
         if not 0 < kept <= 1:
             raise BudgetError(f"kept is a share of the usable signal, above 0 and at most 1; got {kept}.")
@@ -165,8 +165,8 @@ class Frontier:
         return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
 
     def advice(self) -> list[str]:
-        """The budgets that keep half, four fifths and nearly all of the usable signal, in words: of shares with one
-        answer the largest, of those without any the smallest."""
+        """The budgets that keep 50%, 80% and 95% of the usable signal, in words. Of shares with the same budget only
+        the largest is listed, of shares without one only the smallest."""
         found = [self.epsilon_for(kept) for kept in (0.5, 0.8, 0.95)]
         named = {(budget.high, budget.low, budget.method): budget.statement for budget in found if budget.method}
         return [*named.values(), *[budget.statement for budget in found if not budget.method][:1]]
@@ -214,7 +214,9 @@ class Frontier:
         lines += [[m, *(cells.get((m, e), "") for e in self.epsilons), self._on_device(m)] for m in self.methods]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-        text.append(f"no privacy: {self.clear:.4g}    constant answer: {self.constant:.4g}    (share of signal kept)")
+        text.append(
+            f"no privacy: {self.clear:.4g}    constant prediction: {self.constant:.4g}    (share of signal kept)"
+        )
         if self.nothing_to_keep:
             text.append(f"–: {self.nothing_to_keep}")
         return "\n".join(line.rstrip() for line in text)
@@ -229,8 +231,8 @@ class Frontier:
         return f"{in_words(size, 'B')}, {in_words(operations, 'operations')}"
 
     def plot(self, path: str | Path) -> Path:
-        """The picture: the share kept against ε, 1 without privacy and 0 for one answer for everybody, with the loss
-        beside, and bands for other records and over seeds. It says what is off the chart."""
+        """The picture: the share kept against ε, 1 without privacy and 0 for a constant prediction, with the loss
+        beside, and bands for other records and over seeds. It names points that are off the chart."""
         rows, clear, constant = self.rows(), self.clear, self.constant
         note = off_chart(rows, clear=clear, constant=constant)
         return written(path, picture(rows, clear=clear, constant=constant, note=note))
@@ -247,8 +249,8 @@ class Frontier:
     def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
         """All points, the two lines and the rows of the table, in a file at `path`.
 
-        With `losses`, those of single records are kept, and `epsilon_for` of what is read again
-        answers as here. Values can be computed from them: treat such a file as you treat the test records.
+        With `losses`, the losses of single records are kept, and `epsilon_for` works after reading the file again.
+        Values can be computed from them: treat such a file as you treat the test records.
         """
         return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
 
@@ -268,7 +270,7 @@ class Frontier:
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
-        """What `to_json` wrote, also of older versions; DataError if it is none."""
+        """The frontier in a file that `to_json` wrote, also of older versions; DataError if it is another file."""
         try:
             return cls.read(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,17 +1,25 @@
-"""Segments: groups of people by a label, those large enough for a design of their own, and folders named after them.
+"""Segments: groups of people by a label, and what designs of their own gain for them against the common design.
 
-Which release a report is of tells its segment. So a segment is something that the server knows anyway, or that needs
-no protection: nothing here makes it private.
+A report names its release and so reveals its segment. Use something that the server knows anyway, or that needs no
+protection: nothing here makes it private.
+
+Both designs are judged on the same held-out people of the segment, so their losses are paired. The gain is the mean of
+one number per person: the loss with the common design minus the loss with their own. Its interval is that of any mean
+(`taskveil.veil.intervals`), for other people of the segment like those tested, with blocks of neighbours as in the
+sweep. Every design that was asked for is listed; none is chosen.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,36 +27,41 @@ import numpy as np
 from taskveil.arrays import Integers
 from taskveil.client.fields import Coded
 from taskveil.designs.crossfit import FOLDS
-from taskveil.designs.folds import people
 from taskveil.designs.problem import FEWEST
+from taskveil.designs.selection import people
 from taskveil.errors import DataError
 from taskveil.records.conversion import column_names
 from taskveil.records.tables import read_column, select
+from taskveil.sweeps.frontier import Frontier, written
+from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial
+from taskveil.veil.intervals import bounds, interval
+
+CONFIDENCE = 0.95
 
 FEWEST_VOLUNTEERS = FOLDS * FEWEST
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no
 part may be smaller than what a design needs at all."""
 
 FEWEST_TESTED = 50
-"""People of a segment who are needed to judge its design: of 20 whose losses are skewed, a 95% interval misses the
-truth up to one time in five; of 50, one in ten."""
+"""People who must be there to judge a segment's design. With 20 people whose losses are skewed, a 95% interval misses
+the truth up to one time in five; with 50, one in ten."""
 
 MOST_SEGMENTS = 1000
-"""Releases that somebody can look after; a column with more values is no grouping of people."""
+"""Largest number of segments, each with a release of its own: a column with more values does not name groups."""
 
 COMMON = "common"
-"""The folder of what everybody gets."""
+"""The folder of the common designs."""
 
 FOLDERS = "folders.json"
-"""The file beside them that says which folder is whose: not every name can be a folder's."""
+"""The file that says which folder belongs to which segment: not every name can be a folder's."""
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?<![.])")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # of which Windows makes no folder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Group:
+class SegmentPeople:
     """The people of one segment, by their places among the volunteers and among the test records of a trial.
 
     `why_not` says in a sentence why they keep the common design, None if they get one of their own.
@@ -59,11 +72,13 @@ class Group:
     why_not: str | None
 
 
-def groups_of(trial: Trial, labels: Sequence[str | None], test_labels: Sequence[str | None]) -> dict[str, Group]:
-    """All segments by their names, the largest first; whoever has no label belongs to none.
+def groups_of(
+    trial: Trial, labels: Sequence[str | None], test_labels: Sequence[str | None]
+) -> dict[str, SegmentPeople]:
+    """All segments by their names, the largest first. People without a label belong to none.
 
-    Copies of a record count once, as one person: in deciding who is enough, and among those who judge. Ten copies would
-    else make a gain look three times as sure as it is.
+    Copies of a record count as one person, among the volunteers and among the people to test on. Otherwise ten copies
+    would make a gain look three times as certain as it is.
 
     Args:
         trial: of everybody.
@@ -81,7 +96,7 @@ def groups_of(trial: Trial, labels: Sequence[str | None], test_labels: Sequence[
             "a segment is a group of people, such as a country. Put labels into fewer groups."
         )
     everybody = np.concatenate([trial.problem.X, trial.X_test])
-    # In the order of time, records that are alike are times that were alike, and neighbours count as the block says.
+    # In time order, equal records are equal times, not copies; the block says how neighbours count.
     person = people(everybody) if trial.block == 1 else np.arange(len(everybody))
     of_volunteers, of_tested = np.split(person, [len(trial.problem.X)])
     found = {}
@@ -97,8 +112,49 @@ def groups_of(trial: Trial, labels: Sequence[str | None], test_labels: Sequence[
                 f"{different} volunteers and {len(judges)} people to test on: a design of their own needs "
                 f"{FEWEST_VOLUNTEERS} and {FEWEST_TESTED}."
             )
-        found[name] = Group(volunteers=volunteers, tested=judges, why_not=why_not)
+        found[name] = SegmentPeople(volunteers=volunteers, tested=judges, why_not=why_not)
     return found
+
+
+Labels = Sequence[str | None]
+
+
+def all_labels(X: Any, options: SweepOptions) -> tuple[Labels, Labels | None] | None:
+    """The labels of all records X, and of the records to test on if these were passed; None without segments. A
+    DataError if the labels are y, what the model predicts, perhaps by other names."""
+    segment, segment_test, X_test, y = options.segment, options.segment_test, options.tested[0], options.y
+    if segment is None:
+        return None
+    labels, of_test = labels_of(segment, X, _count(X)), None
+    if X_test is None and segment_test is not None:
+        raise DataError("segment_test are labels of the test records, and test was not passed.")
+    if X_test is not None:
+        if segment_test is None and not isinstance(segment, str):
+            raise DataError(
+                "the test records have no labels: pass them as segment_test, or name a column of both tables."
+            )
+        of_test = labels_of(segment if segment_test is None else segment_test, X_test, _count(X_test))
+    if np.shape(y) == (len(labels),):
+        both = set(zip(labels, map(str, np.asarray(y).tolist()), strict=True))
+        one_to_one = len({name for name, _ in both}) == len({answer for _, answer in both}) == len(both)
+        if one_to_one and 1 < len(both) < len(labels):  # segments of one person each are something else
+            raise DataError(
+                "segment is y, what the model predicts. A report names its release, which would then reveal the "
+                "answer. Pass something that is known of people anyway."
+            )
+    return labels, of_test
+
+
+def _count(X: Any) -> int:
+    return len(X) if hasattr(X, "__len__") else 0  # other records are refused where they are read
+
+
+def apart(labels: tuple[Labels, Labels | None], trial: Trial) -> tuple[Labels, Labels]:
+    """The labels of a trial's volunteers, and of its test records."""
+    ours, of_test = labels
+    if of_test is not None:
+        return ours, of_test
+    return [ours[row] for row in trial.trained], [ours[row] for row in trial.tested]
 
 
 def labels_of(segment: Any, X: Any, count: int) -> list[str | None]:
@@ -170,3 +226,132 @@ def _is_safe(name: str) -> bool:
 def _made_safe(name: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:48].strip("_-") or "segment"
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SegmentedFrontier:
+    """The frontier of the design for everybody, `common`, and those of `segments` that have designs of their own.
+
+    `people` are the numbers of volunteers and of tested people of every segment, the largest first. `why_not` says why
+    some keep the common design. `tested` are the places of a segment's people among the common test records.
+    """
+
+    common: Frontier
+    segments: Mapping[str, Frontier]
+    people: Mapping[str, tuple[int, int]]
+    why_not: Mapping[str, str] = field(default_factory=dict)
+    tested: Mapping[str, Integers] = field(default_factory=dict, repr=False)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per segment, method and budget: what people lose by the common design and by their own (means over
+        seeds), the gain with its 95% interval, and whether it is `sure`: that it is above zero holds with 95%
+        confidence for all rows together. None where something is not known; a segment without a design of its own
+        says `why_not`."""
+        designs = list(dict.fromkeys((point.method, point.epsilon) for point in self.common.points))
+        asked = len(designs) * len(self.segments)
+        return [self._row(name, *design, asked) for name in self.people for design in designs]
+
+    def _row(self, name: str, method: str, epsilon: float, asked: int) -> dict[str, Any]:
+        common, own = self.common.per_record(method, epsilon), self.segments.get(name)
+        theirs = None if own is None else own.per_record(method, epsilon)
+        ours = gain = low = high = None
+        sure = False
+        # No losses of segments without a design of their own: the mean loss of very few people reveals theirs.
+        if common is not None and theirs is not None and name in self.tested:
+            ours = common[self.tested[name]]
+            paired, block = ours - theirs, self.common.block
+            gain = float(paired.mean())
+            if np.ptp(paired) > 1e-9 * np.abs(paired).max():  # equal differences contain no information about others
+                low, high = (_number(end) for end in interval(paired, confidence=CONFIDENCE, block=block))
+                # Bonferroni: the chance that any of them is wrong is at most that of each, added up. And a bound, not
+                # an interval: few people whose losses are skewed look surer than they are.
+                sure = bool(bounds(paired, confidence=1 - (1 - CONFIDENCE) / (2 * asked), block=block)[0] > 0)
+        volunteers, tested = self.people[name]
+        return {
+            "segment": name,
+            "volunteers": volunteers,
+            "tested": tested,
+            "method": method,
+            "epsilon": epsilon,
+            "common": None if ours is None else float(ours.mean()),
+            "own": None if theirs is None else float(theirs.mean()),
+            "gain": gain,
+            "low": low,
+            "high": high,
+            "sure": sure,
+            "why_not": self.why_not.get(name),
+        }
+
+    def table(self) -> str:
+        """A plain text table: a line for every segment, method and budget, and for every segment that keeps the common
+        design, with the reason."""
+        lines = [["segment", "volunteers", "tested", "method", "ε", "common", "own", "gain", "95% interval"]]
+        listed: set[str] = set()
+        for row in self.rows():
+            name = row["segment"]
+            counts = [name, f"{row['volunteers']:,}", f"{row['tested']:,}"]
+            if row["why_not"] is not None:
+                lines += [[*counts, "keeps the common design"]] if name not in listed else []
+            else:
+                numbers = [_shown(row[column]) for column in ("common", "own", "gain")]
+                between = "–" if row["low"] is None else f"{_shown(row['low'])} to {_shown(row['high'])}"
+                star = " *" if row["sure"] else ""
+                lines.append([*counts, row["method"], f"{row['epsilon']:g}", *numbers, between + star])
+            listed.add(name)
+        columns = max(len(line) for line in lines)
+        widths = [max(len(line[i]) for line in lines if len(line) == columns or i < 3) for i in range(columns)]
+        text = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
+        text.append(
+            "gain: the loss of the segment's people with the common design minus that with their own, with the 95% "
+            "interval of each for other people like those tested. *: above zero, with 95% confidence for all together."
+        )
+        reasons = [f"{name}: {reason}" for name, reason in self.why_not.items()]
+        text += [*reasons[:5], *([f"… and {len(reasons) - 5} more segments."] if len(reasons) > 5 else [])]
+        return "\n".join(text)
+
+    def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
+        """The common frontier, those of all segments, and the rows of the table, in a file at `path`.
+
+        With `losses`, those of single records are kept, so that all of it can be read again: treat such a file as you
+        treat the test records.
+        """
+        content = {
+            "common": self.common.content(losses=losses),
+            "segments": {name: part.content(losses=losses) for name, part in self.segments.items()},
+            "people": {name: list(counts) for name, counts in self.people.items()},
+            "why_not": dict(self.why_not),
+            "gains": self.rows(),
+        }
+        if losses:
+            content["tested"] = {name: places.tolist() for name, places in self.tested.items()}
+        return written(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> SegmentedFrontier:
+        """What `to_json` wrote with the losses of single records; DataError if it is none."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if "gains" in content and "tested" not in content:
+                raise DataError(
+                    f"{path} was written without the losses of single records, of which gains are computed: what they "
+                    'were stands there under "gains".'
+                )
+            return cls(
+                common=Frontier.read(content["common"]),
+                segments={name: Frontier.read(part) for name, part in content["segments"].items()},
+                people={name: (int(a), int(b)) for name, (a, b) in content["people"].items()},
+                why_not=content["why_not"],
+                tested={name: np.array(places, dtype=np.int64) for name, places in content["tested"].items()},
+            )
+        except DataError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} holds no segments that `to_json` wrote: {type(error).__name__}.") from error
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

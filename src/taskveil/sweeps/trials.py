@@ -1,8 +1,8 @@
-"""Volunteers to design for and others to judge the designs on: who is held out, and what is measured on them.
+"""Volunteers to design for and test records to judge the designs on.
 
 The split is made once, before anything is designed. A segment's trial is the part of it that is about the segment's
-people: nobody is moved from one side to the other, so that losses of its own design and of the common one are of the
-same people, and both designs are strangers to them.
+people. Nobody is moved from one side to the other, so the losses of its own design and of the common one are of the
+same people, and neither design has seen them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, warn_of
-from taskveil.designs.domain import Domain
-from taskveil.designs.folds import people
-from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.designs.problem import Problem, as_numbers
+from taskveil.designs.selection import people
 from taskveil.errors import DataError, callers_line
 from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
+from taskveil.sweeps.options import SweepOptions
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
 
 TEST_SHARE = 0.3
@@ -32,9 +31,8 @@ TEST_SHARE = 0.3
 class Trial:
     """A problem, and test records X_test (M, n) with labels y_test that had no part in it.
 
-    `columns` are what records call their attributes, where they have names. `bounded` says that somebody declared
-    where records may lie. `trained` (N,) and `tested` (M,) are the rows by which the caller knows the records; those
-    of test records that came by themselves are counted by themselves.
+    `columns` are the names of the attributes, if they have names. `bounded` says that a domain or a schema was passed.
+    `trained` (N,) and `tested` (M,) are row numbers in the caller's table, or in the caller's test records.
     """
 
     problem: Problem
@@ -47,26 +45,14 @@ class Trial:
     tested: Integers
 
     @classmethod
-    def of(
-        cls,
-        X: Any,
-        task: Task,
-        *,
-        y: Any,
-        X_test: Any,
-        y_test: Any,
-        domain: Domain | Schema | None,
-        latent_dim: int | None,
-        device: str,
-        on_device: OnDevice,
-        answers: Answers,
-        block: int,
-    ) -> Trial:
-        """From what callers of `sweep` have; whatever is wrong with it is said here."""
+    def of(cls, X: Any, task: Task, options: SweepOptions) -> Trial:
+        """The trial that callers of `sweep` ask for; errors in the data are raised here."""
+        y, (X_test, y_test), block = options.y, options.tested, options.block
         columns, held_out = column_names(X), X_test is None
-        bounded = domain is not None and not (isinstance(domain, Schema) and domain.unbounded)
+        given = options.schema
+        bounded = options.domain is not None or (given is not None and not given.unbounded)
         if held_out:
-            trained, tested = split(_checked(X, task, y, domain), in_time=block > 1)
+            trained, tested = split(_checked(X, task, y, options.schema), in_time=block > 1)
             X = X if columns is not None else as_volunteers(X)
             X_test, y_test = take_rows(X, tested), take_labels(task, y, tested)
             X, y = take_rows(X, trained), take_labels(task, y, trained)
@@ -74,24 +60,23 @@ class Trial:
             X,
             task,
             y=y,
-            domain=domain,
-            latent_dim=latent_dim,
-            device=device,
-            on_device=on_device,
-            answers=answers,
+            domain=options.domain,
+            schema=options.schema,
+            on_device=options.on_device,
+            torch_device=options.torch_device,
             rows=trained if held_out else None,
         )
-        if held_out and isinstance(problem.task, ModelTask | MultiTask) and not on_device.volunteers_unseen:
-            # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
+        if held_out and isinstance(problem.task, ModelTask | MultiTask) and not options.on_device.volunteers_unseen:
+            # A model that was fitted to the test records would look too good without privacy, and on devices.
             problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
         schema = problem.schema
         records = schema.expand(X_test)
         problem.task.labels(y_test, len(records))
-        if bounded and not np.isnan(records).any():  # as devices bring inside whatever lies outside
+        if bounded and not np.isnan(records).any():  # devices bring inside whatever lies outside
             records = problem.domain.project(records)
         if not held_out:
             trained, tested = np.arange(len(problem.X)), np.arange(len(records))
-        if schema.unbounded and np.isfinite(records).all():  # one that decides all losses hides what designs are worth
+        if schema.unbounded and np.isfinite(records).all():  # a record that decides all losses hides the rest
             warn_of(
                 heaviest(records),
                 bounded=False,
@@ -114,8 +99,8 @@ class Trial:
     def some(self, volunteers: Integers, judges: Integers) -> Trial:
         """The trial of some of the `volunteers` and of the test records, both by their places here.
 
-        What records consist of and the task stay. Where nobody said where records may lie, these volunteers' own cloud
-        does: a design of their own is made as if the others did not exist.
+        The schema and the task stay. Without a domain or a schema, the range of these volunteers is the domain: their
+        design is made as if the others did not exist.
         """
         problem = self.problem
         part = problem.some(volunteers)
@@ -124,10 +109,8 @@ class Trial:
             part.task,
             y=part.y,
             domain=part.domain if self.bounded or not part.schema.unbounded else None,
-            latent_dim=part.latent_dim,
-            device=part.device,
             on_device=part.on_device,
-            answers=part.answers,
+            torch_device=part.torch_device,
             columns=self.columns if part.schema.unbounded else part.schema.columns,
             rows=self.trained[volunteers],
         )
@@ -144,14 +127,14 @@ class Trial:
         """The test records' losses (M,) without privacy, and with the answer that is best for all volunteers."""
         problem, task = self.problem, self.problem.task
         clear = task.losses(self.X_test, self.X_test, self.y_test)
-        if isinstance(task, MeanTask):  # one answer for everybody is no estimate of a mean: more people do not help it
+        if isinstance(task, MeanTask):  # a constant prediction is no estimate of a mean: more people do not help it
             return clear, clear
         return clear, task.constant_losses(problem.X, problem.y, self.X_test, self.y_test)
 
 
 def split(records: Floats, *, in_time: bool) -> tuple[Integers, Integers]:
-    """The numbers of the `records` to design with, and of those to test on: drawn at random, but no copy of a record is
-    on the other side; or, `in_time`, the last ones."""
+    """The numbers of the `records` to design with, and of those to test on: at random, with all copies of a record on
+    the same side; or, `in_time`, the last ones."""
     count = len(records)
     person = np.arange(count) if in_time else people(records)
     everybody = int(person.max()) + 1
@@ -163,10 +146,10 @@ def split(records: Floats, *, in_time: bool) -> tuple[Integers, Integers]:
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
-def _checked(X: Any, task: Task, y: Any, domain: Domain | Schema | None) -> Floats:
-    """All volunteers' records as numbers (N, n), to tell copies of a record by; whatever is wrong is said here."""
+def _checked(X: Any, task: Task, y: Any, schema: Schema | None) -> Floats:
+    """All volunteers' records as numbers (N, n), by which copies of a record are found; errors are raised here."""
     check_task(task)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to warn of is said of the records to design with
-        schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
+        warnings.simplefilter("ignore")  # the warnings come again, for the records to design with
+        schema = Schema.for_volunteers(X, schema)
     return as_numbers(X, task, y, schema, fewest=2)[0]

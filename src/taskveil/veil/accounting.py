@@ -76,7 +76,8 @@ class Total:
 
 
 def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
-    """The least (ε, δ) known for all reports together. With `delta` 0 budgets add up; a small one buys a smaller ε."""
+    """The smallest (ε, δ) known for all reports together, whose `costs` are given. With `delta` 0 the budgets add up; a
+    small δ gives a smaller ε."""
     if not costs:
         raise BudgetError("there is nothing to add up: pass at least one cost.")
     if not 0 <= delta < 1:

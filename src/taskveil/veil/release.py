@@ -89,14 +89,14 @@ def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> di
         promise: the guarantee of one report.
         parts: the fields of the `Veil` by name, as `parts_of` gives them.
     """
-    client = half_files(CLIENT, *pack_device(device, promise))
+    manifest, weights = manifest_of(*pack_device(device, promise))
     arrays: dict[str, Array] = {}
 
     def packed(name: str) -> Any:
         return None if parts[name] is None else pack(parts[name], name, arrays, SERVER_KINDS)
 
     server = {
-        "release": release_id(device, promise),
+        "release": manifest["digest"],
         "method": parts["method"],
         "decoder": packed("decoder"),
         "task": packed("task") if isinstance(parts["task"], LinearTask | MeanTask) else None,
@@ -108,7 +108,7 @@ def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> di
         types = pack(schema.published.types, "types", arrays, SERVER_KINDS)
         server["table"] = {"library": schema.library, "types": types}
     server |= {name: packed(name) for name in ("answering", "volunteers", "outputs") if parts[name] is not None}
-    return client | half_files(SERVER, server, arrays)
+    return _half(CLIENT, manifest, weights) | _half(SERVER, *manifest_of(server, arrays))
 
 
 def release_id(device: Device, promise: Guarantee) -> str:
@@ -116,9 +116,12 @@ def release_id(device: Device, promise: Guarantee) -> str:
     return str(manifest_of(*pack_device(device, promise))[0]["digest"])
 
 
-def half_files(half: str, content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, bytes]:
-    """The manifest and the weights of one half of a release, by name."""
-    manifest, weights = manifest_of(content, arrays)
+def client_bytes(device: Device, promise: Guarantee) -> int:
+    """The size of the files in `client/`, without a signature."""
+    return sum(map(len, _half(CLIENT, *manifest_of(*pack_device(device, promise))).values()))
+
+
+def _half(half: str, manifest: dict[str, Any], weights: bytes) -> dict[str, bytes]:
     return {f"{half}/{MANIFEST}": canonical(manifest), f"{half}/{WEIGHTS}": weights}
 
 
@@ -183,6 +186,11 @@ def sign(folder: Path, key: bytes) -> None:
         draft.replace(folder / half / SIGNATURE)
 
 
+def _renamed(method: str) -> str:
+    """A method's name of today: "constant" was called "nothing" before."""
+    return "constant" if method == "nothing" else method
+
+
 def _signature(message: bytes, key: bytes) -> bytes:
     """64 bytes, made with the PEM private key."""
     serialization, ed25519 = cryptography()
@@ -220,12 +228,13 @@ def parts_of(
             counts, measured = (arrays[volunteers["cells"][name]["tensor"]] for name in ("counts", "measured"))
             arrays["volunteers.mean"] = counts @ measured / counts.sum()
             server["volunteers"] = {**volunteers, "mean": {"tensor": "volunteers.mean"}}
+        considered = [{**entry, "method": _renamed(entry["method"])} for entry in server["considered"]]
         parts = {
             "encoder": device.encoder,
             "mechanism": device.mechanism,
             "decoder": unpack(server["decoder"], arrays, SERVER_KINDS, *DECODERS.values()),
             "task": unpacked("task", *TASKS.values()),
-            "method": str(server["method"]),
+            "method": _renamed(str(server["method"])),
             "columns": device.columns,
             "units": device.units,
             "schema": _schema(device, server.get("table"), arrays),
@@ -233,7 +242,7 @@ def parts_of(
             "answering": unpacked("answering", *DECODERS.values()),
             "volunteers": unpacked("volunteers", Volunteers),
             "outputs": unpacked("outputs", Outputs),
-            "considered": unpack(server["considered"], arrays, SERVER_KINDS, tuple),
+            "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
         }
         if parts["decoder"].shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{where}: the decoder does not fit the reports.")

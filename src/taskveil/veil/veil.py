@@ -13,7 +13,7 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import CLIENT, Files, read_key
+from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
 from taskveil.records.conversion import as_reports
@@ -124,9 +124,7 @@ class Veil:
     def size(self) -> Size:
         """How much a device downloads, sends and computes."""
         return Size(
-            client_bytes=sum(
-                map(len, release.half_files(CLIENT, *release.pack_device(self.device, self.guarantee)).values())
-            ),
+            client_bytes=release.client_bytes(self.device, self.guarantee),
             report_bytes=self.mechanism.layout.length,
             operations=self.encoder.operations,
         )
@@ -164,7 +162,7 @@ class Veil:
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. For a design with answers="record" it is f(x̂), the task's output for the estimate."""
+        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate."""
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 

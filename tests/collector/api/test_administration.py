@@ -110,6 +110,6 @@ def test_the_journal_says_who_did_it_by_the_tokens_name(
     said = [record.getMessage() for record in caplog.records if record.name == journal.name]
     assert said == [
         f"Token laptop of Ada {what} release {veil.release_id[:12]}…."
-        for what in ("opened", "closed", "opened round two of", "closed round one of", "forgot round one of")
+        for what in ("opened", "closed", "opened round two of", "closed round one of", "deleted round one of")
     ]
     assert not {part for part in (ADDRESS, *asked.tokens.values()) if part in caplog.text}

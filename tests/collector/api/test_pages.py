@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from running_collector import Asked, running
-from taskveil.collector.api.pages import pages
+from taskveil.collector.api.reading import pages
 
 POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 

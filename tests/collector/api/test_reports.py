@@ -18,11 +18,10 @@ from collectors import CODES, report, reports
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import LatticeCodebook
 from taskveil.client.wire import BINARY, JSON, pack_batch, to_json
-from taskveil.collector.api import reports as api
+from taskveil.collector.api import devices as api
 from taskveil.collector.releases import register
-from taskveil.collector.running import LARGE_AT_ONCE
-from taskveil.collector.store import StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.running import MAX_LARGE_BODIES_AT_ONCE
+from taskveil.collector.store import StoreUnavailableError, open_store
 from taskveil.collector.tokens import new_token
 from taskveil.estimates import tally
 
@@ -333,7 +332,7 @@ def test_sums_are_those_of_the_reports(tmp_path: Path) -> None:
 def test_large_bodies_wait_for_each_other_and_not_for_ever(store: MemoryStore, release: str) -> None:
     async def call(client: Client) -> None:
         large = client.app.state.collector.large  # type: ignore[attr-defined]
-        for _ in range(LARGE_AT_ONCE):
+        for _ in range(MAX_LARGE_BODIES_AT_ONCE):
             await large.acquire()
         assert await post(client, to_json(reports(release, 3000))) == (503, "busy")
         assert (await post(client, to_json(reports(release, 30))))["accepted"] == 30

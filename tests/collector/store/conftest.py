@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from databases import options
-from taskveil.collector.store import Store
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, open_store
 
 
 @pytest.fixture

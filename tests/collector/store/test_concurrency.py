@@ -1,4 +1,4 @@
-"""Several writers, readers and settlers at once, in threads and with several stores on one database."""
+"""Several writers, readers and sorters at once, in threads and with several stores on one database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.collector.store import Fate, StoreUnavailableError, Submission, postgres_settling
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Fate, StoreUnavailableError, Submission, open_store, postgres
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
@@ -88,10 +87,9 @@ def numbered(number: int, values: range, rng: np.random.Generator) -> Submission
 def test_readers_meet_every_report_once_while_others_write_and_rewrite(
     store: Any, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from taskveil.collector.store import postgres, sql, sqlite
+    from taskveil.collector.store import tables
 
-    for module in (sql, sqlite, postgres):
-        monkeypatch.setattr(module, "PAGE", 100)
+    monkeypatch.setattr(tables, "PAGE", 100)
     store.add_release("cd" * 32, name="other", counted=True, files={}, round="closed again and again")
     other = open_store(store_url, **options(store_url))
     number = opened(store, counted=False)
@@ -135,7 +133,7 @@ def test_readers_meet_every_report_once_while_others_write_and_rewrite(
     other.close()
 
 
-def test_a_settling_that_was_killed_is_finished_by_the_next(
+def test_a_sort_that_was_killed_is_finished_by_the_next(
     postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(4)
@@ -145,19 +143,19 @@ def test_a_settling_that_was_killed_is_finished_by_the_next(
         one, two = submission(first, 200, rng), submission(second, 200, rng)
         store.ingest([one])
         with monkeypatch.context() as broken:
-            broken.setattr(postgres_settling, "_merge", killed)
+            broken.setattr(postgres, "_merge", killed)
             with pytest.raises(KilledError):
                 store.close_round(RELEASE, "r1")
         with store.reading() as execute:
-            assert list(execute("SELECT count(*) FROM settling")) == [(200,)]
-        assert set(store.ingest([replace(one, round=second)])[0]) == {Fate.DUPLICATE}, "what settles is there"
+            assert list(execute("SELECT count(*) FROM sorting")) == [(200,)]
+        assert set(store.ingest([replace(one, round=second)])[0]) == {Fate.DUPLICATE}, "what is being sorted is there"
         assert sum(len(page) for _, page in store.payloads(RELEASE)) == 200
         store.ingest([two])
         assert store.check() == []
         assert store.forget_round(RELEASE, "r2") == 200
         with store.reading() as execute:
-            tables = ("arrivals", "settling", "reports")
-            assert [next(iter(execute(f"SELECT count(*) FROM {table}")))[0] for table in tables] == [0, 0, 200]
+            names = ("arrivals", "sorting", "reports")
+            assert [next(iter(execute(f"SELECT count(*) FROM {name}")))[0] for name in names] == [0, 0, 200]
         assert store.check() == []
         store.close()
 
@@ -170,11 +168,11 @@ def killed(*_: Any) -> None:
     raise KilledError
 
 
-def test_a_long_reader_keeps_postgres_from_settling_but_not_from_storing(postgres_server: Server) -> None:
+def test_a_long_reader_keeps_postgres_from_sorting_but_not_from_storing(postgres_server: Server) -> None:
     """A backup locks all tables for as long as it runs."""
     rng = np.random.default_rng(4)
     with postgres_server.database() as url:
-        store: Any = open_store(url, allow_unsafe=True, settle_seconds=0.1)
+        store: Any = open_store(url, allow_unsafe=True, sort_seconds=0.1)
         number = opened(store)
         store.ingest([submission(number, 10, rng)])
         with psycopg.connect(url) as backup:

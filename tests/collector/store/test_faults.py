@@ -20,12 +20,11 @@ import psycopg
 import pytest
 
 from databases import RELEASE, Server, opened, options, submission
-from taskveil.collector.store import Fate, StoreError, StoreUnavailableError, Submission
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Fate, StoreError, StoreUnavailableError, Submission, open_store
 
 WRITER = """
 import sys, numpy as np
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import open_store
 from databases import options, submission
 url, number, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = open_store(url, **options(url))
@@ -283,7 +282,7 @@ def test_the_file_is_its_owners_alone_and_must_be_a_database(file: Path) -> None
     assert {stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()} == {0o600}
     store.close()
     file.write_bytes(b"no database at all, but long enough for a header" * 100)
-    with pytest.raises(StoreError, match="no SQLite database"):
+    with pytest.raises(StoreError, match="not an SQLite database"):
         open_store(f"sqlite:///{file}")
     with pytest.raises(StoreError, match="cannot be opened"):
         open_store(f"sqlite:///{file.parent / 'nowhere' / 'x.db'}")

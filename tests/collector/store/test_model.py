@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from databases import Server
-from taskveil.collector.store import Fate, Store, Submission
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Fate, Store, Submission, open_store
 
 RELEASES = ["aa" * 32, "bb" * 32]
 ROUNDS = ["r1", "r2", "r3"]

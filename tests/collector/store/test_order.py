@@ -7,6 +7,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from scipy.stats import spearmanr
 
 from databases import RELEASE, Server, opened, submission
 from taskveil.collector.journal import journal
-from taskveil.collector.store import StoreUnavailableError, Submission, postgres_settling
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import StoreUnavailableError, Submission, open_store, postgres
 
 COUNT = 1000
 BOUND = 0.15
@@ -65,16 +65,18 @@ def test_sqlite_files_tell_no_order_once_a_round_is_closed(tmp_path: Path) -> No
     with store._pool.lend() as connection:  # type: ignore[attr-defined]
         connection.execute("PRAGMA synchronous = OFF")  # quicker; where bytes lie does not depend on it
     ids = one_by_one(store, opened(store))
-    sqlite3.connect(file).execute("PRAGMA wal_checkpoint").connection.close()
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("PRAGMA wal_checkpoint")
     assert within_pages([file], ids, 4096) > BOUND, "while a round is open, cells lie much as they came"
     store.close_round(RELEASE, "week 1")
     assert within_pages([file], ids, 4096) < BOUND
     content = file.read_bytes()
     assert abs(correlation(range(COUNT), [content.find(one) for one in ids])) < BOUND
     assert Path(f"{file}-wal").stat().st_size == 0
-    assert [row[0] for row in sqlite3.connect(file).execute("SELECT id FROM reports")] == sorted(ids)
-    with pytest.raises(sqlite3.OperationalError, match="rowid"):
-        sqlite3.connect(file).execute("SELECT rowid FROM reports")
+    with closing(sqlite3.connect(file)) as other:
+        assert [row[0] for row in other.execute("SELECT id FROM reports")] == sorted(ids)
+        with pytest.raises(sqlite3.OperationalError, match="rowid"):
+            other.execute("SELECT rowid FROM reports")
     store.close()
 
 
@@ -112,7 +114,7 @@ def test_postgres_tells_no_order_once_a_round_is_closed(postgres_server: Server)
         assert within_pages(data_files(postgres_server), ids, 8192) > BOUND, "and so do its pages"
 
         store.close_round(RELEASE, "week 1")
-        assert lying("arrivals") == lying("settling") == []
+        assert lying("arrivals") == lying("sorting") == []
         assert abs(correlation(range(COUNT), lying("reports"))) < BOUND
         assert [ids[place] for place in lying("reports")] == sorted(ids)
         assert [transactions(table) for table in ("reports", "counts", "totals")] == [1, 1, 1]
@@ -156,11 +158,9 @@ def forget(url: str, files: Callable[[], list[Path]], **options: Any) -> None:
     store.close()
 
 
-def test_arrivals_are_settled_while_a_round_is_open(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    from taskveil.collector.store import postgres
-
-    monkeypatch.setattr(postgres, "LOOK_EVERY", 500)
-    monkeypatch.setattr(postgres_settling, "LEAST", 50_000)
+def test_arrivals_are_sorted_while_a_round_is_open(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "REPORTS_BETWEEN_CHECKS", 500)
+    monkeypatch.setattr(postgres, "MIN_SORTED_BYTES", 50_000)
     rng = np.random.default_rng(2)
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
         store = open_store(url, allow_unsafe=True)
@@ -178,50 +178,46 @@ def test_arrivals_are_settled_while_a_round_is_open(postgres_server: Server, mon
             assert time.monotonic() < until
             time.sleep(0.01)
         store.close()  # and what is under way is broken off here
-        assert rows("arrivals") + rows("settling") + rows("reports") == 6000
+        assert rows("arrivals") + rows("sorting") + rows("reports") == 6000
         again = open_store(url, allow_unsafe=True)
         assert again.check() == []  # type: ignore[attr-defined]
         again.close()
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("it is busy."), ValueError("Key (id)=(5e) exists")])
-def test_a_settling_that_fails_is_noted_without_what_it_was_about(
+def test_a_sort_that_fails_is_noted_without_what_it_was_about(
     postgres_server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    from taskveil.collector.store import postgres
-
     def fails(*_: Any, **__: Any) -> bool:
         raise error
 
-    monkeypatch.setattr(postgres, "LOOK_EVERY", 1)
-    monkeypatch.setattr(postgres_settling, "due", fails)
+    monkeypatch.setattr(postgres, "REPORTS_BETWEEN_CHECKS", 1)
+    monkeypatch.setattr(postgres, "sort_due", fails)
     monkeypatch.setattr(journal, "propagate", True)
     with postgres_server.database() as url, caplog.at_level(logging.WARNING, logger=journal.name):
         store: Any = open_store(url, allow_unsafe=True)
         store.ingest([submission(opened(store), 5, np.random.default_rng(3))])
-        store._settler.join()
+        store._sort_thread.join()
         store.close()
     (said,) = (record for record in caplog.records if record.name == journal.name)
-    assert "order of ids" in said.getMessage()
+    assert "sorted by id" in said.getMessage()
     assert "Key" not in caplog.text
 
 
-def test_arrivals_are_settled_among_commits_that_are_long(
+def test_arrivals_are_sorted_among_commits_that_are_long(
     postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A swap waits for the commit that is under way, however long commits are: else arrivals would grow for ever."""
-    from taskveil.collector.store import postgres
-
-    monkeypatch.setattr(postgres, "LOOK_EVERY", 500)
-    monkeypatch.setattr(postgres_settling, "LEAST", 10_000)
-    monkeypatch.setattr(postgres_settling, "PATIENCE", 0.05)
-    insert = postgres.insert
+    monkeypatch.setattr(postgres, "REPORTS_BETWEEN_CHECKS", 500)
+    monkeypatch.setattr(postgres, "MIN_SORTED_BYTES", 10_000)
+    monkeypatch.setattr(postgres, "SWAP_WAIT_SECONDS", 0.05)
+    insert = postgres._insert
 
     def slowly(connection: Any, batch: Any) -> Any:
         time.sleep(0.25)
         return insert(connection, batch)
 
-    monkeypatch.setattr(postgres, "insert", slowly)
+    monkeypatch.setattr(postgres, "_insert", slowly)
     rng = np.random.default_rng(3)
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
         store = open_store(url, allow_unsafe=True)
@@ -231,5 +227,5 @@ def test_arrivals_are_settled_among_commits_that_are_long(
             if reader.execute("SELECT 1 FROM taskveil.reports LIMIT 1").fetchone():
                 break
         else:
-            pytest.fail("no report was settled")
+            pytest.fail("no report was sorted")
         store.close()

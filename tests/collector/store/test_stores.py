@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from databases import RELEASE, opened, options, submission
-from taskveil.collector.store import Fate, Store, StoredToken, StoreError, Submission
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Fate, Store, StoredToken, StoreError, Submission, open_store
 
 OTHER = "cd" * 32
 TOKEN = StoredToken(name="a", key="k", digest=b"\0\xff" * 16, scope="upload", release=None, expires=None, rate=None)
@@ -177,10 +176,9 @@ def test_moments_are_added_up_for_new_reports_only(store: Store, rng: np.random.
 def test_payloads_come_page_by_page_in_the_order_of_ids(
     store: Store, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from taskveil.collector.store import postgres, sql, sqlite
+    from taskveil.collector.store import tables
 
-    for module in (sql, sqlite, postgres):
-        monkeypatch.setattr(module, "PAGE", 50)
+    monkeypatch.setattr(tables, "PAGE", 50)
     numbers = [opened(store, round=name) for name in ("r1", "r2")]
     given = [submission(number, 175, rng, size=3, values=250) for number in numbers]
     store.ingest(given)

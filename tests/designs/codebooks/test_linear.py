@@ -47,7 +47,7 @@ def test_hostile_records_give_ordinary_reports(volunteers: np.ndarray, task: tv.
 
 def test_saved_codebooks_are_the_same(volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path) -> None:
     for epsilon in (2.0, 30.0):
-        veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook", latent_dim=3)
+        veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook", on_device=tv.OnDevice(latent_dim=3))
         folder = tmp_path / f"{epsilon}"
         veil.save(folder)
         again = tv.Veil.load(folder)
@@ -159,7 +159,8 @@ def test_two_thousand_volunteers_judge(task: tv.LinearTask) -> None:
 def test_lists_are_as_short_as_small_devices_need_them() -> None:
     X = np.random.default_rng(5).normal(size=(300, 20))
     roomy, small = (
-        tv.design(X, tv.LinearTask(np.eye(20)), epsilon=7.0, method="codebook", client_bytes=b) for b in (10**6, 16_000)
+        tv.design(X, tv.LinearTask(np.eye(20)), epsilon=7.0, method="codebook", on_device=tv.OnDevice(max_bytes=b))
+        for b in (10**6, 16_000)
     )
     assert roomy.size.client_bytes > 16_000 >= small.size.client_bytes
 

@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import taskveil as tv
+from designers import by_record
 from hostile import hostile_records
 from taskveil.client.encoders import LinearEncoder, MeanEncoder, NamedEncoder
 from taskveil.designs.auto import best_of, folds
@@ -118,7 +119,7 @@ def test_every_loss_is_served(task: Task, y: Any, encoder: str) -> None:
 
 @SERVED
 def test_every_loss_can_be_answered_by_a_record(task: Task, y: Any, encoder: str) -> None:
-    veil = tv.design(SOME, task, epsilon=4.0, y=y, method="codebook", answers="record", encoder=encoder)
+    veil = tv.design(SOME, by_record(task), epsilon=4.0, y=y, method="codebook", on_device=tv.OnDevice(encoder=encoder))
     assert veil.answering is None
     assert veil.losses(SOME, y).mean() < 0.9 * task.constant_loss(SOME, y, SOME, y)
 
@@ -258,10 +259,8 @@ def test_the_callers_threads_are_left_alone_between_budgets() -> None:
 
 def test_what_a_record_cannot_answer_is_counted() -> None:
     hard = DecisionTreeClassifier(random_state=0).fit(X[:160], LABEL[:160])  # it is always sure: no record answers 60%
-    task = tv.ModelTask(hard, "cross_entropy")
-    problem = Problem.of(
-        X[:160], task, y=LABEL[:160], domain=Points(X), on_device=OnDevice(encoder="linear"), answers="record"
-    )
+    task = tv.ModelTask(hard, "cross_entropy", "record")
+    problem = Problem.of(X[:160], task, y=LABEL[:160], domain=Points(X), on_device=OnDevice(encoder="linear"))
     fold, _ = folds(problem, 0)
     ((_, (found,)),) = model_candidates(problem, [1.0], 0, fold, compared=True)
     veil = found.make()
@@ -274,7 +273,7 @@ def test_a_release_that_would_only_name_its_model_is_announced() -> None:
     y = np.sin(60 * x[:, 0])  # twenty turns, which no few leaves and no few neurons follow
     task = tv.ModelTask(KNeighborsRegressor(3).fit(x, y))
     with pytest.warns(NamedModelWarning, match="browsers refuse"):
-        veil = tv.design(x, task, epsilon=3.0, y=y, share_model=True)
+        veil = tv.design(x, task, epsilon=3.0, y=y, on_device=tv.OnDevice(share_model=True))
     assert isinstance(veil.encoder, NamedEncoder)
     assert veil.encoder.name == "KNeighborsRegressor: predictions"
     assert veil.encoder(x)[:, 0] == pytest.approx(task.predict(x)[:, 0])  # what whoever brings the model has
@@ -362,14 +361,16 @@ def test_what_a_release_only_names_is_no_part_of_a_mean() -> None:
 
 def test_no_encoder_is_larger_than_devices_allow() -> None:
     task = tv.ModelTask(regressor())
-    veil = tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=6000)
+    veil = tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", on_device=tv.OnDevice(max_bytes=6000))
     assert veil.size.client_bytes <= 6000
     values = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)  # long codewords, and many of them
     several = tv.ModelTask(RandomForestRegressor(3, random_state=0).fit(X, values))
     free, small = (
-        tv.design(X, several, epsilon=12.0, y=values, method="codebook", encoder="linear", client_bytes=b).size
+        tv.design(
+            X, several, epsilon=12.0, y=values, method="codebook", on_device=tv.OnDevice(encoder="linear", max_bytes=b)
+        ).size
         for b in (2**19, 6000)
     )
     assert free.client_bytes > 6000 >= small.client_bytes
-    with pytest.raises(TaskError, match="no encoder fits into client_bytes=1024"):
-        tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", client_bytes=1024)
+    with pytest.raises(TaskError, match="no encoder fits into max_bytes=1024"):
+        tv.design(X, task, epsilon=4.0, y=VALUE, method="codebook", on_device=tv.OnDevice(max_bytes=1024))

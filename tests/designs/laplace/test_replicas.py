@@ -10,13 +10,12 @@ from taskveil.designs.laplace.replicas import (
     Grid,
     Networks,
     Replicas,
-    apply_task,
     keep,
-    l1_diameters,
     snapshot,
     standard_laplace,
 )  # fmt: skip
 from taskveil.designs.sensitivity import l1_diameter
+from taskveil.experiments.published_algorithm import apply_task, l1_diameters
 
 RNG = np.random.default_rng(2)
 TENSOR = torch.tensor(RNG.random((60, 3))).float()

@@ -99,7 +99,7 @@ def test_more_budget_never_costs() -> None:
 
 def test_small_clients_get_small_tables() -> None:
     roomy = tv.design(X, tv.MeanTask(SCALED), epsilon=6.0, domain=BOX)
-    tight = tv.design(X, tv.MeanTask(SCALED), epsilon=6.0, domain=BOX, client_bytes=6000)
+    tight = tv.design(X, tv.MeanTask(SCALED), epsilon=6.0, domain=BOX, on_device=tv.OnDevice(max_bytes=6000))
     assert tight.size.client_bytes <= 6000 < roomy.size.client_bytes
     assert tight.loss(X).mean > roomy.loss(X).mean
     assert np.abs((expected(tight, ANYWHERE) - ANYWHERE) / (BOX.high - BOX.low)).max() < GRID
@@ -107,8 +107,11 @@ def test_small_clients_get_small_tables() -> None:
 
 def test_fewer_latents_than_the_task_has_would_be_biased() -> None:
     with pytest.raises(TaskError, match="latent_dim=2 leaves out some of the 4 directions"):
-        tv.design(X, tv.MeanTask(SCALED), epsilon=1.0, latent_dim=2)
-    assert tv.design(X, tv.MeanTask(np.ones((1, 4))), epsilon=1.0, latent_dim=1).encoder.latent_dim == 1
+        tv.design(X, tv.MeanTask(SCALED), epsilon=1.0, on_device=tv.OnDevice(latent_dim=2))
+    assert (
+        tv.design(X, tv.MeanTask(np.ones((1, 4))), epsilon=1.0, on_device=tv.OnDevice(latent_dim=1)).encoder.latent_dim
+        == 1
+    )
 
 
 def test_a_release_knows_its_task_and_reports_from_devices_count(tmp_path: Path) -> None:
@@ -142,9 +145,9 @@ def test_tables_with_text_and_holes() -> None:
     assert list(veil.decode(veil.privatize(table)).columns) == ["power", "origin", "new"]
 
 
-@pytest.mark.parametrize("method", ["codebook", "task_aware", "task_agnostic", "nothing", "attribute_laplace"])
+@pytest.mark.parametrize("method", ["codebook", "task_aware", "task_agnostic", "constant", "attribute_laplace"])
 def test_methods_that_are_biased_refuse_and_say_so(method: str) -> None:
-    with pytest.raises(TaskError, match=f"{method} answers for single records.*biased"):
+    with pytest.raises(TaskError, match=f"{method} shrinks the answers for single records.*biased"):
         tv.design(X, tv.MeanTask(SCALED), epsilon=1.0, method=method)  # type: ignore[arg-type]
 
 

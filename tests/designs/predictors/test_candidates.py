@@ -27,4 +27,4 @@ Y = 14.0 + X[:, 0]
 def test_refused_with_the_reason(encoder: Any, reason: str) -> None:
     task = tv.ModelTask(LinearRegression().fit(X, Y))
     with pytest.raises(TaskError, match=reason):
-        tv.design(X, task, epsilon=2.0, y=Y, method="codebook", encoder=encoder)
+        tv.design(X, task, epsilon=2.0, y=Y, method="codebook", on_device=tv.OnDevice(encoder=encoder))

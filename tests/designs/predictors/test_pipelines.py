@@ -139,7 +139,7 @@ def test_values_that_only_some_volunteers_have_are_refused_by_trees() -> None:
 def test_a_shared_pipeline_is_part_of_the_release(tmp_path: Path) -> None:
     task = tv.ModelTask(pipeline(RandomForestClassifier(20, min_samples_leaf=10, random_state=0)), loss="cross_entropy")
     label = np.where(np.median(VALUE) < VALUE, "much", "little")
-    veil = tv.design(TABLE, task, y=label, epsilon=3.0, encoder="own", share_model=True)
+    veil = tv.design(TABLE, task, y=label, epsilon=3.0, on_device=tv.OnDevice(encoder="own", share_model=True))
     assert not isinstance(veil.encoder, NamedEncoder)
     veil.save(tmp_path / "release")
     with Client.load(tmp_path / "release", ledger=tmp_path / "ledger") as client:

@@ -313,7 +313,8 @@ def test_without_onnxruntime_the_refusal_says_how_to_get_it(monkeypatch: pytest.
 def test_a_forest_as_a_file_designs_as_the_forest_does(tmp_path: Path) -> None:
     forest = RandomForestClassifier(10, max_depth=5, random_state=0).fit(X[:100], CLASSES[:100])
     box = tv.ModelTask(export(tmp_path / "m.onnx", forest), loss="cross_entropy")
-    options = {"y": CLASSES[100:], "epsilon": 4.0, "method": "codebook", "encoder": "linear"}
+    options = {"y": CLASSES[100:], "epsilon": 4.0, "method": "codebook"}
+    options["on_device"] = tv.OnDevice(encoder="linear")
     veil = tv.design(X[100:], box, **options)
     same = tv.design(X[100:], tv.ModelTask(forest, loss="cross_entropy"), **options)
     assert veil.loss(X, CLASSES).mean == pytest.approx(same.loss(X, CLASSES).mean, rel=1e-3)

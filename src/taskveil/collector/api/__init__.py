@@ -1,8 +1,5 @@
-"""HTTP: what the collector answers. `reports` is for devices, `client_files` too; `reading` for those who look at what
-the reports say, in a browser on `pages`; `administration` for those who run it, `health` for whoever watches it.
-
-What they share: `access` takes a request's token, `problem_answers` says no, `etags` that a file has not changed,
-`shapes` is the JSON of answers and `openapi` the document about all of it. `guarding` is around every request.
+"""The collector's HTTP interface: `devices` for reports, `reading` for estimates and the page, `operating` for
+administration and health. `common` has what all requests share, `openapi` the JSON of requests and answers.
 """
 
 from __future__ import annotations
@@ -17,35 +14,31 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 import taskveil
-from taskveil.collector.api import administration, client_files, health, pages, reading, reports
-from taskveil.collector.api.guarding import Guard
+from taskveil.collector.api import devices, operating, reading
+from taskveil.collector.api.common import BodyLimit, Guard, not_routed, not_valid
 from taskveil.collector.api.openapi import described
-from taskveil.collector.api.problem_answers import not_routed, not_valid
 from taskveil.collector.journal import failed, journal, quietly
-from taskveil.collector.limits import BodyLimit
 from taskveil.collector.metrics import Measured, Metrics
 from taskveil.collector.running import Collector
 from taskveil.collector.settings import Settings
-from taskveil.collector.store import Store, StoreUnavailableError
-from taskveil.collector.store.opening import open_store
+from taskveil.collector.store import Store, StoreUnavailableError, open_store
 
 OPEN_SECONDS = 2.0
-"""That a start waits for the database. After that it goes on in the background, and requests are told to come again."""
+"""How long a start waits for the database. After that it continues in the background, and requests get 503."""
 
-AGAIN_SECONDS = 1.0
-"""Between two attempts to open it."""
+REOPEN_SECONDS = 1.0
 
 
 def create_app(settings: Settings, store: Store | None = None, *, demo: Path | None = None) -> FastAPI:
     """The collector as an ASGI application.
 
     Args:
-        settings: what it is told.
-        store: where reports go; by default the one at `settings.db`, opened when the application starts.
+        settings: of the collector.
+        store: for reports; by default the one at `settings.db`, opened when the application starts.
         demo: a folder of pages that are served under /demo/.
 
     Returns:
-        An application whose `state.collector` is the running `Collector`, None until its database was opened.
+        An application. Its `state.collector` is the running `Collector`, or None until the database is open.
     """
     metrics = Metrics()
 
@@ -58,7 +51,7 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         await asyncio.wait({running, waiting}, timeout=OPEN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if running.done():
-            running.result()  # a database that cannot be used at all: no start
+            running.result()  # raises if the database cannot be used at all
         running.add_done_callback(_note)
         try:
             yield
@@ -70,21 +63,21 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
     app = FastAPI(
         title="taskveil collector",
         version=taskveil.__version__,
-        description="Takes private reports, keeps them and nothing else, and gives population estimates.",
+        description="Receives private reports, stores only them, and gives population estimates.",
         lifespan=lifespan,
         openapi_url=None,  # `described` has it
-        docs_url=None,  # they would fetch scripts from elsewhere
+        docs_url=None,  # it would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        # What a tracer that happens to be installed would record: addresses, and when each report came.
+        # An installed tracer would record addresses, and when each report came.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
     app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
-    for part in (reports, client_files, reading, administration, health, pages):
-        app.include_router(part.router)
+    for router in (devices.router, reading.router, operating.router, reading.page_router):
+        app.include_router(router)
     described(app)
-    app.add_middleware(reports.Straight)
+    app.add_middleware(devices.Shortcut)
     app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
     app.add_middleware(Guard, origins=settings.origins)
     app.add_middleware(Measured, metrics=metrics)
@@ -92,9 +85,9 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
 
 
 async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None:
-    """Open the database, however often that takes, and follow it for ever."""
+    """Open the database, with as many attempts as it takes, and follow its changes."""
     settings: Settings = app.state.settings
-    said = False
+    warned = False
     while True:
         store = given
         try:
@@ -102,17 +95,17 @@ async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None
             app.state.collector = await Collector.on(store, settings, app.state.metrics)
             break
         except StoreUnavailableError:
-            if not said:
+            if not warned:
                 journal.warning("The database does not answer yet.")
-            said = True
+            warned = True
             if store is not None and given is None:
                 await asyncio.to_thread(store.close)
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(REOPEN_SECONDS)
     opened.set()
     await app.state.collector.follow()
 
 
 def _note(running: asyncio.Task[None]) -> None:
-    """A database that was found unusable later."""
+    """Log that the database was found unusable after the start."""
     if not running.cancelled() and (error := running.exception()) is not None:
         failed("The database cannot be used.", error)

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beside what the routes themselves do: problems, tokens, and bodies with examples."""
+"""The OpenAPI document: the JSON of requests and answers, and what it says beside what the routes themselves do."""
 
 from __future__ import annotations
 
@@ -6,35 +6,243 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
 
+from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
-from taskveil.collector.api.shapes import EXAMPLE_RELEASE
 from taskveil.collector.problems import Problem
+from taskveil.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
+from taskveil.collector.store import StoredRelease
+from taskveil.estimates.assumed import Assumption, assumptions
 
-_PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
+EXAMPLE_RELEASE = "5e" * 32
+ReleaseId = Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=[EXAMPLE_RELEASE])]
+RoundName = Annotated[str, Field(min_length=1, max_length=LONGEST_ROUND, examples=["2026-W46"])]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Shape(BaseModel):
+    """An object with exactly these keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RoundShape(Shape):
+    """A round."""
+
+    name: RoundName
+    open: bool
+    reports: Count
+
+
+class GuaranteeShape(Shape):
+    """The guarantee for one report, in numbers and in words."""
+
+    epsilon: float
+    delta: float
+    statement: str
+    enforced_by: str
+
+
+class ReleaseShape(Shape):
+    """A release and its stored reports."""
+
+    id: ReleaseId
+    name: str
+    method: str
+    open: bool
+    current: Annotated[str, Field(description="The round for reports that name no round.")]
+    rounds: list[RoundShape]
+    reports: Count
+    guarantee: GuaranteeShape
+    attributes: list[str]
+    outputs: list[str]
+    report_bytes: Count
+    client_bytes: Count
+    estimates: Annotated[bool, Field(description="Whether /v1/estimates works for this release.")]
+    assumptions: Annotated[list[Assumption], Field(description="Values that `assume` may have in /v1/estimates.")]
+    frontier: Annotated[bool, Field(description="Whether /v1/releases/{id}/frontier works for this release.")]
+
+
+class ReleasesShape(Shape):
+    """All releases that the token may see."""
+
+    releases: list[ReleaseShape]
+
+
+class ForgottenShape(Shape):
+    """How many reports were deleted."""
+
+    forgotten: Count
+
+
+class IntervalShape(Shape):
+    """A mean and its interval. Null stands for infinite and for not a number."""
+
+    name: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    assumes: Annotated[str | None, Field(description="The assumption of the row; null if it needs none.")]
+
+
+class MeanShape(IntervalShape):
+    """A population mean beside the volunteers' mean. A date is a number of days since 1970."""
+
+    volunteers: float | None
+    spread: Annotated[float | None, Field(description="The standard deviation of the volunteers' values.")]
+    forged: Annotated[float | None, Field(description="How far 1% of forged reports could move the mean.")]
+    kind: str
+    unit: str
+
+
+class DriftShape(Shape):
+    """The test whether people differ from the volunteers."""
+
+    p_value: float | None
+    raised: bool
+    moved: list[str]
+    words: str
+
+
+class RowShape(Shape):
+    """A line of the table as text: the entry at a `place` of a `group` (attributes, answers, …)."""
+
+    group: str
+    place: Count
+    name: str
+    estimate: str
+    interval: str
+    volunteers: str
+    forged: Annotated[str, Field(description="How far 1% of forged reports could move it.")]
+
+
+class BudgetShape(Shape):
+    """The number of reports of one release, and the ε of each."""
+
+    reports: Count
+    epsilon: float
+
+
+class EstimateShape(Shape):
+    """Population estimates: the file that `Estimate.to_json` writes, with its table as text."""
+
+    format: str
+    reports: Count
+    epsilon: Annotated[float, Field(description="The largest budget of one report.")]
+    budgets: list[BudgetShape]
+    confidence: float
+    anytime: Annotated[bool, Field(description="Whether the intervals stay valid however often you look.")]
+    releases: list[ReleaseId]
+    attributes: list[MeanShape]
+    answers: list[MeanShape]
+    shares: list[MeanShape]
+    frequencies: list[MeanShape]
+    reported: list[MeanShape]
+    drift: DriftShape
+    assumes: Annotated[str | None, Field(description="The assumption of the rows that have one.")]
+    notes: list[str]
+    round: Annotated[str | None, Field(description="Null: all rounds together.")]
+    rows: list[RowShape]
+    since: Annotated[str | None, Field(description="The earlier round.")] = None
+    changes: Annotated[
+        dict[str, list[IntervalShape]] | None,
+        Field(description="The changes since the earlier round, by group. Only with `since`."),
+    ] = None
+
+
+class ReportShape(Shape):
+    """A report in JSON."""
+
+    id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    payload: Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
+
+
+class ReportsShape(Shape):
+    """A body of reports in JSON."""
+
+    version: Literal[1]
+    release: ReleaseId
+    reports: Annotated[list[ReportShape], Field(min_length=1)]
+
+
+class RejectedShape(Shape):
+    """A report that was refused."""
+
+    place: Annotated[int, Field(description="In the body, from 0.")]
+    id: str
+    reason: str
+
+
+class OutcomeShape(Shape):
+    """What the collector did with each report of a body. Accepted reports are stored durably."""
+
+    accepted: Count
+    duplicate: Annotated[Count, Field(description="Already stored with the same bytes: they count once.")]
+    rejected: list[RejectedShape]
+
+
+class FrontierShape(BaseModel):
+    """The losses of designs at several budgets, as `Frontier.to_json` wrote them."""
+
+    clear: float
+    constant: float
+    rows: list[dict[str, Any]]
+
+
+def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
+    """A release for an answer; `stored` is its newest state in the store."""
+    veil, guarantee = found.veil, found.veil.guarantee
+    return ReleaseShape(
+        id=stored.id,
+        name=stored.name,
+        method=veil.method,
+        open=stored.open,
+        current=stored.current,
+        rounds=[RoundShape(name=one.name, open=one.open, reports=one.reports) for one in stored.rounds],
+        reports=sum(one.reports for one in stored.rounds),
+        guarantee=GuaranteeShape(
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            statement=guarantee.statement,
+            enforced_by=guarantee.enforced_by,
+        ),
+        attributes=list(veil.columns or (f"x{place}" for place in range(veil.device.attributes))),
+        outputs=[] if veil.outputs is None else list(veil.outputs.names),
+        report_bytes=veil.mechanism.layout.length,
+        client_bytes=sum(len(content) for name, content in found.files.items() if name.startswith(f"{CLIENT}/")),
+        estimates=found.scores is not None,
+        assumptions=list(assumptions(veil)),
+        frontier=FRONTIER in found.files,
+    )
+
+
+_REF = "#/components/schemas/{model}"
 
 COMPONENTS: dict[str, Any] = {
     "schemas": {
         "Problem": {
             "type": "object",
             "title": "Problem",
-            "description": "Why the collector said no (RFC 9457). It never quotes what was sent.",
+            "description": "Why a request was refused (RFC 9457). It never repeats what was sent.",
             "required": ["type", "title", "status", "detail"],
             "properties": {
                 "type": {"type": "string", "enum": [one.document().type for one in Problem]},
                 "title": {"type": "string"},
                 "status": {"type": "integer"},
-                "detail": {"type": "string", "description": "What to do, where there is something to do."},
+                "detail": {"type": "string", "description": "What you can do."},
             },
         },
+        **models_json_schema([(ReportsShape, "validation")], ref_template=_REF)[1]["$defs"],
     },
 }
 
 ANY = (Problem.BAD_REQUEST, Problem.TOO_SLOW, Problem.TOO_LARGE, Problem.FAULT, Problem.UNAVAILABLE, Problem.STOPPING)
-"""What any request may be answered with."""
+"""Problems that every request can have."""
 TOKEN = (
     Problem.TOKEN_MISSING,
     Problem.TOKEN_UNKNOWN,
@@ -43,17 +251,20 @@ TOKEN = (
     Problem.TOKEN_OTHER_RELEASE,
     Problem.TOO_MANY,
 )
-"""What a request that takes a token may be."""
+"""Problems of a request that needs a token."""
 
 
 def problems(*which: Problem) -> dict[int | str, dict[str, Any]]:
-    """These problems and those of `ANY` request, by status, as FastAPI's `responses`."""
+    """FastAPI's `responses` for these problems and those of `ANY` request, by status."""
     found: dict[int | str, dict[str, Any]] = {}
     for one in dict.fromkeys((*which, *ANY)):
         document = one.document()
         answer = found.setdefault(
             document.status,
-            {"description": "", "content": {PROBLEM: {"schema": _PROBLEM_REF, "examples": {}}}},
+            {
+                "description": "",
+                "content": {PROBLEM: {"schema": {"$ref": _REF.format(model="Problem")}, "examples": {}}},
+            },
         )
         answer["description"] = f"{answer['description']} {document.title}.".strip()
         answer["content"][PROBLEM]["examples"][one.name.lower()] = {
@@ -67,7 +278,7 @@ def problems(*which: Problem) -> dict[int | str, dict[str, Any]]:
 
 
 def described(app: FastAPI) -> None:
-    """Give the application its OpenAPI document, made once, when somebody asks for it."""
+    """Give the application its OpenAPI document. It is made once, at the first request for it."""
     plain: Callable[[], dict[str, Any]] = app.openapi
 
     def document() -> dict[str, Any]:
@@ -79,7 +290,7 @@ def described(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
-    written = cache(lambda: json.dumps(document()).encode())  # for everybody: it takes a millisecond
+    written = cache(lambda: json.dumps(document()).encode())
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
@@ -95,7 +306,7 @@ REPORTS: dict[str, Any] = {
         {
             "name": "round",
             "in": "query",
-            "description": "The round that the reports belong to; by default the release's current one.",
+            "description": "The round of the reports; by default the release's current one.",
             "schema": {"type": "string"},
             "example": "2026-W46",
         }
@@ -109,28 +320,7 @@ REPORTS: dict[str, Any] = {
                 "example": b64encode(pack_batch(_BATCH)).decode(),  # JSON has no bytes
             },
             JSON: {
-                "schema": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["version", "release", "reports"],
-                    "properties": {
-                        "version": {"type": "integer", "enum": [1]},
-                        "release": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-                        "reports": {
-                            "type": "array",
-                            "minItems": 1,
-                            "items": {
-                                "type": "object",
-                                "additionalProperties": False,
-                                "required": ["id", "payload"],
-                                "properties": {
-                                    "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-                                    "payload": {"type": "string", "pattern": "^([0-9a-f]{2})+$"},
-                                },
-                            },
-                        },
-                    },
-                },
+                "schema": {"$ref": _REF.format(model="ReportsShape")},
                 "example": {
                     "version": 1,
                     "release": EXAMPLE_RELEASE,
@@ -139,56 +329,16 @@ REPORTS: dict[str, Any] = {
             },
         },
     },
-    "responses": {
-        "200": {
-            "description": "What became of every report. What was accepted is stored durably.",
-            "content": {
-                JSON: {
-                    "schema": {
-                        "type": "object",
-                        "required": ["accepted", "duplicate", "rejected"],
-                        "properties": {
-                            "accepted": {"type": "integer", "minimum": 0},
-                            "duplicate": {
-                                "type": "integer",
-                                "minimum": 0,
-                                "description": "That were there already, with the same bytes: they count once.",
-                            },
-                            "rejected": {
-                                "type": "array",
-                                "items": {
-                                    "type": "object",
-                                    "required": ["place", "id", "reason"],
-                                    "properties": {
-                                        "place": {"type": "integer", "description": "In the body, from 0."},
-                                        "id": {"type": "string"},
-                                        "reason": {"type": "string"},
-                                    },
-                                },
-                            },
-                        },
-                    },
-                    "example": {
-                        "accepted": 3,
-                        "duplicate": 1,
-                        "rejected": [{"place": 4, "id": _IDS[0], "reason": "no device can have made this number."}],
-                    },
-                }
-            },
-        },
-        **{
-            str(status): answer
-            for status, answer in problems(
-                Problem.NO_REPORTS,
-                *TOKEN,
-                Problem.RELEASE_UNKNOWN,
-                Problem.ROUND_UNKNOWN,
-                Problem.RELEASE_CLOSED,
-                Problem.ROUND_CLOSED,
-                Problem.WRONG_TYPE,
-                Problem.BUSY,
-            ).items()
-        },
-    },
 }
-"""For the `openapi_extra` of POST /v1/reports, which reads its body itself."""
+"""The `openapi_extra` of POST /v1/reports, which reads its body itself."""
+
+REPORTS_PROBLEMS = problems(
+    Problem.NO_REPORTS,
+    *TOKEN,
+    Problem.RELEASE_UNKNOWN,
+    Problem.ROUND_UNKNOWN,
+    Problem.RELEASE_CLOSED,
+    Problem.ROUND_CLOSED,
+    Problem.WRONG_TYPE,
+    Problem.BUSY,
+)

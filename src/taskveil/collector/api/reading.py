@@ -1,26 +1,35 @@
-"""For those who look at what the reports say: releases, estimates, and all reports as a file."""
+"""Requests of people who read: releases, estimates, all reports as a file; and the page that shows them.
+
+The page and its files come from here. Nothing is fetched from elsewhere, and the policy forbids it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import mimetypes
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response, StreamingResponse
+from fastapi import APIRouter, Query, Request
+from fastapi import Path as PathParameter
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from taskveil.client.wire import JSON
-from taskveil.collector.api.access import Reader
-from taskveil.collector.api.openapi import TOKEN, problems
-from taskveil.collector.api.shapes import (
+from taskveil.collector.api.common import Reader, tagged
+from taskveil.collector.api.openapi import (
+    TOKEN,
     EstimateShape,
     FrontierShape,
     ReleaseId,
     ReleasesShape,
     RoundName,
+    problems,
     release_shape,
 )
 from taskveil.collector.estimating import Asked
@@ -28,11 +37,12 @@ from taskveil.collector.exporting import TYPE, exported
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.releases import FRONTIER
 from taskveil.collector.running import collector_of
-from taskveil.collector.store import SHORT
+from taskveil.collector.store import SHOWN_ID_DIGITS
 from taskveil.collector.tokens import belongs
 from taskveil.estimates.assumed import Assumption
 
 router = APIRouter(tags=["reading"])
+page_router = APIRouter(include_in_schema=False)
 
 OfRelease = Annotated[ReleaseId, Query(description="The release.")]
 OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
@@ -44,7 +54,7 @@ _ASKED = (*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALI
     "/v1/releases", summary="Releases and their rounds", response_model=ReleasesShape, responses=problems(*TOKEN)
 )
 async def releases(request: Request, token: Reader) -> ReleasesShape:
-    """All releases that the token is for, with the number of stored reports of every round."""
+    """All releases that the token is for, with the number of stored reports of each round."""
     collector = collector_of(request)
     stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
     return ReleasesShape(
@@ -58,19 +68,19 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
 
 @router.get(
     "/v1/releases/{id}/frontier",
-    summary="What other budgets would cost",
+    summary="Losses at other budgets",
     response_model=FrontierShape,
     responses=problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
 )
 async def frontier(
-    request: Request, token: Reader, id: Annotated[ReleaseId, Path(description="The release.")]
+    request: Request, token: Reader, id: Annotated[ReleaseId, PathParameter(description="The release.")]
 ) -> Response:
     """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
     belongs(token, id)
     release = await collector_of(request).known(id)
     with contextlib.suppress(KeyError, ValueError, TypeError, RecursionError):
         content = json.loads(release.files[FRONTIER])
-        # Not the losses of single records, which a careless file may hold.
+        # Not the losses of single records, which a file may hold by mistake.
         shown = {name: content[name] for name in ("clear", "constant", "rows")}
         return Response(json.dumps(shown, allow_nan=False), media_type=JSON)
     raise ProblemError(Problem.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
@@ -88,17 +98,21 @@ async def estimates(
     release: OfRelease,
     round: OfRound = None,
     since: Annotated[RoundName | None, Query(description="An earlier round: what changed since then.")] = None,
-    anytime: Annotated[bool, Query(description="Limits hold at all times at once; false: for a single look.")] = True,
-    assume: Annotated[Assumption | None, Query(description="Also assumed rows; needs anytime=false.")] = None,
+    anytime: Annotated[
+        bool, Query(description="True: the intervals stay valid however often you look. False: for one look.")
+    ] = True,
+    assume: Annotated[
+        Assumption | None, Query(description="Add rows that rest on this assumption; needs anytime=false.")
+    ] = None,
 ) -> Response:
-    """What reports measure, with intervals, beside the volunteers' values: as `tv.estimate` gives it. Without `round`,
-    people who reported in several rounds are counted several times. Estimates may be as old as ten times the time that
-    they took to compute."""
+    """The result of `tv.estimate`: means and shares with intervals, beside the volunteers' values. Without `round`,
+    people who reported in several rounds are counted several times. An estimate that takes t seconds may be up to
+    10 t seconds old."""
     belongs(token, release)
     if since is not None and round in (None, since):
-        raise ProblemError(Problem.INVALID, "since: two different rounds are compared, name both (round and since).")
+        raise ProblemError(Problem.INVALID, "since: name two different rounds, as round and since.")
     if assume is not None and anytime:
-        raise ProblemError(Problem.INVALID, "assume: assumed rows have no limits at all times. Add anytime=false.")
+        raise ProblemError(Problem.INVALID, "assume: rows with an assumption need anytime=false.")
     collector = collector_of(request)
     found = await collector.known(release, round, since)
     asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
@@ -118,21 +132,21 @@ async def estimates(
     },
 )
 async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
-    """All reports of a release, or of one round: what `taskveil estimate` and `taskveil decode` read."""
+    """All reports of a release, or of one round, for `taskveil estimate` and `taskveil decode`."""
     belongs(token, release)
     collector = collector_of(request)
     found = await collector.known(release, round)
     pieces = exported(found.veil, collector.store, round)
     try:
-        first = await asyncio.to_thread(next, pieces)  # so that a store that fails at once is a problem document
+        first = await asyncio.to_thread(next, pieces)  # a store that fails at once gets a problem document
     except KeyError:
-        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted just now.") from None
-    name = f"reports-{release[:SHORT]}.parquet"
+        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+    name = f"reports-{release[:SHOWN_ID_DIGITS]}.parquet"
     return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 class _Pieces(StreamingResponse):
-    """Sends what an iterator gives, and ends it also where the client goes away before."""
+    """Sends the parts of an iterator, and closes it even if the client leaves early."""
 
     def __init__(self, first: bytes, rest: Iterator[bytes], headers: dict[str, str]) -> None:
         super().__init__(chain([first], rest), media_type=TYPE, headers=headers)
@@ -143,3 +157,62 @@ class _Pieces(StreamingResponse):
             await super().__call__(*connection)
         finally:
             await asyncio.to_thread(self._rest.close)  # type: ignore[attr-defined]
+
+
+# The page
+
+POLICY = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+    )
+}
+INDEX = "index.html"
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
+"""Types that machines do not know, or name differently."""
+
+
+@cache
+def pages() -> dict[str, bytes]:
+    """The package's own files by name."""
+    folder = files("taskveil.collector") / "pages"
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()} if folder.is_dir() else {}
+
+
+@page_router.get("/")
+async def index(request: Request) -> Response:
+    """The page."""
+    return _page(request, INDEX, pages().get(INDEX))
+
+
+@page_router.get("/assets/{name}")
+async def asset(request: Request, name: str) -> Response:
+    """A file of the page."""
+    return _page(request, name, pages().get(name))
+
+
+@page_router.get("/demo")
+async def towards_demo() -> Response:
+    """A redirect to the folder: the demonstration's files have relative addresses."""
+    return RedirectResponse("/demo/", status_code=308)
+
+
+@page_router.get("/demo/{name:path}")
+async def demo(request: Request, name: str) -> Response:
+    """A file of the demonstration's folder."""
+    folder: Path | None = request.app.state.demo
+    name = name or INDEX
+    return _page(request, name, None if folder is None else await asyncio.to_thread(_inside, folder, name))
+
+
+def _inside(folder: Path, name: str) -> bytes | None:
+    """The file of exactly this name in the folder: no name leads out of it."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return found[name].read_bytes() if name in found else None
+
+
+def _page(request: Request, name: str, content: bytes | None) -> Response:
+    if content is None:
+        raise ProblemError(Problem.NOT_FOUND)
+    suffix = Path(name).suffix.lower()
+    kind = TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return tagged(request, content, kind, POLICY)

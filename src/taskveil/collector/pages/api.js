@@ -37,7 +37,7 @@ export async function ask(path, parameters = {}, { signal, patience = PATIENCE }
   try {
     return await answer.json();
   } catch {
-    throw new Refusal(0, "The collector’s answer broke off.");
+    throw new Refusal(0, "The collector’s answer is incomplete.");
   }
 }
 
@@ -47,7 +47,7 @@ export async function bytes(path, parameters = {}) {
   try {
     return await answer.blob();
   } catch {
-    throw new Refusal(0, "The file broke off.");
+    throw new Refusal(0, "The file is incomplete.");
   }
 }
 

@@ -1,4 +1,4 @@
-// What privacy costs: the share of the usable signal that every method keeps at every budget, as `tv.sweep` measured it.
+// The cost of privacy: the share of the signal that each method keeps at each budget, as `tv.sweep` measured it.
 import { el, svg } from "./dom.js";
 import { budget, loss, share } from "./words.js";
 
@@ -16,14 +16,14 @@ const COLOURS = 6;
 const label = (method) => LABELS[method] ?? method.replaceAll("_", " ");
 
 /** What to say where a release came without a curve, or the `reason` why it cannot be shown. */
-export function noCurve(reason = "This release came without a curve.") {
+export function noCurve(reason = "This release has no curve.") {
   return [
     heading(),
     el(
       "p",
       { class: "note" },
       reason,
-      " To add one, write it beside the release’s client folder and serve the release again: ",
+      " To add one, save it beside the client folder and serve the release again: ",
       el("code", {}, 'tv.sweep(X, task, epsilons=[…]).to_json(folder / "frontier.json", losses=False)'),
     ),
   ];
@@ -50,14 +50,14 @@ export function curve(frontier, { epsilon, width }) {
   ];
 }
 
-const heading = () => el("h3", { id: "curve-title" }, "What privacy costs");
+const heading = () => el("h3", { id: "curve-title" }, "The cost of privacy");
 
 function explained({ shares, means }, frontier) {
   if (shares)
-    return "The share of the usable signal that is kept: 100% is as good as without privacy, 0% as good as one answer for everybody. Bands are 95% intervals for other records.";
+    return "The share of the signal that is kept: 100% is as good as without privacy, 0% is as good as the same answer for everybody. Bands are 95% intervals.";
   if (means)
-    return "The squared error of a mean, times the number of people: lower is better. Bands are 95% intervals for other records.";
-  return `The task’s loss: lower is better. Without privacy it is ${loss(frontier.clear)}, with one answer for everybody ${loss(frontier.constant)}.`;
+    return "The squared error of a mean, times the number of people: lower is better. Bands are 95% intervals.";
+  return `The task’s loss: lower is better. Without privacy it is ${loss(frontier.clear)}, with the same answer for everybody ${loss(frontier.constant)}.`;
 }
 
 /** Where a budget and a value lie; values beyond the limits would flatten the rest, and are drawn at the edge. */
@@ -198,7 +198,7 @@ function numbers(rows, methods, scale, { clear, constant }) {
       { class: "note" },
       scale.means
         ? "By method and budget."
-        : `By method and budget. Without privacy the loss is ${loss(clear)}, with one answer for everybody ${loss(constant)}.`,
+        : `By method and budget. Without privacy the loss is ${loss(clear)}, with the same answer for everybody ${loss(constant)}.`,
     ),
     el(
       "thead",

@@ -4,8 +4,8 @@ import { el, svg } from "./dom.js";
 import { change, many } from "./words.js";
 
 const MOST = 40; // lines that a person looks at; more when asked for
-const SEVERAL = "These are all rounds together: people who reported in several rounds are counted several times.";
-const CODES = "The share of people whose device favours each code: favoured codes are sent more often than others.";
+const SEVERAL = "All rounds together: people who reported in several rounds are counted several times.";
+const CODES = "The share of people whose device favours each code. Devices send favoured codes more often.";
 
 /** Rows (text) with their numbers, and what changed. */
 export function lines(answer) {
@@ -20,13 +20,13 @@ export function lines(answer) {
 export function estimates(answer, { since, all, several }) {
   const found = lines(answer);
   const [measured, assumed] = [false, true].map((wanted) => found.filter(({ numbers }) => (numbers.assumes !== null) === wanted));
-  const held = `${Number((100 * answer.confidence).toPrecision(6))}% ${answer.anytime ? "at all times" : "interval"}`;
+  const held = `${Number((100 * answer.confidence).toPrecision(6))}% ${answer.anytime ? "always valid" : "interval"}`;
   const shown = [...tables(measured), ...tables(assumed)];
   const hidden = shown.reduce((sum, { rows }) => sum + Math.max(0, rows.length - MOST), 0);
   const drawn = (rows) => tables(rows).map((one) => table(one, { since, all, held }));
   const holds = answer.anytime
-    ? "The limits hold at all times at once, however often you look; the test for drift holds for a single look."
-    : "The limits hold for a single look at the reports. For reports that you watch while they come in, choose measured rows.";
+    ? "The intervals stay valid however often you look. The test for drift is valid for a single look."
+    : "The intervals are valid for a single look. To watch while reports come in, choose rows without an assumption.";
   return [
     el(
       "p",
@@ -39,20 +39,20 @@ export function estimates(answer, { since, all, several }) {
       el(
         "p",
         { class: "legend", "aria-hidden": "true" },
-        measured.length > 0 && el("span", {}, mark("people"), `people, measured, ${held}`),
-        assumed.length > 0 && el("span", { class: "assumed" }, mark("people"), `people, assumed, ${held}`),
+        measured.length > 0 && el("span", {}, mark("people"), `people, ${held}`),
+        assumed.length > 0 && el("span", { class: "assumed" }, mark("people"), `people, with an assumption, ${held}`),
         el("span", {}, mark("volunteers"), "volunteers"),
       ),
     measured.length > 0 && [
       el("h4", {}, "Measured"),
-      el("p", { class: "note" }, "True for every population: nothing is assumed about the people who reported."),
+      el("p", { class: "note" }, "These rows need no assumption about the people who reported."),
       drawn(measured),
     ],
     assumed.length > 0 &&
       el(
         "div",
         { class: "assumed" },
-        el("h4", {}, "Assumed"),
+        el("h4", {}, "With an assumption"),
         el("p", { class: "callout", id: "assumes" }, answer.notes.join(" ")),
         drawn(assumed),
       ),
@@ -79,7 +79,7 @@ function tables(rows) {
     { name: "Classes of the task", rows: of(["answers", "shares"], true), scale: percentages },
     { name: "Averages", rows: of(["attributes"], false), scale: standardised },
     { name: "Shares of people", rows: of(["attributes"], true), scale: percentages },
-    { name: "Means of what devices report", rows: of(["reported"], false), scale: standardised },
+    { name: "Means of the reported values", rows: of(["reported"], false), scale: standardised },
   ].filter((one) => one.rows.length > 0);
 }
 
@@ -108,7 +108,7 @@ function standardised(rows) {
   };
 }
 
-/** Shares on a scale that begins at nothing. */
+/** Shares on a scale that starts at 0. */
 function percentages(rows) {
   const at = ({ numbers }) => ({ low: numbers.low, mean: numbers.mean, high: numbers.high, own: numbers.volunteers });
   const most = Math.max(

@@ -7,8 +7,7 @@ const GROWN = 0.05; // more reports than the shown estimate has: time for anothe
 const STALE = 10_000; // milliseconds after which any new report is reason enough
 const PATIENCE = 25_000; // milliseconds that an estimate of very many reports may take
 const NONE =
-  "Reports of this release are corrected one by one, so sums over many of them measure nothing. " +
-  "Design the release again with this version of taskveil.";
+  "This release gives no population estimates. Design it again with this version of taskveil.";
 
 export class Latest {
   #place; // the element that shows it
@@ -86,7 +85,7 @@ export class Latest {
         el(
           "p",
           { class: "callout", id: "reason" },
-          ours ? "This page cannot show what the collector answered." : problem.message,
+          ours ? "This page cannot show the collector’s answer." : problem.message,
         ),
       );
   }

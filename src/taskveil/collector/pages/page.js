@@ -1,5 +1,5 @@
-// The page: asks the collector how many reports there are, every two seconds while the page is visible, and shows the rest
-// when it has changed enough. Everything it needs comes from the collector itself.
+// The page. While it is visible, it asks the collector every two seconds for the number of reports, and reloads the rest
+// when it has changed enough. All its files come from the collector.
 import { ask, bytes, forget, keep, Refusal, token } from "./api.js";
 import { curve, noCurve } from "./curve.js";
 import { el, show } from "./dom.js";
@@ -7,7 +7,7 @@ import { Latest } from "./latest.js";
 import { promise, rounds, tabs, title } from "./releases.js";
 import { clock, fileName, many, short } from "./words.js";
 
-const EVERY = 2000; // milliseconds between two questions
+const EVERY = 2000; // milliseconds between two requests
 const SLOWEST = 30_000; // when the collector does not answer
 const $ = (id) => document.getElementById(id);
 
@@ -19,13 +19,13 @@ const curves = new Map(); // by release id: what the collector answered
 let failures = 0;
 let answered = Date.now();
 let timer = null;
-let looking = false; // a question is under way
+let looking = false; // a request is running
 
 const latest = new Latest($("estimates"), { changed: (words) => say("said", words), refused: askForToken });
 const chosen = () => releases.find((release) => release.id === choice.release);
 const say = (id, text) => $(id).textContent !== text && ($(id).textContent = text);
 
-// ---- the door
+// ---- the token
 
 function askForToken(reason = "") {
   clearTimeout(timer);
@@ -51,7 +51,7 @@ function enter() {
   beat();
 }
 
-// ---- the beat
+// ---- the requests
 
 async function beat() {
   clearTimeout(timer);
@@ -78,26 +78,26 @@ function receive(answer) {
   draw();
 }
 
-/** A fault of this page, said as others are: it goes on. */
+/** An error of this page, shown like a refusal of the collector. */
 function unshown(fault) {
   reportError(fault);
-  return new Refusal(0, "This page cannot show what the collector answered.");
+  return new Refusal(0, "This page cannot show the collector’s answer.");
 }
 
-/** Says what is wrong, and for how many milliseconds to wait. */
+/** Shows the problem. Returns how many milliseconds to wait. */
 function failed(refusal) {
   if (refusal.ofToken) askForToken(refusal.message);
   else {
     failures += 1;
-    const old = releases.length > 0 ? ` What you see is from ${clock(answered)}.` : "";
-    say("connection", `${refusal.message}${old} Trying again by itself.`);
+    const old = releases.length > 0 ? ` The page shows data from ${clock(answered)}.` : "";
+    say("connection", `${refusal.message}${old} It will try again.`);
     $("connection").className = "lost";
     if (releases.length === 0) document.body.dataset.ready = "failed";
   }
   return Math.max(Math.min(EVERY * 2 ** failures, SLOWEST), 1000 * refusal.retryAfter);
 }
 
-// ---- what is on the page
+// ---- the content
 
 function draw() {
   $("collection").hidden = $("leave").hidden = false;
@@ -106,7 +106,7 @@ function draw() {
   $("release").hidden = release === undefined;
   if (release === undefined) {
     const command = el("code", {}, "taskveil serve RELEASE");
-    show($("releases"), el("p", { class: "card" }, "No release yet. ", command, " registers one; it appears here by itself."));
+    show($("releases"), el("p", { class: "card" }, "No release yet. Add one with ", command, ". Then it appears here."));
     $("releases").removeAttribute("role");
     latest.clear();
   } else {
@@ -125,7 +125,7 @@ function draw() {
   document.body.dataset.ready = "true";
 }
 
-/** What is chosen of a release; its current round, or else the latest, where nothing was. */
+/** The choice for a release; by default its current round, or the latest. */
 function wanted(release) {
   const names = release.rounds.map((round) => round.name);
   if (choice.round && !names.includes(choice.round)) choice.round = null;
@@ -148,13 +148,13 @@ function drawChoice(release) {
   const others = latest.filter((name) => name !== round);
   show(
     $("since"),
-    option("", round === "" ? "choose a round first" : "nothing"),
+    option("", round === "" ? "choose a round first" : "no other round"),
     round !== "" && others.map((name) => option(name, name)),
   );
   show(
     $("assume"),
-    option("", "measured rows only"),
-    release.assumptions.map((name) => option(name, `also assumed rows: ${name}`)),
+    option("", "rows without an assumption"),
+    release.assumptions.map((name) => option(name, `also rows with the assumption: ${name}`)),
   );
   for (const [id, value] of Object.entries({ round, since, assume })) if ($(id).value !== value) $(id).value = value;
   $("compared").hidden = latest.length < 2;
@@ -171,14 +171,14 @@ async function drawCurve(release) {
       curves.set(release.id, await ask(`v1/releases/${encodeURIComponent(release.id)}/frontier`));
     } catch (refusal) {
       if (!(refusal instanceof Refusal)) throw refusal;
-      if (refusal.status !== 404) curves.delete(release.id); // with the next beat it is asked for again
+      if (refusal.status !== 404) curves.delete(release.id); // the next request asks for it again
       return show($("curve"), noCurve(refusal.message));
     }
   }
   if (chosen() !== undefined && chosen().id === release.id) fitCurve();
 }
 
-/** The curve as wide as there is room, so that its letters keep their size. */
+/** Draws the curve as wide as the page allows, so that its letters keep their size. */
 function fitCurve() {
   const release = chosen();
   const frontier = release?.frontier && curves.get(release.id);
@@ -188,7 +188,7 @@ function fitCurve() {
   if (width > 0) show($("curve"), curve(frontier, { epsilon: release.guarantee.epsilon, width }));
 }
 
-// ---- what people do
+// ---- actions
 
 function choose(release) {
   if (release === choice.release) return;

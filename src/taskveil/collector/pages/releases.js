@@ -1,4 +1,4 @@
-// The releases, and of the chosen one what it is, how many reports its rounds have, and what it promises.
+// The releases, and for the chosen one its facts, its rounds with their reports, and its guarantee.
 import { el } from "./dom.js";
 import { budget, count, many, short, size } from "./words.js";
 
@@ -61,7 +61,7 @@ export function rounds(release) {
       el("td", { class: "number" }, count(round.reports)),
     );
   });
-  const nothing = release.open ? "No round is open: taskveil collection round RELEASE NAME opens one." : "It never had a round.";
+  const nothing = release.open ? "No round is open. Open one with taskveil collection round RELEASE NAME." : "It has no round.";
   return [
     el("h3", { id: "rounds-title" }, "Reports per round"),
     el(
@@ -100,8 +100,8 @@ export function rounds(release) {
 export function promise({ guarantee }) {
   const delta = guarantee.delta ? `, δ = ${guarantee.delta}` : "";
   return [
-    el("h3", { id: "promise-title" }, "What is promised to everybody"),
-    el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for every report"),
+    el("h3", { id: "promise-title" }, "The guarantee"),
+    el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for each report"),
     el("p", {}, guarantee.statement.replaceAll("ε = ", "ε\u00a0=\u00a0")),
   ];
 }

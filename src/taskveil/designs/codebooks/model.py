@@ -107,8 +107,8 @@ def evidence_of(problem: Problem, cost: LinearInTruth, truth: Floats, fold: Inte
         low=box.low,
         high=box.high,
         seed=seed,
-        most_bytes=problem.on_device.client_bytes,
-        device=problem.device,
+        most_bytes=problem.on_device.max_bytes,
+        device=problem.torch_device,
     )
 
 
@@ -137,15 +137,14 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
         computed = partial(on_devices, fitted, evidence, final)
         found.append(Predictor(name=family.name, encoder=encoder, final=final, judging=judged, on_devices=computed))
     found += together(found, evidence)
-    small = [each for each in found if each.bytes <= problem.on_device.client_bytes]
+    small = [each for each in found if each.bytes <= problem.on_device.max_bytes]
     large = next((each for each in found if each.name == OWN and each not in small), None)
     if small and large is not None:
-        leave_out(TaskError(f"it takes about {large.bytes:,} bytes, above client_bytes."), problem.on_device)
+        leave_out(TaskError(f"it takes about {large.bytes:,} bytes, above max_bytes."), problem.on_device)
     if not small:
         least = min(each.bytes for each in found)
         raise TaskError(
-            f"no encoder fits into client_bytes={problem.on_device.client_bytes}: the smallest takes about "
-            f"{least:,} bytes."
+            f"no encoder fits into max_bytes={problem.on_device.max_bytes}: the smallest takes about {least:,} bytes."
         )
     return small
 
@@ -192,7 +191,7 @@ class _Design:
         self.problem, self.predictor, self.cost, self.truth, self.seed = problem, predictor, cost, truth, seed
         self.fold = fold
         self._codeword_bytes = 16 * truth.shape[1] + 8
-        self.most = int((problem.on_device.client_bytes - predictor.bytes) // self._codeword_bytes)
+        self.most = int((problem.on_device.max_bytes - predictor.bytes) // self._codeword_bytes)
         self.everyone = Halved(self._sample(predictor.final, slice(None)), seed)
         # Whom each view judges, the others, and the judged: the same for all budgets.
         self.views = [
@@ -217,7 +216,7 @@ class _Design:
             method="codebook",
             encoder=predictor.name,
             losses=losses,
-            bytes=self.problem.on_device.client_bytes if named else whole,
+            bytes=self.problem.on_device.max_bytes if named else whole,
             operations=int(predictor.encoder.operations),
             make=partial(self.veil, epsilon, shape),
         )
@@ -231,7 +230,7 @@ class _Design:
         held, others, judged = self.views[part]
         # The shape is chosen without labels, the answers with those of the others.
         code = final_code(others.sample, choose_shape(others, epsilon), epsilon, self.seed, starts=1)
-        if self.problem.answers == "direct":
+        if self.problem.answering == "direct":
             return code.losses(judged)
         records, code = _by_records(self.problem.some(~held), others.sample, code, self.seed)
         task = self.problem.task
@@ -247,7 +246,7 @@ class _Design:
         problem, cost, sample = self.problem, self.cost, self.everyone.sample
         code = final_code(sample, shape, epsilon, self.seed, STARTS).without_copies()
         answering = None
-        if problem.answers == "record":
+        if problem.answering == "record":
             codewords, code = _by_records(problem, sample, code, self.seed)
         else:
             sums = partial(given_reports, favoured=code.favoured(sample), response=code.response)
@@ -295,7 +294,7 @@ def _by_records(problem: Problem, sample: Sample, code: Code, seed: int) -> tupl
         problem.y,
         sums,
         rng=np.random.default_rng(seed),
-        device=problem.device,
+        device=problem.torch_device,
     )
     return records, replace(code, aims=cost.answers(task.predict(records))) if isinstance(cost, Learnable) else code
 

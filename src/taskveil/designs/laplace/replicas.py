@@ -1,8 +1,8 @@
-"""Networks of many designs side by side, trained as one batched tensor program.
+"""Records and networks of many designs side by side, trained as one batched tensor program.
 
-A replica is one (ε, latent dimension, seed). Every parameter has a leading dimension R for the replicas, every step
-of an elementwise optimiser is therefore R independent steps. Latents are padded to the largest dimension and masked.
-`Grid` knows which replica is which.
+A replica is one (ε, latent dimension, seed). Every parameter has a leading dimension R for the replicas, so one step of
+an elementwise optimiser is R independent steps. Latents are padded to the largest dimension and masked. `Grid` says
+which replica is which.
 """
 
 from __future__ import annotations
@@ -11,13 +11,49 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from taskveil.designs.sensitivity import sign_vectors
+_SHARE_OF_MEMORY = 0.25
+"""Share of the free memory of a CUDA device that one set of records may take; networks and noise need the rest."""
 
-MOST_SIGNS = 12
-"""Up to this many latents all sign vectors are tried at once; beyond, all pairs of records."""
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """(N, n) in single precision; `records[rows]` is a tensor on `device`, wherever the others wait."""
+
+    values: Tensor
+    device: torch.device
+
+    @classmethod
+    def of(cls, X: NDArray[np.float64], device: str) -> Records:
+        """Records (N, n) for a torch device; on it where they fit."""
+        values, where = torch.as_tensor(X, dtype=torch.float32), torch.device(device)
+        if where.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(where)
+            values = values.to(where) if values.nbytes <= _SHARE_OF_MEMORY * free else values.pin_memory()
+        return cls(values, where)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def width(self) -> int:
+        """The number of attributes."""
+        return self.values.shape[-1]
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.values[rows.to(self.values.device)].to(self.device)
+
+    def mean(self) -> Tensor:
+        """(n,), on the device."""
+        return self.values.mean(0).to(self.device)
+
+    def std(self) -> Tensor:
+        """(n,), on the device."""
+        return self.values.std(0).to(self.device)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,21 +192,3 @@ def standard_laplace(shape: Iterable[int], generator: torch.Generator) -> Tensor
     u = torch.rand(size, generator=generator, device=generator.device)
     v = torch.rand(size, generator=generator, device=generator.device)
     return (u.clamp_min(1e-30) / v.clamp_min(1e-30)).log()
-
-
-def l1_diameters(latents: Tensor) -> Tensor:
-    """max ‖a − b‖₁ over pairs of records, per replica: (R, N, Z) → (R,)."""
-    if latents.shape[-1] <= MOST_SIGNS:
-        signs = torch.as_tensor(sign_vectors(latents.shape[-1]), dtype=latents.dtype, device=latents.device)
-        low, high = torch.aminmax(latents @ signs.T, dim=1)
-        return (high - low).amax(-1)
-    return torch.stack(
-        [torch.stack([torch.cdist(c, p, p=1).max() for c in torch.split(p, 1024)]).max() for p in latents]
-    )
-
-
-def apply_task(model: nn.Module, estimates: Tensor) -> Tensor:
-    """The frozen task on all replicas' estimates at once: (R, B, n) → (R, B, out)."""
-    replicas, records, width = estimates.shape
-    answers: Tensor = model(estimates.reshape(replicas * records, width))
-    return answers.view(replicas, records, -1)

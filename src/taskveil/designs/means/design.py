@@ -112,7 +112,7 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
         parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
         plan, groups = min(parted, key=lambda found: total_cost(found[1]))
         veil = _veil(problem, plan, groups, epsilon, name)
-        if veil.size.client_bytes <= problem.on_device.client_bytes or levels == 2:
+        if veil.size.client_bytes <= problem.on_device.max_bytes or levels == 2:
             return veil
         # Smaller tables: of fewer latents together, then of fewer levels.
         levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
@@ -121,12 +121,12 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
 def _ways(problem: Problem, K: Floats) -> list[Directions]:
     """Directions that may be reported; TaskError where the caller allows fewer than the task has."""
     ways = list(directions_of(problem.X, K, problem.domain))
-    if problem.latent_dim is not None:
+    if (most := problem.on_device.latent_dim) is not None:
         least = min(len(way.weights) for way in ways)
-        ways = [way for way in ways if len(way.weights) <= problem.latent_dim]
+        ways = [way for way in ways if len(way.weights) <= most]
         if not ways:
             raise TaskError(
-                f"latent_dim={problem.latent_dim} leaves out some of the {least} directions that this task weighs, and "
+                f"latent_dim={most} leaves out some of the {least} directions that this task weighs, and "
                 "their means would be biased: leave out latent_dim, or weigh fewer attributes."
             )
     return ways

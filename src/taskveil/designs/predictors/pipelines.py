@@ -1,10 +1,10 @@
 """Pipelines over a table's named columns as devices run them, on the numbers that records become.
 
-A pipeline turns columns into features and has a model behind them. Where every feature comes from one number and never
-falls in it (an encoder's ones and zeros, a scaled or imputed number), a split of a tree on a feature is a split on that
-number; and where the whole pipeline is affine, so is what devices run. Nobody looks into the pipeline for that: it is
-asked, and a conversion is believed after it gave the pipeline's own predictions on records of every kind: anywhere in
-the bounds, and where the volunteers are, who may all be in a corner of them.
+A pipeline turns columns into features and has a model behind them. Suppose that every feature comes from one number and
+never falls where that number rises (an encoder's ones and zeros, a scaled or imputed number). Then a split of a tree on
+a feature is a split on that number. Where the whole pipeline is affine, devices run an affine map. The pipeline is not
+inspected for that, but asked. A conversion is used only if it gives the pipeline's own predictions on records of every
+kind: anywhere in the bounds, and near the volunteers, who may fill only a small part of the bounds.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import BaseField
-from taskveil.designs.predictors.tree_models import as_place, as_trees, between, from_place
-from taskveil.designs.predictors.trees import Trees
+from taskveil.designs.predictors.trees import Trees, as_place, as_trees, between, from_place
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
 
-_ASKED = 64  # records of every kind that tell what a feature depends on
-_COMPARED = 1024  # on which a conversion must agree
-_CLOSE = 1e-6  # of the outputs' spread
+_ASKED = 64  # records of every kind that show what a feature depends on
+_COMPARED = 1024  # records on which a conversion is compared with its original
+_CLOSE = 1e-6  # error of a conversion, as a share of the outputs' spread
 
 
 def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
@@ -138,11 +137,11 @@ def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers |
             ones = _ones(of, field)
             each = np.repeat(X[:1], len(ones), axis=0)
             each[:, place] = ones
-            told = features(each)[:, moved]
-            single = ((told == 0) | (told == 1)).all() and (told[: ones.shape[1]].sum(axis=0) == 1).all()
-            if not single or told[ones.shape[1] :].any():
+            shown = features(each)[:, moved]
+            single = ((shown == 0) | (shown == 1)).all() and (shown[: ones.shape[1]].sum(axis=0) == 1).all()
+            if not single or shown[ones.shape[1] :].any():
                 return None
-            source[moved] = place.start + told.argmax(axis=0)
+            source[moved] = place.start + shown.argmax(axis=0)
         else:
             source[moved] = place.start
     return np.asarray(np.maximum(source, 0))

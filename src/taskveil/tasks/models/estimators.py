@@ -156,7 +156,7 @@ def _features(model: Any) -> int | None:
 def _as_module(form: Layered) -> torch.nn.Module:
     """The layers as a torch module; MissingExtraError where torch is not installed."""
     with needs("torch_module", extra="torch"):
-        from taskveil.tasks.models.layered_module import as_module
+        from taskveil.tasks.models.modules import as_module
 
     return as_module(form)
 
