@@ -20,7 +20,7 @@ from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.pipelines import records_near, records_of
 from taskveil.errors import DataError
 from taskveil.jobs.columns import encoder_input, words_of
-from taskveil.jobs.files import TableFile
+from taskveil.jobs.tables import TableFile
 
 
 @dataclass(frozen=True)
