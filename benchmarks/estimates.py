@@ -103,7 +103,13 @@ def trees() -> Population:
     table = pd.read_csv(DATA / "field/fair.csv")
     X, y = table.iloc[:, :8].to_numpy(np.float64), (table["affairs"] > 0).to_numpy().astype(np.int64)
     task = tv.ModelTask(HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(X, y), loss="cross_entropy")
-    return Population(X, y, task, 1000, {**LEARNED, "encoder": "trees"})
+    return Population(
+        X,
+        y,
+        task,
+        1000,
+        {**LEARNED, "on_device": tv.OnDevice(encoder="trees", share_model=True, volunteers_unseen=True)},
+    )
 
 
 def few_records() -> Population:
@@ -145,7 +151,7 @@ def mixed() -> Population:
         "visits": rng.poisson(2.0, SIZE).clip(0, 20),
     })  # fmt: skip
     schema = tv.Schema.of(table).replace(income=tv.Number(0, 150, missing=True, fill=25), visits=tv.Count(0, 20))
-    return Population(table, None, tv.MeanTask(np.eye(4)), 500, {"domain": schema})
+    return Population(table, None, tv.MeanTask(np.eye(4)), 500, {"schema": schema})
 
 
 def heavy(sigma: float) -> Population:
