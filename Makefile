@@ -12,7 +12,10 @@ DEMO := $(VENV)/.demo-$(VERSION)
 # One thread each: products are small, and two workers with two threads each are slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test faults ray install-test test-js js-all lint types bench reproduce clean
+# The size of the vectors that the browser client is compared with: empty (small) or --full.
+VECTORS ?=
+
+.PHONY: demo test test-all faults ray install-test test-js js-all lint types bench reproduce clean
 
 demo: $(DEMO)
 	$(BIN)/taskveil demo
@@ -20,6 +23,12 @@ demo: $(DEMO)
 test: $(READY) lint
 	@$(MAKE) --no-print-directory -j 2 types test-js
 	$(PYTEST) --durations=10
+
+# Everything, at full size: also tests marked `slow` and large vectors. Run it before a release; a scheduled workflow
+# runs it every week.
+test-all: $(READY) lint
+	@$(MAKE) --no-print-directory -j 2 types test-js VECTORS=--full
+	$(PYTEST) --durations=30 -m "not install"
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
 faults: $(READY)
@@ -42,7 +51,7 @@ test-js: $(READY)
 	else echo "SKIPPED: the browser client needs Node 20 or newer"; fi
 
 js-all:
-	OMP_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python tests/vectors.py js/test/vectors
+	OMP_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python tests/vectors.py js/test/vectors $(VECTORS)
 	cd js && npm ci --loglevel=error && npm run --silent build && npm run --silent types && npm test --silent && npm run --silent browser
 
 lint: $(READY)

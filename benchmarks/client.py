@@ -116,12 +116,10 @@ def large_table(folder: Path, rows: int) -> None:
 
 
 def privatize(release: Path, source: Path) -> None:
-    from taskveil.client.reading import client_files, read_device
-    from taskveil.jobs.parquet import privatize_table
+    from taskveil.jobs.commands import privatize_tables
 
-    device, manifest = read_device(client_files(release))
     start = time.process_time()
-    count = privatize_table(device, manifest["digest"], source, source.with_suffix(".reports"))
+    count = privatize_tables(release, source, source.with_suffix(".reports")).rows
     rate = count / (time.process_time() - start) / 1e6
     # Not getrusage: a child's ru_maxrss starts at its parent's.
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024  # type: ignore[index]

@@ -211,7 +211,7 @@ class Channel:
 
 def channel(veil: tv.Veil, of: Population, p: Floats) -> Channel:
     """Of a veil and people drawn with these chances (M,)."""
-    X = np.asarray(of.records if veil.schema is None else veil.schema.expand(of.records), dtype=np.float64)
+    X = veil.schema.expand(of.records)
     latents, mechanism, scores, shares = veil.encoder(X), veil.mechanism, scores_of(veil), np.zeros(0)
     match mechanism:
         case Codebook(stages=(stage,)):

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskveil as tv
-from taskveil.jobs.files import ROWS
-from taskveil.jobs.reports import RELEASE, tally_table
+from taskveil.jobs.commands import tally_tables
+from taskveil.jobs.reports import RELEASE
+from taskveil.jobs.tables import BATCH_ROWS
 
 MOST_SECONDS = {"lattice, 18 coordinates": 30.0}
 """What is promised for ten million reports; 5 for all others."""
@@ -73,16 +74,15 @@ def write(veil: tv.Veil, path: Path, count: int) -> None:
     fields = [pa.field(f"report_{place}", pa.int64(), nullable=False) for place in range(real.shape[1])]
     schema = pa.schema(fields, metadata={RELEASE: veil.release_id.encode()})
     with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, count, ROWS):
-            rows = real[rng.integers(MADE, size=min(ROWS, count - start))]
+        for start in range(0, count, BATCH_ROWS):
+            rows = real[rng.integers(MADE, size=min(BATCH_ROWS, count - start))]
             writer.write_batch(pa.record_batch([pa.array(column) for column in rows.T], schema=schema))
 
 
 def measure(release: Path, reports: Path) -> tuple[float, float, float]:
     """In this process: seconds of reading, seconds of estimating, peak memory in MB."""
-    veil = tv.Veil.load(release)
     start = time.process_time()
-    counted = tally_table(veil, reports)
+    (veil,), (counted,) = tally_tables([release], [reports])
     read = time.process_time()
     assert counted.count == pq.read_metadata(reports).num_rows
     estimate = tv.estimate(veil, counted)

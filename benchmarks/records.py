@@ -24,9 +24,8 @@ import pyarrow.parquet as pq
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.client.reading import client_files, read_device
 from taskveil.client.regions import BoxRegion
-from taskveil.jobs.parquet import decode_table, privatize_table
+from taskveil.jobs.commands import decode_tables, privatize_tables
 from taskveil.records.tables import read_column, select
 from taskveil.veil.decoders import CodewordDecoder
 
@@ -109,15 +108,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made.save(folder / "release")
-        device, manifest = read_device(client_files(folder / "release"))
         pq.write_table(arrow, folder / "people.parquet")
         frame.to_csv(folder / "people.csv", index=False)
         reports = folder / "reports.parquet"
         for source in ("people.parquet", "people.csv"):
-            whole = (device, manifest["digest"], folder / source, reports)
+            whole = (folder / "release", folder / source, reports)
             bar = BAR if source.endswith("parquet") else None
-            rate(f"privatize, {source}", rows, lambda whole=whole: privatize_table(*whole, overwrite=True), bar)
-        rate("decode, reports.parquet", rows, lambda: decode_table(made, reports, folder / "estimates.parquet"))
+            rate(f"privatize, {source}", rows, lambda whole=whole: privatize_tables(*whole, overwrite=True), bar)
+        again = (folder / "release", reports, folder / "estimates.parquet")
+        rate("decode, reports.parquet", rows, lambda: decode_tables(*again, overwrite=True))
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
 from taskveil.designs.on_device import bytes_of
 from taskveil.designs.predictors.boosted import BoostedTrees
-from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.trees import as_trees
 from taskveil.tasks.costs import CrossEntropy, SquaredError
+from taskveil.veil import release
 from taskveil.veil.guarantee import Guarantee
-from taskveil.veil.release import half_files, pack_device
 
 TREES, LEAVES, WIDTH = 100, 64, 20
 
@@ -64,10 +64,10 @@ def ensembles() -> dict[str, TreeEncoder]:
 
 
 def client_bytes(device: Device) -> int:
-    """Of the folder that devices get."""
+    """Bytes of the folder that devices get."""
     kept = device.mechanism
     promise = Guarantee(epsilon=kept.epsilon, delta=kept.delta, enforced_by=kept.enforced_by)
-    return sum(map(len, half_files("client", *pack_device(device, promise)).values()))
+    return release.client_bytes(device, promise)
 
 
 def main() -> None:

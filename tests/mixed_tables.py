@@ -11,8 +11,7 @@ import releases
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
-from taskveil.client.reading import client_files, read_device
-from taskveil.jobs.parquet import privatize_table
+from taskveil.jobs.commands import privatize_tables
 from taskveil.veil.decoders import CodewordDecoder
 
 FIELDS = {
@@ -46,9 +45,8 @@ def veil(schema: tv.Schema) -> tv.Veil:
 
 def reports(release: Path, source: Path) -> np.ndarray:
     """The reports (N,) of the people in a file, which are as many as the engine says; kept beside it."""
-    device, manifest = read_device(client_files(release / "client"))
     target = source.with_suffix(".reports.parquet")
-    count = privatize_table(device, manifest["digest"], source, target, overwrite=True)
+    done = privatize_tables(release, source, target, overwrite=True)
     found = pq.read_table(target)["report_0"].to_numpy()
-    assert len(found) == count
+    assert len(found) == done.rows
     return found

@@ -266,7 +266,7 @@ def test_no_file_is_too_long_to_read() -> None:
     [
         ("from taskveil.designs import moments", ["designs"]),
         ("def f():\n    from taskveil.auditing.bound import at_least", ["auditing"]),
-        ("if TYPE_CHECKING:\n    import taskveil.jobs.parquet", ["jobs"]),
+        ("if TYPE_CHECKING:\n    import taskveil.jobs.commands", ["jobs"]),
         ("import numpy as np\nfrom taskveil.arrays import Floats", ["arrays"]),
     ],
 )

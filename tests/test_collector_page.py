@@ -58,7 +58,7 @@ def test_the_tour_from_top_to_bottom(
         assert re.search(".* ".join(map(re.escape, cells)), reading[end:]), (cells, reading[end:])
     assert re.search(r"2026-W46.*no, ended.*300", rounds)
     assert re.search(r"2026-W47.*yes, current", rounds)
-    assert "300 reports of round 2026-W46 of commute are gone" in forgotten
+    assert "300 reports of round 2026-W46 of commute are deleted" in forgotten
     assert re.search(r"tablets.*200/s", tokens)
     first, second = (json.loads(part + "}") for part in again.strip().removesuffix("}").split("}", 1))
     assert first == {"accepted": 300, "duplicate": 0, "rejected": []}

@@ -128,7 +128,14 @@ def test_there_are_enough_and_each_is_short_and_says_what_it_is_for() -> None:
         assert len((ast.get_docstring(ast.parse(text)) or "").splitlines()) >= 3, script.name
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+LONG = ("own_network", "segments", "audit_a_release")
+"""Examples that take longest: `make test-all` runs them, `make test` the others."""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(s, id=s.stem, marks=pytest.mark.slow if s.stem in LONG else ()) for s in SCRIPTS],
+)
 def test_it_runs_and_shows_what_it_promises(script: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
     environment.pop("TASKVEIL_DATA", None)  # examples run on what ships with scikit-learn

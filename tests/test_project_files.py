@@ -51,6 +51,16 @@ def test_the_workflow_tests_every_python_we_promise_with_the_command_of_the_make
     assert int(node) >= 20
 
 
+def test_a_scheduled_workflow_runs_everything_at_full_size() -> None:
+    workflow = read(".github/workflows/test-all.yml")
+    assert workflow[True]["schedule"]  # YAML reads the key `on` as true
+    assert "make test-all PYTHON=python" in [step.get("run", "") for step in workflow["jobs"]["test-all"]["steps"]]
+    target = re.search(r"^test-all:.*?\n\n", (ROOT / "Makefile").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert target
+    assert '-m "not install"' in target[0]
+    assert "VECTORS=--full" in target[0]
+
+
 @pytest.mark.parametrize("tool", ["ruff check", "ruff format", "mypy"])
 def test_hooks_use_the_tools_of_the_makefile(tool: str) -> None:
     (local,) = read(".pre-commit-config.yaml")["repos"]

@@ -1,9 +1,10 @@
-"""Writes what the browser client is held against: `python tests/vectors.py FOLDER`.
+"""Writes the files that the browser client is compared with: `python tests/vectors.py FOLDER [--full]`.
 
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
-Python client from injected bits, and, for some, how 1,000,000 reports of one record with real entropy are distributed.
+Python client from injected bits, and, for some, the distribution of many reports of one record with real entropy.
 Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
-`forged.json` holds the releases that both clients must refuse.
+`forged.json` holds the releases that both clients must refuse. `size.json` says how many vectors and reports there are:
+2,000 and 200,000 (`make test`), or with `--full` 10,000 and 1,000,000 (`make test-all`).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from taskveil.client.record import Fields
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
-COUNT = 10_000
-REPORTS = 1_000_000
+SMALL = {"vectors": 2_000, "reports": 200_000}
+FULL = {"vectors": 10_000, "reports": 1_000_000}
 COUNTED = ("laplace_box", "codebook", "lattice")
 
 
@@ -85,9 +86,11 @@ class Bits:
         return raw
 
 
-def write(folder: Path, count: int = COUNT, reports: int = REPORTS) -> None:
+def write(folder: Path, size: dict[str, int]) -> None:
     """Everything, into `folder`; devices are independent, so both cores write some."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "size.json").write_text(json.dumps(size))
+    count, reports = size["vectors"], size["reports"]
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
@@ -147,4 +150,4 @@ def write_mixed(path: Path, client: Client, fields: Fields, count: int) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1]), FULL if "--full" in sys.argv[2:] else SMALL)

@@ -22,11 +22,10 @@ from benchmarks.scaling import paper, people, shapes, storage
 from benchmarks.scaling.machine import Watch, WorkerMemory, stamp
 
 import taskveil as tv
-from taskveil.jobs.folders import decode_folder, privatize_folder
+from taskveil.jobs.commands import decode_tables, privatize_tables, tally_tables
 from taskveil.jobs.plans import MANIFEST
 from taskveil.jobs.ray_joining import connected
 from taskveil.jobs.running import Engine
-from taskveil.jobs.tallies import tally_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALING_BAR, CORE_BAR, MEMORY_BAR, SWEEP_BAR, DESIGNS = 1.6, 0.8, 500, 1.6, 24
@@ -59,7 +58,7 @@ class Asked:
         """Reports of all rows, made now where they are not there, and their release."""
         source, release, reports = self.of("codebook")
         if not (reports / MANIFEST).exists():
-            privatize_folder(release, source, reports)
+            privatize_tables(release, source, reports)
         return reports, release
 
 
@@ -85,7 +84,7 @@ def cluster(asked: Asked) -> Iterator[Found]:
     began = time.monotonic()
     with connected(workers=2):
         up = time.monotonic()
-        privatize_folder(release, source, target, engine=TWO)
+        privatize_tables(release, source, target, engine=TWO)
         started = {"start_s": round(up - began, 1), "first_job_s": round(time.monotonic() - up, 1)}
         say("  start of the cluster, and a first small job, s", " and ".join(map(str, started.values())))
         yield started
@@ -122,7 +121,7 @@ def privatize(asked: Asked) -> Found:
     with cluster(asked) as started, WorkerMemory() as memory:
         found = turns(
             "privatize", [PLAIN, ONE, TWO], asked.rows, asked.repeat,
-            lambda engine: privatize_folder(release, source, anew(target), engine=engine),
+            lambda engine: privatize_tables(release, source, anew(target), engine=engine),
         )  # fmt: skip
     manifest = json.loads((target / MANIFEST).read_text())
     parts = sorted(target.glob("part-*"))
@@ -145,7 +144,7 @@ def decode(asked: Asked) -> Found:
     with cluster(asked), WorkerMemory() as memory:
         found = turns(
             "decode", [PLAIN, TWO], asked.rows, asked.repeat,
-            lambda engine: decode_folder(release, reports, anew(target), engine=engine),
+            lambda engine: decode_tables(release, reports, anew(target), engine=engine),
         )  # fmt: skip
     say("  peak memory of a worker", str(memory))
     size = sum(at.stat().st_size for at in target.glob("part-*")) / asked.rows
@@ -159,10 +158,10 @@ def estimate(asked: Asked) -> Found:
     with cluster(asked), WorkerMemory() as memory:
         found = turns(
             "add up", [PLAIN, TWO], asked.rows, 2 * asked.repeat + 1,
-            lambda engine: tally_folders([release], [reports], engine=engine),
+            lambda engine: tally_tables([release], [reports], engine=engine),
         )  # fmt: skip
-        ((veil,), (tally,)) = tally_folders([release], [reports], engine=TWO)
-        ((_,), (here,)) = tally_folders([release], [reports])
+        ((veil,), (tally,)) = tally_tables([release], [reports], engine=TWO)
+        ((_,), (here,)) = tally_tables([release], [reports])
     same = np.array_equal(tally.codes, here.codes) and np.array_equal(tally.total, here.total)
     say("  reports counted, the same numbers as plain", f"{tally.count:,}", same and tally.count == asked.rows, "all")
     began = time.monotonic()
@@ -183,7 +182,7 @@ def kinds(asked: Asked) -> Found:
             with WorkerMemory() as memory:
                 found[kind] = turns(
                     kind, [PLAIN, TWO], fewer.rows, fewer.repeat,
-                    lambda engine, where=where: privatize_folder(where[1], where[0], anew(where[2]), engine=engine),
+                    lambda engine, where=where: privatize_tables(where[1], where[0], anew(where[2]), engine=engine),
                 )  # fmt: skip
             say("  peak memory of a worker", str(memory))
             found[kind]["memory"] = memory.most

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from benchmarks.scaling import people
 
 import taskveil as tv
-from taskveil.jobs.folders import decode_folder, privatize_folder
+from taskveil.jobs.commands import decode_tables, privatize_tables
 from taskveil.jobs.running import Engine
 
 ROWS, WIDE = 1 << 20, 1000
@@ -40,12 +40,12 @@ def jobs(folder: Path) -> Mapping[str, Job]:
         "20 numbers, 10 columns of a million different words": ("words", mixed),
     }
     made: dict[str, Job] = {
-        name: lambda engine, source=source, release=release: privatize_folder(  # type: ignore[misc]
+        name: lambda engine, source=source, release=release: privatize_tables(  # type: ignore[misc]
             release, sources[source], home / f"reports of {source}", engine=engine, overwrite=True
         )
         for name, (source, release) in privatized.items()
     }
-    made["estimates of 1,000 attributes"] = lambda engine: decode_folder(
+    made["estimates of 1,000 attributes"] = lambda engine: decode_tables(
         wide, home / "reports of wide", home / "estimates", engine=engine, overwrite=True
     )
     return made

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { draw } from "../src/client.js";
 import { system } from "../src/entropy.js";
 import { type Device, readDevice } from "../src/release.js";
-import { files, read } from "./files.js";
+import { files, read, SIZE } from "./files.js";
 
 /** Standard normal score of the two-sample χ² statistic (Wilson and Hilferty); cells are pooled until they hold 20. */
 export function chiSquare(ours: Map<number, number>, theirs: Map<number, number>): number {
@@ -40,17 +40,17 @@ export function tally(device: Device, x: number[], bucket: number, count: number
   return counts;
 }
 
-/** What `tests/vectors.py` counted, in shares of 1,000,000 reports. */
+/** The counts that `tests/vectors.py` wrote, of `SIZE.reports` reports. */
 export function counted(name: string): { record: number[]; bucket: number; theirs: Map<number, number> } {
   const { record, bucket, counts } = JSON.parse(new TextDecoder().decode(read(`${name}/counts.json`)));
   return { record, bucket, theirs: new Map(Object.entries<number>(counts).map(([k, v]) => [Number(k), v])) };
 }
 
 export function alike(name: string): void {
-  test(`${name}: 1,000,000 reports of each language are distributed alike`, async () => {
+  test(`${name}: ${SIZE.reports} reports of each language are distributed alike`, async () => {
     const { record, bucket, theirs } = counted(name);
     const total = [...theirs.values()].reduce((a, b) => a + b, 0);
-    expect(total).toBe(1_000_000);
+    expect(total).toBe(SIZE.reports);
     const score = chiSquare(tally(await readDevice(files(name)), record, bucket, total), theirs);
     console.log(`${name}: χ² over ${theirs.size} cells, standard score ${score.toFixed(2)}`);
     expect(score).toBeLessThan(LIMIT);

@@ -3,12 +3,15 @@ import type { Source } from "../src/entropy.js";
 import type { Files } from "../src/files.js";
 import { type Mixed, parseMixed } from "./mixed.js";
 
-/** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first. */
+/** Written by `python tests/vectors.py js/test/vectors`, which `make test` runs first, and `make test-all` with `--full`. */
 const VECTORS = new URL("vectors/", import.meta.url);
 
 export const devices = (): string[] => readdirSync(VECTORS).filter((name) => !name.includes(".")).sort();
 
 export const read = (path: string): Uint8Array<ArrayBuffer> => new Uint8Array(readFileSync(new URL(path, VECTORS)));
+
+/** How many vectors every device has, and how many reports were counted: small in `make test`, full in `make test-all`. */
+export const SIZE: { vectors: number; reports: number } = JSON.parse(readFileSync(new URL("size.json", VECTORS), "utf8"));
 
 export const files = (name: string): Files => ({
   manifest: read(`${name}/manifest.json`),

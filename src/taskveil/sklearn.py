@@ -19,7 +19,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.designing import design
 from taskveil.designs.on_device import CLIENT_BYTES
-from taskveil.records.conversion import as_records
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask
@@ -98,8 +97,10 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Estimates of the records X (N, n), each from a report of its own. This spends ε of everybody in X."""
         check_is_fitted(self)
         schema = self.veil_.schema
-        records = validate_data(self, X, reset=False, dtype=np.float64, skip_check_array=schema is not None)
-        found = self.veil_.decode(_reports(self.veil_, records if schema is None else schema.expand(X)))
+        records = validate_data(self, X, reset=False, dtype=np.float64, skip_check_array=not schema.unbounded)
+        if schema.unbounded:  # transformers give arrays of numbers, unless `set_output` asks for tables
+            return self.veil_.estimates(_reports(self.veil_, records))
+        found = self.veil_.decode(_reports(self.veil_, schema.expand(X)))
         if hasattr(found, "iloc") and hasattr(X, "iloc"):
             found.index = X.index
         return found
@@ -113,7 +114,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         schema = self.veil_.schema
-        return names if schema is None else np.asarray(schema.names, dtype=object)
+        return names if schema.unbounded else np.asarray(schema.names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -146,5 +147,5 @@ def _every_column(X: Any, given: Schema | None) -> LinearTask:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to warn of is said by the design
         schema = Schema.for_volunteers(X, given)
-    spread = spreads(as_records(X) if schema is None else schema.expand(X), schema)
+    spread = spreads(schema.expand(X), schema)
     return LinearTask(np.diag(np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.auditing.bits import Residues, bit_patterns, raw_bits, whole_reports
+from taskveil.auditing.scores import Residues, bit_patterns, raw_bits, whole_reports
 
 
 def test_bit_patterns_name_exponent_and_lowest_bit() -> None:

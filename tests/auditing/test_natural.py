@@ -10,7 +10,7 @@ import taskveil as tv
 from auditing import mixed
 from taskveil.auditing.natural import Natural
 from taskveil.auditing.pairs import find_pairs
-from taskveil.auditing.shapes import latents_inside, reports_on_grid
+from taskveil.auditing.structure import latents_inside, reports_on_grid
 from taskveil.auditing.target import Target
 from taskveil.errors import AuditError
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from auditing import exhibits
-from taskveil.auditing.processes import fork_digests, in_child, spawn_digests
+from taskveil.auditing.sources import fork_digests, in_child, spawn_digests
 from taskveil.client.encoders import NamedEncoder
 
 

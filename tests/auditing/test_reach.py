@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auditing import exhibits, sound
-from taskveil.auditing.reach import foreign_randomness
+from taskveil.auditing.sources import foreign_randomness
 
 
 def uses_random(X: np.ndarray) -> np.ndarray:

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from taskveil.auditing.scores import ideas
-from taskveil.auditing.telling import choose_event
+from taskveil.auditing.scores import choose_event, ideas
 from taskveil.errors import AuditError
 
 

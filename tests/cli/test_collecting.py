@@ -49,7 +49,7 @@ def test_a_collection_from_its_first_day_to_its_last(folder: Path, veil: tv.Veil
     said = run("collection", "open", "renewal", "--round", "2026-W46")
     assert (
         said
-        == f"renewal ({veil.release_id[:12]}) is open; reports belong to round 2026-W46 unless they say otherwise.\n"
+        == f"renewal ({veil.release_id[:12]}) is open; reports belong to round 2026-W46 unless they name another.\n"
     )
     assert (status()["id"], status()["name"], status()["open"]) == (veil.release_id, "renewal", True)
     arrived("2026-W46", 30)
@@ -66,7 +66,7 @@ def test_a_collection_from_its_first_day_to_its_last(folder: Path, veil: tv.Veil
     assert status()["open"]
     assert rounds()["2026-W46"] == (False, 30), "a round that ended stays so"
 
-    assert "30 reports of round 2026-W46 of renewal are gone" in run(
+    assert "30 reports of round 2026-W46 of renewal are deleted" in run(
         "collection", "forget", "renewal", "2026-W46", "--yes"
     )
     assert rounds() == {"2026-W47": (True, 12)}
@@ -98,7 +98,7 @@ def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
 def test_counts_are_counted_again(folder: Path) -> None:
     run("collection", "open", "renewal", "--round", "2026-W46")
     arrived("2026-W46", 5)
-    assert "5 reports, and all counts are as they should be." in run("collection", "check")
+    assert "5 reports, and all counts are correct." in run("collection", "check")
     with contextlib.closing(sqlite3.connect("collector.db")) as database, database:
         database.execute("UPDATE totals SET reports = reports + 1")
     assert "Restore a backup" in one_line("collection", "check")

@@ -142,7 +142,7 @@ def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
         (("--epsilon", "1", "--columns", "a,zzz"), "--columns: there is no column 'zzz'"),
         (("--epsilon", "1", "--drop", "a,b,c,d,e,f"), "no column is left"),
         (("--epsilon", "1", "--domain", "a=5:1"), "the lower bound comes first"),
-        (("--epsilon", "1", "--domain", "a=low:high"), "--domain takes column=low:high"),
+        (("--epsilon", "1", "--domain", "a=low:high"), "--domain a=low:high: bounds are two numbers"),
         (("--epsilon", "1", "--loss", "mse"), "pass --model too"),
         (("--epsilon", "1", "--model", "m.onnx", "--weight", "a=2"), "the model says what matters"),
     ],

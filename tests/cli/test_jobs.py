@@ -32,10 +32,9 @@ def test_a_schema_file_decides_what_a_record_consists_of(csv: Path, tmp_path: Pa
     assert job.y.tolist()[:3] == ["Japan", "USA", "USA"]
 
 
-def test_mere_numbers_need_no_schema(csv: Path) -> None:
+def test_mere_numbers_have_no_bounds(csv: Path) -> None:
     job = Job.of(Asked(data=csv, columns="power,owner", weights=["owner=4"], units=["power=kW"]))
-    assert job.schema is None
-    assert job.measured_in() == ("kW", "")
+    assert job.schema == tv.Schema({"power": tv.Number(unit="kW"), "owner": tv.Number()}, library="arrow")
     weights = np.diag(job.task.K) * np.array([job.X["power"].to_numpy().std(), job.X["owner"].to_numpy().std()])
     np.testing.assert_allclose(weights, [1, 4])
 
@@ -43,8 +42,8 @@ def test_mere_numbers_need_no_schema(csv: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"bounds": ["origin=1:2"]}, "'origin' is a category, which has no bounds"),
-        ({"units": ["origin=kW"]}, "'origin' is a category, which has no unit"),
+        ({"bounds": ["origin=1:2"]}, "origin=1:2: a category has no bounds"),
+        ({"units": ["origin=kW"]}, "origin=kW: a category has no unit"),
         ({"target": "zzz"}, "no column 'zzz'"),
         ({"columns": "origin,power", "target": "power"}, "'power' is the target"),
     ],

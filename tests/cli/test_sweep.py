@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import terminals
 from taskveil.cli.app import app
-from taskveil.designs.laplace.gradient import Settings
+from taskveil.designs.laplace.gradient import LearningSettings
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -25,8 +25,8 @@ Y = np.tanh(X[:, 0] + 0.5 * X[:, 1])
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = Settings(steps=150, folds=2, checkpoints=5)
-    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+    settings = LearningSettings(steps=150, folds=2, checkpoints=5)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_mistakes_about_segments_and_engines_are_explained(people: Path, tmp_pat
     arguments = ("sweep", people, "--columns", "a,b", "--methods", "task_aware", "--folder", tmp_path / "out")
     assert "--segment: " in one_line(*arguments, "--segment", "planet")
     assert "has no column 'planet', only a, b, country, y" in one_line(*arguments, "--segment", "planet")
-    assert "is what the model predicts" in one_line(*arguments, "--target", "y", "--segment", "y")
+    assert "would reveal the label" in one_line(*arguments, "--target", "y", "--segment", "y")
     assert 'engine must be "plain" or "ray"' in one_line(*arguments, "--engine", "spark")
     assert "pass --engine ray too" in one_line(*arguments, "--workers", "2")
     assert "needs --gpus 1" in one_line(*arguments, "--engine", "ray", "--device", "cuda")

@@ -70,6 +70,6 @@ def test_who_interrupts_a_folder_is_told_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("taskveil.jobs.parts.Settling.__call__", interrupt)
+        patch.setattr("taskveil.jobs.parts.PartWriter.__call__", interrupt)
         assert "run the same command again to go on" in run(*arguments, code=130)
     assert "reports in 1 part," in run(*arguments)

@@ -90,7 +90,7 @@ def test_the_byte_order_mark_of_spreadsheets_is_no_part_of_a_name(tmp_path: Path
         ("größe,b\n1,2\n".encode("latin-1"), "UTF-8"),
         (b"1,2\n3,4\n5,6\n", "no header"),
         (b"a,b,a\n1,2,3\n", "two columns named 'a'"),
-        (b'a,b\n"1,2\n', "line 2: 1 values for 2 columns"),
+        (b'a,b\n"1,2\n', "line 2 has 1 cells instead of 2"),
         (b"a;b\n1,5;2\n", "semicolons between its columns"),
         (b"a\tb\n1\t2\n", "tabs between its columns"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from taskveil.cli.wording import reworded
 from taskveil.designs import bounds
-from taskveil.records import column_warnings, inference
+from taskveil.records import inference
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_arguments_become_options_and_rows_are_counted_from_one(python: str, typ
 
 def test_the_packages_own_words_are_still_these() -> None:
     """What is replaced is what the package says today."""
-    said = "".join(map(inspect.getsource, (bounds, inference, column_warnings)))
+    said = "".join(map(inspect.getsource, (bounds, inference)))
     for words in (
         *("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"),
         *("matter with tv.Category", "leave the column out."),

@@ -20,7 +20,7 @@ from taskveil.collector import exporting
 from taskveil.collector.exporting import exported
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.store import Store
-from taskveil.jobs.report_files import RELEASE
+from taskveil.jobs.reports import RELEASE
 
 RNG = np.random.default_rng(8)
 

@@ -64,7 +64,7 @@ def test_numbers_flags_and_dates_may_be_missing_and_categories_have_a_share_for_
         ("since of the year (sin)", "since is missing"),
     ]
     assert [fill for _, _, fill in found[:2]] == [90.0, 1.0]
-    assert list(missing_in(None)) == []
+    assert list(missing_in(tv.Schema.numbers(2))) == []
 
 
 def test_means_are_over_the_people_who_have_a_value() -> None:

@@ -17,7 +17,7 @@ import taskveil as tv
 from mixed_tables import FIELDS, reports, veil
 from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError, TaskError
-from taskveil.jobs.parquet import decode_table
+from taskveil.jobs.commands import decode_tables
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_estimates_are_a_table_like_the_volunteers(release: Path, tmp_path: Path
     made = tv.Veil.load(release)
     (tmp_path / "p.csv").write_text(",".join(FIELDS) + "\n" + "120,4,USA,true,2021-03-04\n" * 7)
     found = reports(release, tmp_path / "p.csv")
-    decode_table(made, tmp_path / "p.reports.parquet", tmp_path / "x.parquet", columns={"power": "P"})
+    decode_tables(release, tmp_path / "p.reports.parquet", tmp_path / "x.parquet", columns={"power": "P"})
     table = pq.read_table(tmp_path / "x.parquet")
     assert table.column_names == ["P", *list(FIELDS)[1:]]
     assert table.schema.field("P").metadata == {b"unit": b"kW"}
@@ -39,7 +39,7 @@ def test_estimates_are_a_table_like_the_volunteers(release: Path, tmp_path: Path
     pd.testing.assert_frame_equal(
         table.to_pandas().rename(columns={"P": "power"}), expected, check_dtype=False, check_index_type=False
     )
-    decode_table(made, tmp_path / "p.reports.parquet", tmp_path / "q.parquet", probabilities=True)
+    decode_tables(release, tmp_path / "p.reports.parquet", tmp_path / "q.parquet", probabilities=True)
     surer = pq.read_table(tmp_path / "q.parquet").to_pandas()
     assert list(surer)[:4] == ["power", "power probability", "cylinders", "cylinders probability"]
     assert surer["origin probability"].between(0, 1).all()
@@ -56,7 +56,7 @@ def test_types_survive_whichever_package_the_volunteers_came_in(library: str, tm
     made.save(tmp_path / "r")
     frame.to_parquet(tmp_path / "p.parquet")
     reports(tmp_path / "r", tmp_path / "p.parquet")
-    decode_table(tv.Veil.load(tmp_path / "r"), tmp_path / "p.reports.parquet", tmp_path / "x.parquet")
+    decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "x.parquet")
     types = [str(field.type).partition("<")[0] for field in pq.read_schema(tmp_path / "x.parquet")]
     assert types == ["float", "int64", "dictionary", "timestamp[us]", "bool"]
 
@@ -65,7 +65,7 @@ def test_answers_of_weighted_means_are_named_and_in_the_columns_own_units(releas
     made = tv.Veil.load(release)
     (tmp_path / "p.csv").write_text(",".join(FIELDS) + "\n" + "120,4,USA,true,2021-03-04\n5,8,,false,\n")
     found = reports(release, tmp_path / "p.csv")
-    decode_table(made, tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
+    decode_tables(release, tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
     answers = pq.read_table(tmp_path / "y.parquet")
     names = ["power", "cylinders", "origin=Europe", "origin=NA", "origin=USA", "origin=4", "origin is missing"]
     assert answers.column_names == [*names, "electric", "since in days"]
@@ -81,7 +81,7 @@ def test_only_estimates_of_mixed_records_have_probabilities(tmp_path: Path) -> N
     pq.write_table(pa.table({name: [1.0] for name in "abcde"}), tmp_path / "p.parquet")
     reports(tmp_path / "r", tmp_path / "p.parquet")
     with pytest.raises(DataError, match="no probability"):
-        decode_table(plain, tmp_path / "p.reports.parquet", tmp_path / "x.parquet", probabilities=True)
+        decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "x.parquet", probabilities=True)
 
 
 def test_columns_that_are_mixed_keep_the_tasks_own_outputs(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_columns_that_are_mixed_keep_the_tasks_own_outputs(tmp_path: Path) -> No
     mixing.save(tmp_path / "r")
     pq.write_table(pa.table({name: [1.0] for name in "abcde"}), tmp_path / "p.parquet")
     found = reports(tmp_path / "r", tmp_path / "p.parquet")
-    decode_table(mixing, tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
+    decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
     table = pq.read_table(tmp_path / "y.parquet")
     assert table.column_names == ["y0", "y1"]
     np.testing.assert_array_equal(np.column_stack(table.columns), mixing.predict(found[:, None]))
-    lost = dataclasses.replace(plain, task=None)
+    dataclasses.replace(plain, task=None).save(tmp_path / "r", overwrite=True)
     with pytest.raises(TaskError, match="--model"):
-        decode_table(lost, tmp_path / "p.reports.parquet", tmp_path / "z.parquet", predict=True)
+        decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "z.parquet", predict=True)
 
 
 def test_the_weights_of_a_task_are_not_in_its_answers(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_weights_of_a_task_are_not_in_its_answers(tmp_path: Path) -> None:
     weighted.save(tmp_path / "r")
     pq.write_table(pa.table({name: [1.0] for name in "abcde"}), tmp_path / "p.parquet")
     found = reports(tmp_path / "r", tmp_path / "p.parquet")
-    decode_table(weighted, tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
+    decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "y.parquet", predict=True)
     table = pq.read_table(tmp_path / "y.parquet")
     assert table.column_names == list("abcde")
     assert table.schema.field("a").metadata == {b"unit": b"kW"}

@@ -20,10 +20,9 @@ import releases
 from cli.running import one_line
 from taskveil.client.mechanisms import Codebook
 from taskveil.jobs import ray_joining
-from taskveil.jobs.folders import decode_folder, privatize_folder
-from taskveil.jobs.plans import Part, Plan, opened
+from taskveil.jobs.commands import decode_tables, privatize_tables, tally_tables
+from taskveil.jobs.plans import JobPart, JobPlan, opened
 from taskveil.jobs.running import Engine
-from taskveil.jobs.tallies import tally_folders
 
 STORE = 80 * 10**6
 FILES, ROWS = 6, 20_000
@@ -101,7 +100,7 @@ def whereabouts() -> Any:
     """A work that says on which machine a part was worked on. Made here, because workers cannot import tests."""
 
     class Whereabouts:
-        def __call__(self, part: Part) -> str:
+        def __call__(self, part: JobPart) -> str:
             import time
 
             import ray
@@ -109,18 +108,12 @@ def whereabouts() -> Any:
             time.sleep(0.3)
             return str(ray.get_runtime_context().get_node_id())
 
-        def packed(self, result: str) -> pa.Table:
-            return pa.table({"where": [result]})
-
-        def unpacked(self, row: pa.Table) -> str:
-            return str(row.column("where")[0])
-
     return Whereabouts()
 
 
-def of_people(work: Path) -> Plan:
-    folder, tables = opened(work / "people")
-    return Plan.of(tables, folder, {})
+def of_people(work: Path) -> JobPlan:
+    _, tables = opened(work / "people")
+    return JobPlan.of(tables, {})
 
 
 def machines_used(work: Path) -> int:
@@ -133,22 +126,22 @@ def machines_used(work: Path) -> int:
 def check_same_as_here(work: Path, name: str, out: Path) -> None:
     """Reports, estimates and sums of a release from the cluster, against one machine's."""
     steps: list[tuple[int, int]] = []
-    done = privatize_folder(
+    done = privatize_tables(
         work / name, work / "people", out / "r", engine=RAY, progress=lambda *step: steps.append(step)
     )
     assert (done.rows, done.found, len(done.parts)) == (FILES * ROWS, 0, FILES)
     assert steps == [(0, FILES * ROWS), *[(ROWS, FILES * ROWS)] * FILES]
-    privatize_folder(work / name, work / "people", out / "here")
+    privatize_tables(work / name, work / "people", out / "here")
     for made, here in zip(parts(out / "r"), parts(out / "here"), strict=True):
         assert (made.schema.names, made.num_rows) == (here.schema.names, here.num_rows)
     for options in ({}, {"predict": True}):
         sets = [out / f"{place}{len(options)}" for place in ("ray", "plain")]
         for target, engine in zip(sets, (RAY, Engine()), strict=True):
-            decode_folder(work / name, out / "r", target, engine=engine, **options)
+            decode_tables(work / name, out / "r", target, engine=engine, **options)
         for made, here in zip(*map(parts, sets), strict=True):
             assert made.equals(here)
-    (_,), (there,) = tally_folders([work / name], [out / "r"], engine=RAY)
-    (_,), (here,) = tally_folders([work / name], [out / "r"])
+    (_,), (there,) = tally_tables([work / name], [out / "r"], engine=RAY)
+    (_,), (here,) = tally_tables([work / name], [out / "r"])
     assert there.count == here.count == FILES * ROWS
     for field in ("codes", "total", "square"):
         one, other = getattr(there, field), getattr(here, field)
@@ -165,9 +158,9 @@ def test_nothing_of_records_and_reports_lies_in_the_object_store(machines: Any, 
     import ray.data
 
     marker = np.array([MARKER]).tobytes()
-    privatize_folder(work / "noise", work / "people", tmp_path / "r", engine=RAY)
-    decode_folder(work / "noise", tmp_path / "r", tmp_path / "d", engine=RAY)
-    tally_folders([work / "noise"], [tmp_path / "r"], engine=RAY)
+    privatize_tables(work / "noise", work / "people", tmp_path / "r", engine=RAY)
+    decode_tables(work / "noise", tmp_path / "r", tmp_path / "d", engine=RAY)
+    tally_tables([work / "noise"], [tmp_path / "r"], engine=RAY)
     tables = [*parts(tmp_path / "r"), *parts(tmp_path / "d")]
     assert not held(marker, *(table.column(0).to_numpy()[1000:1004].tobytes() for table in tables))
     # An engine that hands rows around, as Ray Data does when it reads itself, is found out.
@@ -199,7 +192,7 @@ def test_a_job_that_nobody_waits_for_ends(machines: Any, work: Path, tmp_path: P
     target.mkdir()
 
     class Marking(type(whereabouts())):  # type: ignore[misc]
-        def __call__(self, part: Part) -> str:
+        def __call__(self, part: JobPart) -> str:
             (target / str(part.number)).touch()
             return str(super().__call__(part))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +16,10 @@ from typer.testing import CliRunner
 import releases
 import taskveil as tv
 from taskveil.cli.app import app
-from taskveil.client.device import Device
 from taskveil.client.mechanisms import Codebook
-from taskveil.client.reading import client_files, read_device
 from taskveil.errors import DataError
-from taskveil.jobs.parquet import privatize_table
+from taskveil.jobs.commands import privatize_tables
+from taskveil.veil.decoders import CodewordDecoder
 
 N = 3000
 
@@ -199,12 +199,9 @@ def test_reports_that_are_there_are_not_drawn_again(release: Path, records: np.n
 
 def test_reports_that_appear_meanwhile_stay(release: Path, records: np.ndarray, tmp_path: Path) -> None:
     """Two runs at once: the one that ends last must not replace what the other has published."""
-    device, manifest = read_device(client_files(release / "client"))
     source, target = parquet(tmp_path / "in.parquet", good(records)), tmp_path / "out.parquet"
     with pytest.raises(DataError, match="once more"):
-        privatize_table(
-            device, manifest["digest"], source, target, progress=lambda _: target.write_bytes(b"the other's") and None
-        )
+        privatize_tables(release, source, target, progress=lambda *_: target.write_bytes(b"the other's") and None)
     assert target.read_bytes() == b"the other's"
     assert sorted(path.name for path in tmp_path.iterdir() if "release" not in path.name) == [
         "in.parquet",
@@ -214,14 +211,13 @@ def test_reports_that_appear_meanwhile_stay(release: Path, records: np.ndarray, 
 
 @pytest.mark.parametrize("path", ["\ud800.parquet", "a\0b.parquet", "loop.parquet", "\ud800.csv", "a\0b.csv"])
 def test_odd_paths_are_data_errors(path: str, release: Path, records: np.ndarray, tmp_path: Path) -> None:
-    device, manifest = read_device(client_files(release / "client"))
     (tmp_path / "loop.parquet").symlink_to("loop.parquet")
     source = parquet(tmp_path / "in.parquet", good(records))
     with pytest.raises(DataError, match="cannot read"):
-        privatize_table(device, manifest["digest"], tmp_path / path, tmp_path / "o.parquet")
+        privatize_tables(release, tmp_path / path, tmp_path / "o.parquet")
     if not path.startswith("loop"):
         with pytest.raises(DataError, match="cannot write"):
-            privatize_table(device, manifest["digest"], source, tmp_path / path)
+            privatize_tables(release, source, tmp_path / path)
 
 
 @pytest.mark.parametrize(
@@ -274,10 +270,8 @@ def test_signed_releases_only(release: Path, records: np.ndarray, tmp_path: Path
 MEASURE = """
 import re, sys
 from pathlib import Path
-from taskveil.client.reading import client_files, read_device
-from taskveil.jobs.parquet import privatize_table
-device, manifest = read_device(client_files(Path(sys.argv[1]) / "client"))
-done = privatize_table(device, manifest["digest"], Path(sys.argv[2]), Path(sys.argv[3]))
+from taskveil.jobs.commands import privatize_tables
+done = privatize_tables(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])).rows
 # Not getrusage: a child's ru_maxrss starts at its parent's.
 peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
 print(done, int(peak) // 1024)
@@ -352,8 +346,12 @@ def test_a_first_record_is_no_header(volunteers: np.ndarray, task: tv.LinearTask
 def test_a_blank_line_is_a_person_whose_only_value_is_missing(tmp_path: Path) -> None:
     """Arrow skips blank lines: whether such a person reported would have told that the value is missing."""
     mechanism = Codebook(region=releases.box(3), stages=(releases.stage(16, 1, 40.0),))
-    device = Device(encoder=releases.linear(1, 3), mechanism=mechanism, columns=("a",))
+    plain = releases.veil(releases.linear(), mechanism)
+    encoder, one = releases.linear(1, 3), np.zeros((16, 1))
+    decoder = CodewordDecoder(codewords=one, sizes=np.array([16]))
+    made = dataclasses.replace(plain, encoder=encoder, decoder=decoder, task=None, columns=("a",), units=None)
+    made.save(tmp_path / "release")
     (tmp_path / "t.csv").write_text("a\n1\n\n3\n\n\n6\n")
-    assert privatize_table(device, "0" * 64, tmp_path / "t.csv", tmp_path / "out.parquet") == 6
-    expected = device.privatize(np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [6.0]]))
+    assert privatize_tables(tmp_path / "release", tmp_path / "t.csv", tmp_path / "out.parquet").rows == 6
+    expected = made.device.privatize(np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [6.0]]))
     assert np.array_equal(pq.read_table(tmp_path / "out.parquet")["report_0"].to_numpy(), expected[:, 0])

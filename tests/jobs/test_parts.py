@@ -21,10 +21,10 @@ import taskveil as tv
 from lost_workers import people
 from taskveil.errors import DataError
 from taskveil.jobs import parts
-from taskveil.jobs.files import TableFile
-from taskveil.jobs.parts import JOB, Decoding, Groups, Privatizing, Settled, Settling
-from taskveil.jobs.plans import PLAN, Part, Plan, opened
+from taskveil.jobs.parts import JOB, Decoding, Groups, PartWriter, Privatizing, WrittenPart
+from taskveil.jobs.plans import PLAN, JobPart, JobPlan, opened
 from taskveil.jobs.storage import Folder
+from taskveil.jobs.tables import TableFile
 from taskveil.veil.release import release_files
 
 ROWS = 1000
@@ -37,28 +37,28 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def settling(release: Path, home: Path) -> tuple[Settling, tuple[Part, ...]]:
+def writer_of(release: Path, home: Path) -> tuple[PartWriter, tuple[JobPart, ...]]:
     """How the parts of two files in `people` come to be in `reports`."""
     if not (home / "people").exists():
         people.write(home / "people", rows=ROWS, files=2)
     (home / "reports").mkdir(exist_ok=True)
     source, tables = opened(home / "people")
-    plan = replace(Plan.of(tables, source, {}), job="job")
+    plan = replace(JobPlan.of(tables, {}), job="job")
     (home / "reports" / PLAN).write_bytes(plan.content())
     making = Privatizing(files=tuple(release_files(release).items()))
-    work = Settling(job="job", making=making, sources=plan.sources, source=source, target=Folder.of(home / "reports"))
+    work = PartWriter(job="job", work=making, sources=plan.sources, source=source, target=Folder.of(home / "reports"))
     return work, plan.parts
 
 
 def test_a_part_holds_a_report_of_each_of_its_rows(release: Path, tmp_path: Path) -> None:
-    work, (first, second) = settling(release, tmp_path)
+    work, (first, second) = writer_of(release, tmp_path)
     for part in (first, second):
-        settled = work(part)
+        written = work(part)
         path = tmp_path / "reports" / part.name
         rows = people.rows_of(pq.read_table(path))
         assert np.array_equal(rows, np.arange(500) + 500 * part.number)
         content = path.read_bytes()
-        assert settled == Settled(
+        assert written == WrittenPart(
             file=part.name,
             rows=500,
             bytes=len(content),
@@ -67,29 +67,28 @@ def test_a_part_holds_a_report_of_each_of_its_rows(release: Path, tmp_path: Path
             row=0,
         )
         assert pq.read_schema(path).metadata[JOB] == f"job/{part.number}".encode()
-        assert work.unpacked(work.packed(settled)) == settled
     assert sorted(os.listdir(tmp_path / "reports")) == [PLAN, first.name, second.name]
 
 
 def test_a_part_that_is_there_is_only_looked_at(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work, (part, _) = settling(release, tmp_path)
-    settled = work(part)
+    work, (part, _) = writer_of(release, tmp_path)
+    written = work(part)
     before = (tmp_path / "reports" / part.name).stat()
 
     def never(*_: object) -> None:
         raise AssertionError("it was drawn again")
 
     monkeypatch.setattr(Privatizing, "batches", never)
-    assert work(part) == settled
+    assert work(part) == written
     after = (tmp_path / "reports" / part.name).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_whoever_is_second_takes_what_is_there(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another attempt publishes while this one is still drawing: this one's reports disappear."""
-    work, (part, _) = settling(release, tmp_path)
-    other, _ = settling(release, tmp_path)
-    ours: list[Settled] = []
+    work, (part, _) = writer_of(release, tmp_path)
+    other, _ = writer_of(release, tmp_path)
+    ours: list[WrittenPart] = []
     draw = Privatizing.batches
 
     def slow(self: Privatizing, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
@@ -103,7 +102,7 @@ def test_whoever_is_second_takes_what_is_there(release: Path, tmp_path: Path, mo
 
 
 def test_the_half_of_a_part_is_never_published(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work, (part, _) = settling(release, tmp_path)
+    work, (part, _) = writer_of(release, tmp_path)
     draw = Privatizing.batches
 
     def half(self: Privatizing, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
@@ -123,7 +122,7 @@ def test_the_half_of_a_part_is_never_published(release: Path, tmp_path: Path, mo
 
 
 def test_a_source_that_changed_is_not_drawn_from(release: Path, tmp_path: Path) -> None:
-    work, (part, other) = settling(release, tmp_path)
+    work, (part, other) = writer_of(release, tmp_path)
     path = tmp_path / "people" / work.sources[part.source].name
     table = pq.read_table(path)
     pq.write_table(table.slice(0, 499), path)
@@ -136,7 +135,7 @@ def test_a_source_that_changed_is_not_drawn_from(release: Path, tmp_path: Path) 
 def test_nothing_is_drawn_for_a_folder_that_is_another_job_s(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work, (part, _) = settling(release, tmp_path)
+    work, (part, _) = writer_of(release, tmp_path)
     plan = tmp_path / "reports" / PLAN
     ours, others = plan.read_bytes(), plan.read_bytes().replace(b': "job"', b': "another"', 1)
     drawn: list[object] = []
@@ -159,7 +158,7 @@ def test_nothing_is_drawn_for_a_folder_that_is_another_job_s(
     assert os.listdir(tmp_path / "reports") == []
 
 
-def broken_parts(work: Settling, part: Part, other: Part, path: Path) -> Iterator[None]:
+def broken_parts(work: PartWriter, part: JobPart, other: JobPart, path: Path) -> Iterator[None]:
     """What somebody may have put where a part belongs."""
     work(part)
     content = path.read_bytes()
@@ -185,7 +184,7 @@ def broken_parts(work: Settling, part: Part, other: Part, path: Path) -> Iterato
 
 
 def test_what_lies_in_a_part_s_place_is_refused_and_kept(release: Path, tmp_path: Path) -> None:
-    work, (part, other) = settling(release, tmp_path)
+    work, (part, other) = writer_of(release, tmp_path)
     path = tmp_path / "reports" / part.name
     tried = 0
     for _ in broken_parts(work, part, other, path):
@@ -202,7 +201,7 @@ import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from jobs.test_parts import settling
+from jobs.test_parts import writer_of
 from taskveil.jobs.parts import Privatizing
 draw = Privatizing.batches
 
@@ -212,13 +211,13 @@ def dying(*given):
         os.kill(os.getpid(), signal.SIGKILL)
 
 Privatizing.batches = dying
-work, parts = settling(Path(sys.argv[2]), Path(sys.argv[3]))
+work, parts = writer_of(Path(sys.argv[2]), Path(sys.argv[3]))
 work(parts[0])
 """
 
 
 def test_killed_while_it_draws(release: Path, tmp_path: Path) -> None:
-    work, (part, _) = settling(release, tmp_path)
+    work, (part, _) = writer_of(release, tmp_path)
     here = Path(__file__).parents[1]
     ended = subprocess.run([sys.executable, "-c", DYING, str(here), str(release), str(tmp_path)], capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
@@ -228,7 +227,7 @@ def test_killed_while_it_draws(release: Path, tmp_path: Path) -> None:
 
 def test_a_release_is_opened_once_in_a_process(release: Path, tmp_path: Path) -> None:
     parts._device.cache_clear()
-    work, all_parts = settling(release, tmp_path)
+    work, all_parts = writer_of(release, tmp_path)
     for part in all_parts:
         work(part)
     assert parts._device.cache_info().misses == 1

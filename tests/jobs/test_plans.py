@@ -13,7 +13,7 @@ import pytest
 
 from taskveil.errors import DataError
 from taskveil.jobs import plans
-from taskveil.jobs.plans import MANIFEST, PLAN, Plan, check_same, opened
+from taskveil.jobs.plans import MANIFEST, PLAN, JobPlan, opened
 from taskveil.jobs.storage import Folder
 
 
@@ -24,9 +24,9 @@ def write(path: Path, rows: int, *, group: int = 10, value: float = 0.0) -> Path
     return path
 
 
-def plan_of(home: Path) -> Plan:
-    folder, tables = opened(home)
-    return Plan.of(tables, folder, {"kind": "reports"})
+def plan_of(home: Path) -> JobPlan:
+    _, tables = opened(home)
+    return JobPlan.of(tables, {"kind": "reports"})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -58,7 +58,7 @@ def test_a_plan_is_the_same_whoever_reads_it(tmp_path: Path, monkeypatch: pytest
     ]
     assert [part.number for part in made.parts] == [0, 1, 2, 3]
     assert made.rows == 59
-    read = Plan.read(made.content(), "here")
+    read = JobPlan.read(made.content(), "here")
     assert read == made
     again = plan_of(tmp_path)
     assert again.same(read)
@@ -98,33 +98,33 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 47)
     (source,) = plan_of(tmp_path).sources
     folder = Folder.of(tmp_path)
-    check_same(source, folder)
+    source.open(folder)
     content = path.read_bytes()
     write(path, 47, value=1.0)
     assert len(content) == path.stat().st_size  # which alone would not tell
     with pytest.raises(DataError, match=r"a.parquet has changed"):
-        check_same(source, folder)
+        source.open(folder)
     for broken in (content[:-30], content + b"x", b""):
         path.write_bytes(broken)
         with pytest.raises(DataError, match=r"a.parquet has changed"):
-            check_same(source, folder)
+            source.open(folder)
     path.unlink()
     with pytest.raises(DataError, match=r"a.parquet"):
-        check_same(source, folder)
+        source.open(folder)
     path.write_bytes(content)
-    check_same(source, folder)
+    source.open(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"job": 1, "what": {}, "sources": [1], "parts": []}'])
 def test_what_is_no_plan(content: bytes) -> None:
     with pytest.raises(DataError, match="here is no plan"):
-        Plan.read(content, "here")
+        JobPlan.read(content, "here")
 
 
 def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None:
     write(tmp_path / "part-00000.parquet", 10)
     (tmp_path / PLAN).write_text('{"job": "it"}')
-    with pytest.raises(DataError, match="is not complete: run the job"):
+    with pytest.raises(DataError, match="is not complete: run its job"):
         opened(tmp_path)
     (tmp_path / MANIFEST).write_text(json.dumps({"job": "it", "parts": [{"file": "part-00000.parquet"}]}))
     assert list(opened(tmp_path)[1]) == ["part-00000.parquet"]

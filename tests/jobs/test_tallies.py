@@ -18,9 +18,9 @@ from taskveil.client.mechanisms import Codebook
 from taskveil.errors import DataError
 from taskveil.estimates import tally
 from taskveil.jobs import plans
-from taskveil.jobs.report_files import RELEASE
+from taskveil.jobs.commands import tally_tables
+from taskveil.jobs.reports import RELEASE
 from taskveil.jobs.running import Engine
-from taskveil.jobs.tallies import tally_folders
 
 
 def codebook(codewords: int = 16) -> tv.Veil:
@@ -62,7 +62,7 @@ def test_a_folder_adds_up_to_what_its_reports_do(
     veil.save(tmp_path / "release")
     reports = np.concatenate([write(tmp_path / "reports" / f"{place}.parquet", veil, 333) for place in range(3)])
     steps: list[tuple[int, int]] = []
-    (used,), (found,) = tally_folders(
+    (used,), (found,) = tally_tables(
         [tmp_path / "release"], [tmp_path / "reports"], progress=lambda *step: steps.append(step)
     )
     whole = tally(veil, reports)
@@ -71,7 +71,7 @@ def test_a_folder_adds_up_to_what_its_reports_do(
     assert np.allclose(found.total, whole.total, rtol=1e-12)
     assert np.allclose(found.square, whole.square, rtol=1e-12)
     assert np.array_equal(found.codes, whole.codes)
-    (_,), (other,) = tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Backwards())
+    (_,), (other,) = tally_tables([tmp_path / "release"], [tmp_path / "reports"], engine=Backwards())
     assert other.count == 999
     assert np.array_equal(other.total, found.total)  # bit for bit, in whatever order parts are done
     assert np.array_equal(other.square, found.square)
@@ -98,7 +98,7 @@ def test_sums_depend_on_the_plan_and_not_on_who_was_first(tmp_path: Path, monkey
             yield from super().run(work, parts[::-1], kept=kept)
 
     places = [tmp_path / "release"], [tmp_path / "reports"]
-    ((_,), (one,)), ((_,), (other,)) = (tally_folders(*places, engine=make()) for make in (Growing, GrowingBackwards))
+    ((_,), (one,)), ((_,), (other,)) = (tally_tables(*places, engine=make()) for make in (Growing, GrowingBackwards))
     assert one.total.tobytes() == other.total.tobytes()
     assert one.square.tobytes() == other.square.tobytes()
 
@@ -112,13 +112,13 @@ def test_every_file_is_read_with_its_own_release(tmp_path: Path) -> None:
         write(source, veil, count)
     places = [tmp_path / name for name in ("one", "unused", "other")]
     steps: list[tuple[int, int]] = []
-    used, tallies = tally_folders(places, sources, progress=lambda *step: steps.append(step))
+    used, tallies = tally_tables(places, sources, progress=lambda *step: steps.append(step))
     assert steps == [(0, 900), (200, 900), (300, 900), (400, 900)]  # of all sources together
     assert [veil.release_id for veil in used] == [one.release_id, other.release_id]
     assert [found.count for found in tallies] == [300, 600]
     assert [len(found.codes) for found in tallies if found.codes is not None] == [16, 24]
     with pytest.raises(DataError, match="not of"):
-        tally_folders(places[:2], sources)
+        tally_tables(places[:2], sources)
 
 
 def test_no_file_counts_twice(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_no_file_counts_twice(tmp_path: Path) -> None:
     again = tmp_path / "other" / ".." / "reports" / "r.parquet"
     for twice in (again, tmp_path / "other", tmp_path / "reports"):
         with pytest.raises(DataError, match="named twice"):
-            tally_folders([tmp_path / "release"], [tmp_path / "reports", twice])
+            tally_tables([tmp_path / "release"], [tmp_path / "reports", twice])
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     veil.save(tmp_path / "release")
     write(tmp_path / "reports" / "some.parquet", veil, 100)
     write(tmp_path / "none.parquet", veil, 0)
-    _, (found,) = tally_folders([tmp_path / "release"], [tmp_path / "none.parquet", tmp_path / "reports"])
+    _, (found,) = tally_tables([tmp_path / "release"], [tmp_path / "none.parquet", tmp_path / "reports"])
     assert found.count == 100
 
 
@@ -153,7 +153,7 @@ def test_reports_that_are_not_counted_are_noticed(tmp_path: Path) -> None:
             yield from (done for done in super().run(work, parts, kept=kept) if done[0].number != 1)
 
     with pytest.raises(DataError, match="100 of 300 reports were counted"):
-        tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Losing())
+        tally_tables([tmp_path / "release"], [tmp_path / "reports"], engine=Losing())
 
 
 def test_reports_that_change_while_they_are_counted_are_refused(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_reports_that_change_while_they_are_counted_are_refused(tmp_path: Path) 
             yield from super().run(work, parts, kept=kept)
 
     with pytest.raises(DataError, match="has changed since this job began"):
-        tally_folders([tmp_path / "release"], [tmp_path / "reports"], engine=Late())
+        tally_tables([tmp_path / "release"], [tmp_path / "reports"], engine=Late())

@@ -220,7 +220,7 @@ def models(home: Path) -> str:
     from sklearn.linear_model import LinearRegression
 
     import taskveil as tv
-    from taskveil.jobs.folders import decode_folder, privatize_folder
+    from taskveil.jobs.commands import decode_tables, privatize_tables
     from taskveil.jobs.ray_joining import connected
     from taskveil.jobs.running import Engine
 
@@ -238,11 +238,11 @@ def models(home: Path) -> str:
             task, place = tv.ModelTask(model), home / name
             veil = tv.design(X, task, epsilon=2.0, method="task_agnostic", answers="record")
             dataclasses.replace(veil, columns=tuple("abcde")).save(place / "release")
-            privatize_folder(place / "release", home / "few.parquet", place / "reports", engine=Engine(name="ray"))
+            privatize_tables(place / "release", home / "few.parquet", place / "reports", engine=Engine(name="ray"))
             made = []
             for engine in (Engine(), Engine(name="ray")):
                 out = place / engine.name
-                decode_folder(place / "release", place / "reports", out, engine=engine, task=task, predict=True)
+                decode_tables(place / "release", place / "reports", out, engine=engine, task=task, predict=True)
                 made.append(pq.read_table(out))
             expect(made[0].equals(made[1]), True)
     return ", ".join(kinds)

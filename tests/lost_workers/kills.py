@@ -22,7 +22,7 @@ from processes import end_with_us, kill_all
 PATIENCE = 300.0
 """Seconds without a new part, or for what was killed to be gone, after which something is wrong."""
 _TICK, _LOOK = 0.003, 0.05
-_DESCRIPTION = b"number"  # a column of what Ray is told about a part: proves that we look in the right place
+_DESCRIPTION = b"PartWriter"  # the class of the work that Ray keeps: proves that we look in the right place
 
 
 @dataclass

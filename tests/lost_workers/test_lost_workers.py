@@ -16,7 +16,7 @@ from lost_workers import people
 from lost_workers.checks import left_in, wrong_with
 from lost_workers.run import killed_job
 from lost_workers.watching import Watch
-from taskveil.jobs.folders import privatize_folder
+from taskveil.jobs.commands import privatize_tables
 from taskveil.jobs.plans import MANIFEST, PLAN
 
 
@@ -44,7 +44,7 @@ def done(tmp_path: Path) -> tuple[Path, str]:
     veil = people.veil()
     veil.save(tmp_path / "release")
     people.write(tmp_path / "people", rows=ROWS, files=3)
-    privatize_folder(tmp_path / "release", tmp_path / "people", tmp_path / "reports")
+    privatize_tables(tmp_path / "release", tmp_path / "people", tmp_path / "reports")
     return tmp_path / "reports", veil.release_id
 
 

@@ -80,7 +80,7 @@ def test_a_column_must_hold_what_its_field_says() -> None:
         SCHEMA.replace(doors=tv.Date("2020-01-01", "2021-01-01")).like(TABLE)
     with pytest.raises(DataError, match=r"'new' holds flag \(bool\), which is no tv.Category"):
         SCHEMA.replace(new=tv.Category([True, False])).like(TABLE)
-    with pytest.raises(DataError, match=r"values of its tv\.Category are none"):
+    with pytest.raises(DataError, match=r"values of its tv\.Category are not numbers"):
         SCHEMA.replace(doors=tv.Category(["two", "four"])).like(TABLE)
     for name, field in (
         ("doors", tv.Category([2, 3, 4, 5])),
@@ -135,7 +135,7 @@ def test_it_is_written_and_read_as_json(tmp_path: Path) -> None:
     [
         ("{}", "a schema is"),
         ('{"fields": [{"name": "a", "kind": "money"}]}', "'a': a field is"),
-        ('{"fields": [{"name": "a", "kind": "number", "low": 0}]}', "'a': a number has"),
+        ('{"fields": [{"name": "a", "kind": "number", "low": 0}]}', "'a': a number lies"),
         ('{"fields": [{"name": "a", "kind": "number", "low": 2, "high": 1}]}', "'a': a number lies"),
         ('{"fields": [{"name": "a", "kind": "flag"}, {"name": "a", "kind": "flag"}]}', "two fields named 'a'"),
     ],
@@ -148,7 +148,8 @@ def test_json_that_is_no_schema(text: str, says: str) -> None:
 def test_only_tables_have_one() -> None:
     with pytest.raises(DataError, match="named columns"):
         tv.Schema.of(np.ones((9, 2)))
-    assert tv.Schema.for_volunteers(TABLE[["doors", "new"]]) is None  # numbers as they are
+    assert tv.Schema.for_volunteers(TABLE[["doors", "new"]]).unbounded  # numbers as they are
+    assert tv.Schema.for_volunteers(np.ones((9, 2))) == tv.Schema.numbers(["x0", "x1"])
     assert tv.Schema.for_volunteers(TABLE) == SCHEMA
 
 
@@ -213,3 +214,56 @@ def test_the_mean_over_people_who_have_a_value_is_covered(weights: list[float]) 
     assert first.name == (
         "income" if weights[1] else f"income (missing values count as {veil.schema['income'].fill:.2f})"
     )
+
+
+@pytest.mark.parametrize("library", ["array", "pandas", "polars", "arrow"])
+def test_estimates_come_in_the_kind_of_table_that_came_in(library: str, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    kinds = {"array": lambda _: X, "pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+    table = kinds[library](columns)
+    veil = tv.design(table, tv.LinearTask(np.eye(2)), epsilon=2.0)
+    veil.save(tmp_path / "r")
+    for each in (veil, tv.Veil.load(tmp_path / "r")):
+        assert each.schema == tv.Schema.numbers(["x0", "x1"] if library == "array" else ["a", "b"], library=library)
+        found = each.decode(veil.privatize(table))
+        assert type(found) is type(table)
+        assert np.asarray(found).dtype == np.float64
+    assert veil.device.fields is None  # devices get numbers as they are, and clip them as a whole
+    with pytest.raises(DataError, match="no probability"):
+        veil.decode(veil.privatize(table), probabilities=True)
+
+
+def test_an_array_with_a_schema_comes_back_as_an_array() -> None:
+    X = np.column_stack([np.arange(40.0), np.arange(40) % 3])
+    schema = tv.Schema({"age": tv.Number(0, 40), "doors": tv.Count(0, 2)})
+    veil = tv.design(X, tv.LinearTask(np.eye(2)), epsilon=2.0, domain=schema)
+    assert veil.decode(veil.privatize(X)).shape == (40, 2)
+    assert set(veil.decode(veil.privatize(X))[:, 1]) <= {0.0, 1.0, 2.0}
+
+
+def test_numbers_without_bounds_stand_by_themselves() -> None:
+    schema = tv.Schema({"a": tv.Number(), "b": tv.Number(unit="kW")})
+    assert repr(schema["b"]) == "Number(low=-inf, high=inf, unit='kW', missing=False, fill=0.0)"
+    assert "'b'  Number(unit='kW')" in repr(schema)
+    assert tv.Schema.from_json(schema.to_json()) == schema
+    wild = np.array([[np.inf, np.nan], [-1e300, -0.0]])
+    assert schema.expand(wild).tobytes() == wild.tobytes()
+    assert schema.fields.expand(list(wild.T)).tobytes() == wild.tobytes()
+    for wrong in ({"missing": True}, {"unit": 3}, {"low": 0}, {"high": 1.0}):
+        with pytest.raises(DataError):
+            tv.Number(**wrong)
+    with pytest.raises(DataError, match="nothing else"):
+        tv.Schema({"a": tv.Number(), "b": tv.Flag()})
+
+
+def test_a_schema_without_bounds_does_not_change_a_design() -> None:
+    X = np.random.default_rng(1).normal(size=(80, 2))
+    X[3, 0] = 1e4  # which the design bounds, as it does without a schema
+    task = tv.LinearTask(np.eye(2))
+    table = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.warns(tv.errors.WildRecordWarning):
+        free = tv.design(table, task, epsilon=2.0)
+    with pytest.warns(tv.errors.WildRecordWarning):
+        given = tv.design(table, task, epsilon=2.0, domain=tv.Schema({"a": tv.Number(), "b": tv.Number()}))
+    assert given.release_id == free.release_id

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taskveil.arrays import Floats
-from taskveil.records.tails import harmless_range
+from taskveil.records.inference import harmless_range
 
 
 def with_zeros(values: Floats, count: int) -> Floats:

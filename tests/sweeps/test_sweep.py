@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.laplace.gradient import Settings
+from taskveil.designs.laplace.gradient import LearningSettings
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 from taskveil.sweeps import sweep as sweeping
 from taskveil.sweeps import work
@@ -96,8 +96,8 @@ def test_in_the_order_of_time_the_last_are_held_out() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = Settings(steps=150, folds=2, checkpoints=5)
-    monkeypatch.setattr(Settings, "for_size", classmethod(lambda cls, records: settings))
+    settings = LearningSettings(steps=150, folds=2, checkpoints=5)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
 
 
 @pytest.mark.usefixtures("quick")

@@ -18,7 +18,7 @@ from scipy.special import log_softmax, softmax
 from taskveil.designs.laplace.build import box_region
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import Cost, CrossEntropy, Learnable, LinearInTruth, OwnLoss, SquaredError, ZeroOne, as_cost
-from taskveil.tasks.costs.anchored import drawn_together
+from taskveil.tasks.costs.own_loss import drawn_together
 
 RNG = np.random.default_rng(4)
 OUTPUTS = 2.0 * RNG.normal(size=(30, 3))

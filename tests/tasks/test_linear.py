@@ -91,8 +91,9 @@ def test_pairwise_losses_keep_their_digits_far_from_zero(offset: float) -> None:
 
 def test_spreads_are_those_of_columns_or_of_fields() -> None:
     numbers = np.array([[1.0, 7.1, 0.0], [3.0, 7.1, 1.0], [5.0, 7.1, 0.0]])
-    assert spreads(numbers) == pytest.approx([np.sqrt(8 / 3), 0.0, np.sqrt(2 / 9)])
-    assert spreads(numbers)[1] == 0.0  # whatever the last digits of its mean are
+    plain = tv.Schema.numbers(3)
+    assert spreads(numbers, plain) == pytest.approx([np.sqrt(8 / 3), 0.0, np.sqrt(2 / 9)])
+    assert spreads(numbers, plain)[1] == 0.0  # whatever the last digits of its mean are
     schema = tv.Schema(
         {"origin": tv.Category(["Europe", "Japan"], missing=True), "power": tv.Number(0, 9, missing=True)}
     )

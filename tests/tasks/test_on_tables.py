@@ -310,7 +310,7 @@ def test_tables_are_bounded_by_schemas(domain: Any) -> None:
 
 def test_the_audit_clears_a_design_with_a_pipeline_on_the_device() -> None:
     """It walks whatever a device can reach: the model's own code must not lead to a generator of ours."""
-    from taskveil.auditing.reach import foreign_randomness
+    from taskveil.auditing.sources import foreign_randomness
 
     own = X.drop(columns="new")
     parts = [(SimpleImputer(), NUMBERS), (OneHotEncoder(), ["origin"]), (days_of(), ["since"])]

@@ -22,8 +22,7 @@ from taskveil.client.wire import Layout
 from taskveil.designs.problem import Problem
 from taskveil.tasks import Task
 from taskveil.veil.channels import CHANNELS, Channel, Codes, Encoded, VolunteerValues, channel_of
-from taskveil.veil.channels.channel import answer_losses
-from taskveil.veil.decoders import CodewordDecoder, Decoder
+from taskveil.veil.decoders import CodewordDecoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,14 +95,6 @@ class BitChannel(Channel):
 
     def favoured(self, latents: Floats) -> Integers:
         return self.mechanism.region.enforce(latents)
-
-    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        answers = self.answers(task, answering)
-        if answers is None:
-            return None
-        chances = np.exp(self.mechanism.log_likelihood(np.array([[0], [1]]), records.latents)).T
-        every = answer_losses(task, answers, records)
-        return np.concatenate([(chances[rows] * each).sum(axis=1) for rows, each in every])
 
     def measured(self, records: Encoded) -> VolunteerValues:
         bit = self.favoured(records.latents)

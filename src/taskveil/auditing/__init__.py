@@ -1,9 +1,11 @@
-"""The sceptic: attacks that try to disprove the guarantee, statistical ones with a confidence, structural ones with a
-yes or no. `tv.audit` is the front door."""
+"""Attacks that try to disprove the guarantee: statistical ones with a confidence, structural ones with a yes or no.
+
+Call them with `tv.audit`.
+"""
 
 from __future__ import annotations
 
 from taskveil.auditing.attack import Audit, Finding, audit
-from taskveil.auditing.check import Check
+from taskveil.auditing.target import Check
 
 __all__ = ["Audit", "Check", "Finding", "audit"]

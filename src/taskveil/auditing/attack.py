@@ -10,23 +10,21 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.auditing.bound import epsilon_low, epsilon_of_event_high, largest_provable
-from taskveil.auditing.check import Check
 from taskveil.auditing.pairs import Pair, find_pairs
-from taskveil.auditing.scores import ideas
+from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.structure import structural_checks
-from taskveil.auditing.target import Target
-from taskveil.auditing.telling import choose_event
+from taskveil.auditing.target import Check, Target
 from taskveil.errors import AuditError
 
 Progress = Callable[[str, float], None]
 
-_NATURAL_TRIALS = 100_000
-"""Of two natural records of a veil: reading text takes ten times as long as all the rest."""
+_MAX_NATURAL_TRIALS = 100_000
+"""Reports of two natural records of a veil, at most: reading text takes ten times as long as all the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One pair of inputs: which event told them apart how well.
+    """One pair of inputs, and the event that separates them best.
 
     `first` and `second` are how many of `reports` reports each fell into the event; ε ≥ `epsilon_lower` follows with
     the audit's confidence. The ratio of this event is at most e^`epsilon_upper`.
@@ -43,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sketch:
-    """Scores of some reports of the two inputs told apart best, for the picture; `inputs` and `event` in words."""
+    """Scores of some reports of the pair that was separated best, for the picture; `inputs` and `event` in words."""
 
     inputs: tuple[str, str]
     event: str
@@ -55,7 +53,7 @@ class Sketch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
-    """What the attack achieved. With probability `confidence`, the true ε is at least `epsilon_lower`.
+    """The result of the attack. With probability `confidence`, the true ε is at least `epsilon_lower`.
 
     The bound takes reports to be independent draws; whether they are is one of the structural checks.
 
@@ -80,12 +78,12 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words a person understands."""
+        """The outcome in a sentence."""
         failed = [check for check in self.checks if not check.passed]
         sure = f"with confidence 1 − {1 - self.confidence:.0e}"
         if self.epsilon_lower > self.epsilon_claimed:
             return (
-                f"BROKEN. The claim is ε = {self.epsilon_claimed:.4g}, but two inputs were told apart as only a "
+                f"BROKEN. The claim is ε = {self.epsilon_claimed:.4g}, but reports of two inputs differ as only a "
                 f"mechanism with ε ≥ {self.epsilon_lower:.4g} allows, {sure}. Do not release this."
             )
         if failed:
@@ -111,7 +109,7 @@ class Audit:
 
     @property
     def _structure(self) -> str:
-        """What the structural checks add to a claim that holds, and no more than they did."""
+        """What the structural checks add to a claim that holds."""
         if not self.checks:
             return "No structural check was run."
         idle = [check.name for check in self.checks if check.outcome == "not applicable"]
@@ -145,20 +143,20 @@ def audit(
     structural: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
-    """Attack a mechanism and say what the attack proves.
+    """The result of an attack on a mechanism.
 
     Args:
         what: a Veil, or any callable that maps records (N, n), or a list of N mappings where `records` have names, to
             reports: one row of numbers, or one `bytes` of one length, per record.
         epsilon, delta: the claim; a veil brings its own.
         records: some records the mechanism may receive: an array, a list of mappings, or a table. Needed for a
-            callable, optional for a veil. A callable gets lists of mappings if these are some, or a table with text,
-            dates or holes.
+            callable, optional for a veil. A callable gets lists of mappings if `records` is such a list, or a table
+            with text, dates or missing values.
         confidence: of the lower bound, over all pairs and events together.
         trials: reports of each of the two inputs of a finalist pair: half choose the event, half bound ε.
         finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
         structural: also run the structural checks. Each of them gives a false alarm with probability 1e-9 at most.
-        progress: called with a word and the share done.
+        progress: called with a description and the share done.
     """
     target = Target.of(what, epsilon=epsilon, delta=delta, records=records)
     if not (0 < confidence < 1 and trials >= 1000 and finalists >= 1):
@@ -166,20 +164,20 @@ def audit(
     tell = progress or (lambda _what, _share: None)
     # The attacker's own choices need no secrecy and gain from being repeatable.
     rng = np.random.default_rng(20)
-    tell("looking for inputs easy to tell apart", 0.0)
+    tell("looking for inputs that are easy to distinguish", 0.0)
     pairs = find_pairs(target, count=finalists, pilot=min(2000, trials // 10), rng=rng)
     if not pairs:
-        raise AuditError("fewer than two inputs were answered with a report; there is nothing to tell apart.")
-    # Every finalist pair gives one event and so one chance to be wrong. Which pairs and which events was decided on
-    # other reports than those counted, so nothing else has to be paid for.
+        raise AuditError("fewer than two inputs were answered with a report; there is nothing to compare.")
+    # Every finalist pair gives one event, and so one chance to be wrong. Pairs and events were chosen on other reports
+    # than those counted, so the choice costs no confidence.
     alpha = (1 - confidence) / len(pairs)
     attacks = []
     for place, pair in enumerate(pairs):
-        tell("telling reports apart", (place + 0.2) / (len(pairs) + 1))
+        tell("comparing reports", (place + 0.2) / (len(pairs) + 1))
         attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
     best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
     tell("structural checks", len(pairs) / (len(pairs) + 1))
-    # Devices take natural values where there are some: how they are asked is tried with these.
+    # Where devices take natural values, the ways of asking are tried with natural values.
     asked = [place for place, pair in enumerate(pairs) if pair.natural] or [best]
     telling = max(asked, key=lambda i: attacks[i][0].epsilon_lower)
     checks = structural_checks(target, pairs[telling], trials, rng) if structural else ()
@@ -200,7 +198,7 @@ def audit(
 def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
     """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
     of them, made afterwards, are counted."""
-    trials = min(trials, _NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
+    trials = min(trials, _MAX_NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
     learn, test = trials // 2, trials - trials // 2
     first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
     seen = np.empty((2, 0)) if target.veil is None else target.numbers([pair.first, pair.second])

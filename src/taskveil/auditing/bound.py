@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 
 from taskveil.arrays import Floats
 
-_EDGES = 400
+_THRESHOLDS = 400
 """Thresholds tried for every score: enough to place a tail within a percent or so of the best one."""
 
 
@@ -77,8 +77,8 @@ def best_tail(first: Floats, second: Floats, *, trials: int, alpha: float, delta
     Returns the promised bound too. What is promised here is a hope, not a bound: the same scores chose the tail.
     """
     pooled = np.concatenate([first, second])
-    levels = np.concatenate([np.geomspace(1e-5, 0.02, _EDGES // 4), np.linspace(0.02, 0.98, _EDGES // 2)])
-    levels = np.concatenate([levels, 1 - levels[: _EDGES // 4]])
+    levels = np.concatenate([np.geomspace(1e-5, 0.02, _THRESHOLDS // 4), np.linspace(0.02, 0.98, _THRESHOLDS // 2)])
+    levels = np.concatenate([levels, 1 - levels[: _THRESHOLDS // 4]])
     edges = np.unique(np.concatenate([np.quantile(pooled, levels, method="nearest"), _atoms(pooled)]))
     best = (-1.0, Tail(threshold=math.inf, below=False, swapped=False))
     ordered = np.sort(first), np.sort(second)

@@ -1,7 +1,7 @@
-"""Records as people have them, and as they should not be: what a client meets that takes text, dates, flags and holes.
+"""Inputs for clients that take natural values: ordinary and hostile ones.
 
-An input of this kind is an array (n,) of Python objects, one for every name: what is missing, of another type, out of
-bounds, unknown, far too long, in every field at once and in one at a time.
+An input is an array (n,) of Python objects, one for every name. Hostile values are missing, of another type, out of
+bounds, unknown or far too long, in every field at once and in one field at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.client.fields import Category, Coded, Date, Field, Flag
+from taskveil.client.fields import Coded, Number
 from taskveil.errors import AuditError
 from taskveil.records.conversion import column_names
 from taskveil.records.inference import needs_schema
@@ -48,7 +48,7 @@ _SAID = (
     ("a list", [1, 2, 3]),
     ("a dictionary", {"value": 1}),
 )
-"""What a message may say in the place of a value."""
+"""Values that a message can hold."""
 
 _HELD = (
     ("bytes", b"bytes"),
@@ -61,15 +61,14 @@ _HELD = (
     ("an array", np.arange(3)),
     ("an object", object()),
 )
-"""What a Python program may hold besides."""
+"""Further values that a Python program can hold."""
 
-_BEYOND = (1.5, 3.0, 10.0, 1e3, 1e6)
 _FEW = 6  # values of a field, and fields, that are tried by themselves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Natural:
-    """What records by name are made of: their `names`, values that people have for each, and `hostile` ones."""
+    """Inputs by name: the `names`, `ordinary` values of each, `hostile` values, and some `records`."""
 
     names: tuple[str, ...]
     ordinary: tuple[tuple[Any, ...], ...]
@@ -78,14 +77,14 @@ class Natural:
 
     @classmethod
     def of_schema(cls, schema: Schema, records: Any) -> Natural:
-        """For a veil that takes natural values; `records` are some of them, a table or a list of mappings, or None."""
-        ordinary = tuple(_ordinary(field) for field in schema.fields.fields)
+        """Inputs for a veil that takes natural values; `records` are a table or a list of mappings, or None."""
+        ordinary = tuple(field.samples() for field in schema.fields.fields)
         known = () if records is None else _rows(records, schema.names)
         return cls(names=schema.names, ordinary=ordinary, hostile=(*_SAID, *_HELD), records=known)
 
     @classmethod
     def of_records(cls, records: Any) -> Natural | None:
-        """For somebody else's client that takes mappings: what these hold; None if they are numbers without names."""
+        """Inputs for another client that takes mappings like these records; None if they are numbers without names."""
         listed = isinstance(records, Sequence) and len(records) > 0 and all(isinstance(row, Mapping) for row in records)
         names = tuple(records[0]) if listed else column_names(records)
         if not listed and (names is None or not needs_schema(records)):
@@ -115,7 +114,7 @@ class Natural:
         return rows
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """`count` records a broken form, another version of an app or an attacker may send (count, n)."""
+        """Records (count, n) that a broken form, another version of an app or an attacker may send."""
         made = np.empty((count, len(self.names)), dtype=object)
         anything = [value for _, value in self.hostile]
         for place, values in enumerate(self.ordinary):
@@ -136,26 +135,12 @@ class Natural:
         return made
 
 
-def _ordinary(field: Field) -> tuple[Any, ...]:
-    """Values inside a field's bounds and beyond them, the least and the largest at the ends."""
-    if isinstance(field, Flag):
-        return (True, False)
-    if isinstance(field, Category):
-        return field.values
-    if isinstance(field, Date):
-        return (field.low, "1900-01-01", "2100-12-31", field.high)
-    span = (field.high - field.low) or 1.0
-    beyond = [edge for times in _BEYOND for edge in (field.low - times * span, field.high + times * span)]
-    return (field.low, field.fill, *beyond, field.high)
-
-
 def _seen(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a name has in some records, numbers also beyond: the least and the largest at the ends."""
+    """The values of a name in some records, and numbers far beyond: the least and the largest at the ends."""
     numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v)]
     if len(numbers) > len(values) / 2:
-        low, high = float(min(numbers)), float(max(numbers))
-        span = (high - low) or 1.0
-        return (low, *(e for t in _BEYOND for e in (low - t * span, high + t * span)), high)
+        ends = np.clip([min(numbers), max(numbers)], -8e307, 8e307)  # a range that doubles can hold
+        return Number(*ends.tolist()).samples()
     different: list[Any] = []
     for value in values:
         if not any(value is other or value == other for other in different):

@@ -1,4 +1,4 @@
-"""The inputs that are easiest to tell apart: extremes of the domain, far-apart latents, hostile and malformed ones."""
+"""The inputs that are easiest to distinguish: extremes of the domain, distant latents, hostile and malformed values."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from taskveil.arrays import Array, Floats
-from taskveil.auditing.bits import Residues, bit_patterns, raw_bits
-from taskveil.auditing.scores import Bins, mixtures
+from taskveil.auditing.scores import Bins, Residues, bit_patterns, mixtures, raw_bits
 from taskveil.auditing.target import Target
 from taskveil.veil import Veil
 
-_BEYOND = (1.01, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6)
-"""How many times farther from the middle than the edge of the box: clipping may fail somewhere only."""
+BEYOND = (1.01, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6)
+"""Distances from the middle, in units of the distance to the edge of the box: clipping may fail at some only."""
 
 _EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
 
@@ -52,33 +51,33 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     pool, names = [pool[place] for place in kept], [names[place] for place in kept]
     if len(pool) < 2:
         return []
-    rankings = [_told_apart(reports)]
+    rankings = [_distances(reports)]
     if reports[0].dtype.kind == "f":
-        rankings.append(_told_apart([np.hstack([bit_patterns(made), raw_bits(made)]) for made in reports]))
+        rankings.append(_distances([np.hstack([bit_patterns(made), raw_bits(made)]) for made in reports]))
     residues = Residues.of(*reports)
     if residues.entries:
-        rankings.append(_told_apart([residues(made) for made in reports]))
+        rankings.append(_distances([residues(made) for made in reports]))
     if reports[0].shape[1] > 1:
-        rankings.append(_told_apart([mixtures(made) for made in reports]))
+        rankings.append(_distances([mixtures(made) for made in reports]))
     if target.veil is not None:
         rankings.insert(0, _informed_gaps(target.veil, target.numbers(pool), reports))
     natural = [place for place, record in enumerate(pool) if record.dtype == object]
     numbers = [place for place in range(len(pool)) if place not in natural]
     # Of both kinds half each, if there are two.
     share = (count - count // 2 if numbers else count) if natural else 0
-    chosen = _most_telling(rankings, share, without=numbers) if share else []
-    chosen += _most_telling(rankings, count - len(chosen), without=natural)
+    chosen = _most_distant(rankings, share, without=numbers) if share else []
+    chosen += _most_distant(rankings, count - len(chosen), without=natural)
     return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
 
 
-def _most_telling(rankings: list[Floats], count: int, *, without: list[int]) -> list[tuple[int, int]]:
-    """At most `count` pairs of other members than those left out, from every ranking in turn."""
+def _most_distant(rankings: list[Floats], count: int, *, without: list[int]) -> list[tuple[int, int]]:
+    """At most `count` pairs, taken from every ranking in turn, with none of the members `without`."""
     rankings = [ranking.copy() for ranking in rankings]
     chosen: list[tuple[int, int]] = []
     while len(chosen) < count:
         before = len(chosen)
         for ranking in rankings:
-            # Every finalist brings two new inputs: the same two extremes again would teach nothing.
+            # Every finalist brings two new inputs: the same two extremes again would show nothing new.
             used = without + [member for pair in chosen for member in pair]
             ranking[used, :] = ranking[:, used] = -np.inf
             i, j = np.unravel_index(np.triu(ranking + 1e-300, 1).argmax(), ranking.shape)
@@ -135,7 +134,7 @@ def _numbers(target: Target, rng: np.random.Generator) -> list[tuple[str, Array]
         for value in (np.nan, 1e308, -1e308):
             one = np.where(np.arange(width) == column, value, target.middle)
             rows.append((f"{value:g} in attribute {column}", one))
-    for factor in _BEYOND:
+    for factor in BEYOND:
         for side, edge in (("above", high), ("below", low)):
             rows.append((f"{factor:,.10g}× the range, {side}", target.middle + factor * (edge - target.middle)))
     for place, corner in enumerate(np.where(rng.random((4, width)) < 0.5, -1e308, 1e308)):
@@ -208,7 +207,7 @@ def _climb(
     return record, value
 
 
-def _told_apart(reports: list[Array]) -> Floats:
+def _distances(reports: list[Array]) -> Floats:
     """Pairwise: the sum over columns of total variation between the reports, ties decided by their medians."""
     together = np.concatenate(reports)
     total = np.zeros((len(reports), len(reports)))

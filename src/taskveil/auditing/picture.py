@@ -1,4 +1,4 @@
-"""An audit for the eye: a table of what was tried, a picture of the two output distributions told apart best."""
+"""A table of an audit, and a picture of the two output distributions that were separated best."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def audit_table(audit: Audit) -> Table:
 
 
 def draw(audit: Audit, path: str | Path) -> None:
-    """How reports of the two inputs spread over what the attacker looks at, and what e^ε allows: PNG, PDF or SVG."""
+    """Draw the scores of reports of the two inputs, and the limit of e^ε, to a PNG, PDF or SVG file."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,32 +1,141 @@
-"""Scores of a report: high where x is likelier than x'. Any score is allowed, since its tail is judged on new reports.
+"""Scores of a report, and the events that separate two inputs best.
 
-Some are learned from reports alone and work for every callable; two read the release to know where to look. None
-of them is trusted: a release that lies only makes its own audit weaker in the one score that believed it.
+A score is high where input x is likelier than input x'. Any score is allowed, because its tail is counted on new
+reports. Most scores are learned from reports alone and work for every callable. One reads the release to know where to
+look. No score is trusted: a release with wrong parameters only weakens the one score that used them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.auditing.bits import Residues, bit_patterns, raw_bits, whole_reports
+from taskveil.auditing.bound import Tail, best_tail
+from taskveil.errors import AuditError
 from taskveil.veil import Veil
+
+_LARGEST = 2.0**61
+"""Whole numbers up to here are added and subtracted without overflow."""
+
+_DECIMALS = 7  # digits after the point of a decimal grid, at most
+
+
+def bit_patterns(reports: Array) -> Integers:
+    """Per number: its binary exponent and the place of its lowest bit, as one integer.
+
+    Mironov's attack ('On significance of the least significant bits', 2012): the doubles that x + noise can reach
+    depend on x unless noise and sum live on one fixed grid.
+    """
+    r = reports.astype(np.float64)
+    finite = np.where(np.isfinite(r), np.abs(r), 0.0)
+    mantissa, exponent = np.frexp(finite)
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    lowest = whole & -whole
+    trailing = np.frexp(lowest.astype(np.float64))[1]
+    special = np.isnan(r) * 1 + np.isposinf(r) * 2 + np.isneginf(r) * 3
+    return np.asarray(exponent.astype(np.int64) * 512 + trailing * 4 + special, dtype=np.int64)
+
+
+def raw_bits(reports: Array) -> Integers:
+    """The 64 bits of every number as an integer: zeros of either sign, and all kinds of NaN, differ."""
+    wide = reports.astype(np.float64 if reports.dtype.kind == "f" else np.int64)
+    return np.ascontiguousarray(wide).view(np.int64)
+
+
+def whole_reports(reports: Array) -> Integers:
+    """A hash of the bits of every report (N, 1), so that equal reports are one category."""
+    words = raw_bits(reports).view(np.uint64)
+    code = np.zeros(len(words), dtype=np.uint64)
+    for column in words.T:
+        code = (code ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+    return code.view(np.int64)[:, None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residues:
+    """Numbers modulo the gcd of the differences between reports of one input.
+
+    Noise on a grid coarser than the latents' leaves the latent's residue as it was: every report of an input then has
+    the same one. `entries` lists (column, what makes its numbers whole, modulus).
+    """
+
+    entries: tuple[tuple[int, float, int], ...]
+
+    @classmethod
+    def of(cls, *samples: Array) -> Residues:
+        """Learned from reports (N, width) of one input each; up to three moduli for every column."""
+        entries = []
+        for column in range(samples[0].shape[1]):
+            values = [sample[:, column] for sample in samples]
+            scale = _scale(np.concatenate(values))
+            if scale is None:
+                continue
+            found = Counter(int(np.gcd.reduce(np.diff(_whole(value, scale)))) for value in values if len(value) > 1)
+            common = int(np.gcd.reduce(np.array(list(found))))
+            moduli = dict.fromkeys([common, *(modulus for modulus, _ in found.most_common())])
+            entries += [(column, scale, modulus) for modulus in moduli if modulus > 1][:3]
+        return cls(entries=tuple(entries))
+
+    def __call__(self, reports: Array) -> Integers:
+        """(N, entries): the residues; −1 where a number is not on the grid."""
+        made = np.full((len(reports), len(self.entries)), -1, dtype=np.int64)
+        for place, (column, scale, modulus) in enumerate(self.entries):
+            values = reports[:, column]
+            held = _on_grid(values, scale)
+            made[held, place] = _whole(values[held], scale) % modulus
+        return made
+
+
+def _scale(values: Array) -> float | None:
+    """What to multiply by to get whole numbers: a power of ten, or else of two; None if there is none."""
+    if values.dtype.kind != "f":
+        return 1.0 if len(values) and max(abs(int(values.min())), abs(int(values.max()))) < _LARGEST else None
+    if len(values) == 0 or not np.isfinite(values).all():
+        return None
+    largest = max(float(np.abs(values).max()), 1e-300)
+    for scale in (10.0**digits for digits in range(_DECIMALS)):
+        if largest * scale < _LARGEST and _on_grid(values, scale).all():
+            return scale
+    mantissa, exponent = np.frexp(values)
+    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 54 + exponent  # the exponent of the lowest bit
+    finest = int(lowest[whole > 0].min(initial=0))
+    if finest < -1000 or not largest * 2.0**-finest < _LARGEST:
+        return None
+    return 2.0**-finest
+
+
+def _whole(values: Array, scale: float) -> Integers:
+    return np.asarray(values if values.dtype.kind != "f" else np.rint(values * scale)).astype(np.int64)
+
+
+def _on_grid(values: Array, scale: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if values.dtype.kind != "f":
+        return np.ones(len(values), dtype=np.bool_)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled: Floats = values * scale
+        # Decimal fractions are not exact in binary: near a whole number, relative to how exact doubles are.
+        near = np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(1.0, 1e-6 * np.abs(scaled))
+        return np.asarray(near & (np.abs(scaled) < _LARGEST))
+
 
 Score = Callable[[Array], Floats]
 
-_LISTED = 512
+_MAX_LISTED = 512
 """Columns with at most this many values are counted value by value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
-    """A way to build a score for two inputs from some reports of each; `robust` ones hardly overfit.
+    """A way to build a score for two inputs from some reports of each; `robust` ways hardly overfit.
 
-    `says` is what a report of high score is, to be followed by the name of x.
+    `says` describes a report of high score; the name of x follows it.
     """
 
     name: str
@@ -36,7 +145,7 @@ class Idea:
 
 
 def ideas(veil: Veil | None, inputs: Floats, reports: Array) -> list[Idea]:
-    """Everything worth trying for two inputs (2, n), as a veil's encoder takes them, and reports like these."""
+    """All ways to score reports of two inputs (2, n), which are numbers as a veil's encoder takes them."""
     width = reports.shape[1]
     found = [
         Idea(
@@ -122,12 +231,12 @@ class Bins:
         """Categories for numbers like these (N,)."""
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         distinct, counts = np.unique(known, return_counts=True)
-        if len(distinct) <= _LISTED:
+        if len(distinct) <= _MAX_LISTED:
             return cls(atoms=distinct, edges=distinct[:0])
-        frequent = np.argsort(-counts, kind="stable")[: _LISTED // 2]
+        frequent = np.argsort(-counts, kind="stable")[: _MAX_LISTED // 2]
         frequent = frequent[counts[frequent] >= max(10, len(values) // 5000)]
         ordered = np.sort(known)
-        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _LISTED // 4).astype(np.int64)])
+        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _MAX_LISTED // 4).astype(np.int64)])
         return cls(atoms=np.sort(distinct[frequent]), edges=edges)
 
     @property
@@ -150,7 +259,7 @@ def _same(reports: Array) -> Array:
 
 
 def mixtures(reports: Array) -> Floats:
-    """Differences and sums of two columns, up to 6 pairs: what is left when both got the same noise."""
+    """Differences and sums of two columns, up to 6 pairs: noise that both columns share cancels in them."""
     pairs = list(combinations(range(reports.shape[1]), 2))[:6]
     r = reports.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -177,7 +286,7 @@ def distance_from_medians(first: Array, second: Array, columns: Callable[[Array]
 
 
 def _informed(veil: Veil, inputs: Floats) -> Score:
-    """The likelihood ratio as the release's parameters would have it."""
+    """The likelihood ratio according to the parameters of the release."""
     latents = veil.encoder(inputs)
 
     def score(reports: Array) -> Floats:
@@ -185,3 +294,65 @@ def _informed(veil: Veil, inputs: Floats) -> Score:
         return np.asarray(likely[:, 0] - likely[:, 1])
 
     return score
+
+
+_SCREENED = 20_000
+"""Reports of each input on which all scores are compared first; the best few then learn from half of the reports."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event:
+    """A set of reports, as a tail of a score: chosen on some reports, to be counted on others."""
+
+    name: str
+    says: str
+    score: Score
+    tail: Tail
+
+    def __str__(self) -> str:
+        return f"{self.name} {'≤' if self.tail.below else '≥'} {self.tail.threshold:.4g}"
+
+    def in_words(self, names: tuple[str, str]) -> str:
+        """Which reports belong to it, given the names of the two inputs."""
+        return f"{self.says} “{names[1] if self.tail.below else names[0]}”"
+
+    def counted(self, first: Floats, second: Floats) -> tuple[int, int]:
+        """How many scores of each input fall into it, the input it is likelier for before the other."""
+        hits = int(self.tail.holds(first).sum()), int(self.tail.holds(second).sum())
+        return (hits[1], hits[0]) if self.tail.swapped else hits
+
+
+def choose_event(
+    tried: Sequence[Idea], first: Array, second: Array, *, trials: int, alpha: float, delta: float
+) -> Event:
+    """The event that promises the largest bound in `trials` further reports of each input.
+
+    Args:
+        tried: ways to score reports.
+        first, second: reports (N, width) of the two inputs; half teach the scores, half choose the event.
+        trials: how many new reports of each input will be counted.
+        alpha: with what probability the bound may be wrong.
+        delta: of the claim.
+    """
+    learn = len(first)
+
+    def promise(score: Score, a: Array, b: Array) -> tuple[float, Tail]:
+        return best_tail(score(a), score(b), trials=trials, alpha=alpha, delta=delta)
+
+    few = min(_SCREENED, learn // 2)
+    screened = []
+    for idea in tried:
+        score = idea.learn(first[:few], second[:few])
+        screened.append(promise(score, first[-few:], second[-few:])[0])
+    promising = [tried[int(place)] for place in np.argsort(-np.array(screened), kind="stable")[:3]]
+    # Few reports miss narrow margins, so robust scores are never dropped.
+    promising += [idea for idea in tried if idea.robust and idea not in promising]
+    best: tuple[float, Event] | None = None
+    for idea in promising:
+        score = idea.learn(first[: learn // 2], second[: learn // 2])
+        hope, tail = promise(score, first[learn // 2 :], second[learn // 2 :])
+        if best is None or hope > best[0]:
+            best = hope, Event(name=idea.name, says=idea.says, score=score, tail=tail)
+    if best is None:
+        raise AuditError("no way to score reports was found.")
+    return best[1]

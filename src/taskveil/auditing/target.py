@@ -1,10 +1,10 @@
-"""What is audited: anything that turns records into reports, with what it claims."""
+"""The mechanism under audit with its claim, and the result of a check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,41 @@ from taskveil.records.conversion import as_records
 from taskveil.veil import Veil
 from taskveil.veil.guarantee import as_epsilon
 
-_CHUNK = 1 << 16
+Outcome = Literal["held", "broken", "not applicable"]
+
+ALPHA = 1e-9
+"""The chance of a false alarm in each check that compares samples, shared out (Bonferroni) among all it compares."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question, its answer, and a sentence about the evidence.
+
+    'Held' means that the attack was carried out and failed, 'broken' that it succeeded, 'not applicable' that it could
+    not be carried out: that speaks neither for the mechanism nor against it.
+    """
+
+    name: str
+    outcome: Outcome
+    detail: str
+
+    @property
+    def passed(self) -> bool:
+        """Nothing was found against the mechanism: the check held or does not apply. `outcome` says which."""
+        return self.outcome != "broken"
+
+    @classmethod
+    def of(cls, name: str, detail: str, *, held: bool) -> Check:
+        """The answer of a check that was carried out."""
+        return cls(name=name, outcome="held" if held else "broken", detail=detail)
+
+    @classmethod
+    def not_applicable(cls, name: str, why: str) -> Check:
+        """The answer of a check that could not be carried out, and why."""
+        return cls(name=name, outcome="not applicable", detail=f"Not applicable: {why}")
+
+
+_CHUNK = 1 << 16  # reports in one call
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,8 +79,8 @@ class Target:
             box = veil.encoder.low, veil.encoder.high
             known = np.empty((0, len(box[0])))
             if records is not None:
-                known = veil.schema.expand(records) if veil.schema else as_records(records, width=len(box[0]))
-            natural = None if veil.schema is None else Natural.of_schema(veil.schema, records)
+                known = veil.schema.expand(records)
+            natural = None if veil.schema.unbounded else Natural.of_schema(veil.schema, records)
             promise = veil.guarantee
             epsilon = promise.epsilon if epsilon is None else epsilon
             delta = max(delta, promise.delta)
@@ -83,7 +117,7 @@ class Target:
         return np.asarray(self.low + (self.high - self.low) / 2)
 
     def beside(self, record: Array) -> Array:
-        """An input like any other (n,), of the same kind as this one."""
+        """An ordinary input (n,) of the same kind as this one."""
         return self.natural.middle if self.natural is not None and record.dtype == object else self.middle
 
     def numbers(self, records: Sequence[Array]) -> Floats:
@@ -113,7 +147,7 @@ class Target:
         made = self.call(records if self.numeric or self.natural is None else self.natural.as_mappings(records))
         if isinstance(made, Sequence) and len(made) > 0 and all(isinstance(one, bytes) for one in made):
             if len({len(one) for one in made}) > 1:
-                raise AuditError("reports have different lengths, and a length tells about the record.")
+                raise AuditError("reports have different lengths, and a length reveals something about the record.")
             made = np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(made), -1)
         made = np.asarray(made)
         made = made[:, None] if made.ndim == 1 else made
@@ -125,7 +159,7 @@ class Target:
         return made.astype(np.int64) if made.dtype.kind in "bu" else made
 
     def values(self, reports: Array) -> Array:
-        """What the numbers of reports stand for, in the units of latents where a veil knows."""
+        """The values that reports stand for, in units of latents for a veil."""
         return reports if self.veil is None else self.veil.mechanism.values(reports.astype(np.int64))
 
     def sample(self, record: Array, count: int) -> Array:

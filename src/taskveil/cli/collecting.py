@@ -1,4 +1,4 @@
-"""What a collector takes: `collection status`, `open`, `close`, `round`, `end`, `forget` and `check`."""
+"""The releases and rounds of a collector: `collection status`, `open`, `close`, `round`, `end`, `forget`, `check`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from taskveil.errors import DataError
 if TYPE_CHECKING:
     from taskveil.collector.store import StoredRelease, StoredRound
 
-collection = typer.Typer(
-    no_args_is_help=True, help="Releases and rounds of a collector: what it takes, and what it forgets for good."
-)
+collection = typer.Typer(no_args_is_help=True, help="Open, close and delete the releases and rounds of a collector.")
 
-Named = Annotated[str, typer.Argument(metavar="RELEASE", help="Its folder, its name or the beginning of its id.")]
+Named = Annotated[
+    str, typer.Argument(metavar="RELEASE", help="The release's folder, its name, or the first digits of its id.")
+]
 RoundName = Annotated[str, typer.Argument(metavar="ROUND", help="The round's name, such as 2026-W46.")]
 
 
 @collection.command()
 def status(db: Database = None, config: Config = None, as_json: options.Json = False) -> None:
-    """Show all releases, their rounds, and how many reports each has."""
+    """Show all releases, their rounds, and the number of reports in each round."""
     with opened(settings_of(db, config)) as store:
         releases = store.releases()
     if as_json:
@@ -53,13 +53,15 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
 @collection.command("open")
 def open_release(
     named: Named,
-    first: Annotated[str | None, typer.Option("--round", help="Also open this round, for reports from now on.")] = None,
+    first: Annotated[
+        str | None, typer.Option("--round", help="Also open this round, and make it the current one.")
+    ] = None,
     verify_key: options.VerifyKey = None,
     db: Database = None,
     config: Config = None,
 ) -> None:
-    """Take reports of a release, again or for the first time: of a folder that the collector does not know, its files
-    are put into the database. A collector that runs needs no restart."""
+    """Accept reports of a release, again or for the first time. The files of a new release are copied from its folder
+    into the database. A running collector needs no restart."""
     settings = settings_of(db, config)
     from taskveil.collector.releases import register, round_name
 
@@ -74,7 +76,7 @@ def open_release(
                 store.open_round(release.id, round_name(first))
         (release,) = (one for one in store.releases() if one.id == (folder or release.id))
     if release.takes(release.current):
-        after = f"reports belong to round {release.current} unless they say otherwise"
+        after = f"reports belong to round {release.current} unless they name another"
     else:
         after = f"but it has no current round that takes reports: taskveil collection round {named} NAME opens one"
     console.print(escape(f"{release.name} ({release.id[:SHOWN]}) is open; {after}."), soft_wrap=True)
@@ -82,7 +84,7 @@ def open_release(
 
 @collection.command()
 def close(named: Named, db: Database = None, config: Config = None) -> None:
-    """Take no more reports of a release. What is stored stays and can be read; `open` takes reports again."""
+    """Accept no more reports of a release. Stored reports stay and can be read. `open` accepts reports again."""
     with opened(settings_of(db, config)) as store:
         release = find_release(store, named)
         store.set_open(release.id, open=False)
@@ -91,7 +93,7 @@ def close(named: Named, db: Database = None, config: Config = None) -> None:
 
 @collection.command("round")
 def open_round(named: Named, name: RoundName, db: Database = None, config: Config = None) -> None:
-    """Open a round and make it the current one, to which reports belong that name none. Others stay as they are."""
+    """Open a round and make it the current one. Reports that name no round belong to it. Other rounds do not change."""
     settings = settings_of(db, config)
     from taskveil.collector.releases import round_name
 
@@ -105,7 +107,8 @@ def open_round(named: Named, name: RoundName, db: Database = None, config: Confi
 
 @collection.command()
 def end(named: Named, name: RoundName, db: Database = None, config: Config = None) -> None:
-    """End a round: it takes no more reports, and they are rewritten in an order that tells nothing of their arrival."""
+    """End a round: it accepts no more reports. Its reports are stored again in a random order, which hides when each
+    arrived."""
     with opened(settings_of(db, config)) as store:
         release = find_release(store, named)
         check_round(release, name)
@@ -121,43 +124,43 @@ def end(named: Named, name: RoundName, db: Database = None, config: Config = Non
 def forget(
     named: Named,
     name: RoundName,
-    yes: Annotated[bool, typer.Option("--yes", help="Really: nothing brings them back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: deleted reports cannot be restored.")] = False,
     db: Database = None,
     config: Config = None,
 ) -> None:
-    """Delete a round and its reports for good. Backups are yours to delete."""
+    """Delete a round and its reports. This cannot be undone. Delete your backups of it yourself."""
     with opened(settings_of(db, config)) as store:
         release = find_release(store, named)
         check_round(release, name)
         (one,) = (one for one in release.rounds if one.name == name)
         if release.takes(name):
             raise DataError(
-                f"round {name} of {release.name} still takes reports, and devices would send theirs again: end it "
+                f"round {name} of {release.name} still accepts reports, and devices would send theirs again: end it "
                 f"first (taskveil collection end {named} {name})."
             )
         if not yes:
             raise DataError(
-                f"this deletes {one.reports:,} reports of round {name} of {release.name}, and nothing brings them "
-                "back. Add --yes to do it."
+                f"this deletes {one.reports:,} reports of round {name} of {release.name}. This cannot be undone. Add "
+                "--yes to do it."
             )
         with busy("forgetting"):
             count = store.forget_round(release.id, name)
     console.print(
-        escape(f"{count:,} reports of round {name} of {release.name} are gone. Delete its backups and exports too."),
+        escape(f"{count:,} reports of round {name} of {release.name} are deleted. Delete its backups and exports too."),
         soft_wrap=True,
     )
 
 
 @collection.command()
 def check(db: Database = None, config: Config = None) -> None:
-    """Count all reports again and compare with what estimates are made of. Reports wait meanwhile."""
+    """Count all reports again, and compare with the counts that estimates use. New reports wait meanwhile."""
     with opened(settings_of(db, config)) as store:
         with busy("counting"):
             wrong = store.check()
         reports = sum(one.reports for release in store.releases() for one in release.rounds)
     if wrong:
-        raise DataError(f"{'; '.join(wrong)}. Restore a backup, and tell us: this should not be possible.")
-    console.print(f"{reports:,} reports, and all counts are as they should be.")
+        raise DataError(f"{'; '.join(wrong)}. Restore a backup, and report this error: it should not happen.")
+    console.print(f"{reports:,} reports, and all counts are correct.")
 
 
 def _taking(release: StoredRelease, one: StoredRound) -> str:

@@ -101,8 +101,6 @@ def design(
             veil = tv.design(job.X, job.task, y=job.y, domain=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
         veil = dataclasses.replace(veil, considered=judgement.twin.considered)
-    if job.schema is None:
-        veil = dataclasses.replace(veil, units=job.measured_in())
     if target is not None and veil.outputs is not None:
         veil = dataclasses.replace(veil, outputs=veil.outputs.called(target))
     veil.save(folder, overwrite=overwrite, volunteers=volunteers)

@@ -22,48 +22,54 @@ if TYPE_CHECKING:
     from taskveil.estimates import Estimate
 
 ASSUMED = "dark_orange3"
-"""The colour of rows that rest on an assumption."""
+"""The colour of rows that need an assumption."""
 
 
 def estimate(
     sources: Annotated[
-        list[str], typer.Argument(help="Parquet of reports, or folders of it, as written by privatize; one or several.")
+        list[str], typer.Argument(help="Parquet files of reports, or folders of them, as privatize writes them.")
     ],
     release: Annotated[
-        list[Path], typer.Option(help="The release. Repeatable: every file is read with its own, and all are pooled.")
+        list[Path],
+        typer.Option(help="The release. Repeatable: each file is read with its own release, and all are pooled."),
     ],
     since: Annotated[
-        list[str] | None, typer.Option(help="Parquet of an earlier round: also say what changed since. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Parquet of an earlier round: also show the changes since then. Repeatable."),
     ] = None,
     assume: Annotated[
         str | None,
         typer.Option(
-            help="Also rows that rest on an assumption. cells: people with the same code are like the volunteers with "
-            "that code. labels: people of a class are like the volunteers of that class."
+            help="Also show rows that need an assumption. cells: people with a code are like the volunteers with that "
+            "code. labels: people of a class are like the volunteers of that class."
         ),
     ] = None,
     anytime: Annotated[
         bool,
-        typer.Option("--anytime", help="Wider intervals that hold at all times, for reports that are looked at often."),
+        typer.Option(
+            "--anytime", help="Wider intervals that hold at all times, even if you look at the reports often."
+        ),
     ] = False,
-    confidence: Annotated[float, typer.Option(help="How often the intervals hold, 0.5 to below 1.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="The confidence level of the intervals, from 0.5 to below 1.")
+    ] = 0.95,
     gone: Annotated[list[str] | None, typer.Option("--quantiles", "--histogram", hidden=True)] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all of it here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals here, as PNG.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
     engine: options.EngineName = "plain",
     address: options.Address = None,
     workers: options.Workers = None,
 ) -> None:
-    """Estimate what all reports together measure, with intervals, in constant memory."""
+    """Estimate population means and shares from reports, with intervals, in constant memory."""
     from taskveil.estimates.rows import finite
+    from taskveil.jobs.commands import tally_tables
     from taskveil.jobs.running import Engine
-    from taskveil.jobs.tallies import tally_folders
 
     if gone:
         raise tv.TaskveilError(
-            "--quantiles and --histogram are no longer there: reports do not measure distributions. For means and "
-            "shares collect with a release of taskveil design --means."
+            "--quantiles and --histogram no longer exist: reports do not measure distributions. For means and shares "
+            "collect with a release of taskveil design --means."
         )
     if assume not in (None, "cells", "labels"):
         raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
@@ -71,7 +77,7 @@ def estimate(
 
     def read(places: Sequence[str]) -> Estimate:
         with row_bar() as advance:
-            used, tallies = tally_folders(release, places, engine=where, verify_key=verify_key, progress=advance)
+            used, tallies = tally_tables(release, places, engine=where, verify_key=verify_key, progress=advance)
         return tv.estimate(
             used,
             tallies,
@@ -111,7 +117,7 @@ def estimate(
 
 
 def _print(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], style: str = "none") -> None:
-    """A table as wide as the terminal, where that has 80 columns: long names are folded, numbers never."""
+    """Print a table as wide as the terminal, at least 80 columns. Long names are folded, numbers never."""
     view = Table(title=escape(title), title_justify="left", style=style, box=None, padding=(0, 2, 0, 0))
     for place, heading in enumerate(headings):
         view.add_column(heading, overflow="fold", no_wrap=place > 0, justify="right" if place else "left", style=style)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats
 from taskveil.cli.jobs import Job
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.tables import take_rows
@@ -92,7 +92,7 @@ def judge(job: Job, *, seed: int, **options: Any) -> Judgement | None:
         warnings.simplefilter("always", NothingToReportWarning)
         copy = None
         if isinstance(job.task, tv.ModelTask):
-            bound = (job.task if job.schema is None else job.task.on(job.schema)).fitted_again(records[train], y)
+            bound = job.task.on(job.schema).fitted_again(records[train], y)
             copy = None if bound is None else tv.ModelTask(bound.model, loss=bound.loss)  # for the twin's own schema
         twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, domain=job.schema, seed=seed, **options)
         X, labels = records[test], take_labels(job.task, job.y, test)
@@ -113,10 +113,9 @@ def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats)
     """The columns of which reports tell at most `NO_SIGNAL`: R² of the estimates of X (N, n), over as many reports as
     are needed, against the means of `train`."""
     draws = int(np.clip(_REPORTS // len(X), 1, 256))
-    wrong = np.mean([((_estimates(twin, twin.privatize(X)) - X) ** 2).mean(axis=0) for _ in range(draws)], axis=0)
+    wrong = np.mean([((twin.estimates(twin.privatize(X)) - X) ** 2).mean(axis=0) for _ in range(draws)], axis=0)
     constant = ((X - train.mean(axis=0)) ** 2).mean(axis=0)
-    schema = job.schema
-    places = [slice(i, i + 1) for i in range(len(job.names))] if schema is None else schema.fields.places
+    places = job.schema.fields.places
     weighted = np.any(task.K, axis=0)
     silent = []
     for name, place in zip(job.names, places, strict=True):
@@ -125,8 +124,3 @@ def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats)
         if spread > 0 and wrong[place][told].sum() >= (1.0 - NO_SIGNAL) * spread:
             silent.append(name)
     return tuple(silent)
-
-
-def _estimates(veil: tv.Veil, reports: Integers) -> Floats:
-    """x̂ as numbers (N, n), whatever the records consist of."""
-    return veil.decoder(veil.mechanism.values(reports))

@@ -55,14 +55,9 @@ def as_task(model: Any, loss: str | None) -> tv.ModelTask:
         return tv.ModelTask(model, loss="cross_entropy")
 
 
-def settled(task: tv.ModelTask, loss: str | None, width: int, schema: tv.Schema | None) -> tv.ModelTask:
-    """The task on records of `width` attributes, or of a schema: where nobody said how it is judged, one number is an
-    estimate and several are classes."""
-    if schema is None:
-        task.check_width(width)
-        bound = task
-    else:
-        bound = task.on(schema)
+def settled(task: tv.ModelTask, loss: str | None, schema: tv.Schema) -> tv.ModelTask:
+    """The task on records of a schema. Without a loss, one output is an estimate, and several are classes."""
+    bound = task.on(schema)
     if loss is None and task.loss == "mse" and not is_estimator(task.model) and bound.outputs > 1:
         return tv.ModelTask(task.model, loss="cross_entropy")
     return task

@@ -15,9 +15,8 @@ from taskveil.cli import options
 from taskveil.cli.console import busy, console, print_whole, refuse_existing
 from taskveil.cli.jobs import chosen_columns
 from taskveil.cli.volunteers import left_out, read_volunteers
-from taskveil.client.fields import Category, Coded, Date, Field, Flag, expand
-from taskveil.client.values import seconds_of
-from taskveil.records.schema_text import shown
+from taskveil.client.fields import Coded
+from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select
 
 
@@ -46,7 +45,7 @@ def schema(
     view = Table("column", "field", "different", "missing", "outside", title=f"{table.num_rows:,} volunteers")
     for name, column in zip(inferred, select(table, inferred.names), strict=True):
         values = read_column(column)[1]
-        counts = (_different(values), *_counts(inferred[name], values))
+        counts = (_different(values), *inferred[name].outside(values))
         view.add_row(escape(name), escape(shown(inferred[name])), *(f"{count:,}" for count in counts))
     print_whole(view)
     console.print(f"Written to {output}: correct it, and pass it to design and sweep with --schema.", soft_wrap=True)
@@ -59,23 +58,3 @@ def _different(values: Any) -> int:
     if isinstance(values, list):
         return len({value for value in values if value is not None})
     return len(np.unique(values[values == values]))  # NaN and NaT are not
-
-
-def _counts(field: Field, values: Any) -> tuple[int, int]:
-    """How many values (N,) are missing, and how many lie outside the bounds or are no value of their category."""
-    if isinstance(field, Category):
-        rows = expand(Category(field.values, missing=True), values)
-        missing = int(rows[:, -1].sum())
-        return missing, len(rows) - int(rows.sum())
-    if isinstance(field, Date):
-        if isinstance(values, Coded):
-            seconds, lost = (part[values.codes] for part in seconds_of([*values.values, None]))
-        else:
-            seconds, lost = seconds_of(values)
-        low, high = seconds_of([field.low, field.high])[0]
-        return int(lost.sum()), int((~lost & ((seconds < low) | (seconds > high))).sum())
-    if isinstance(field, Flag):
-        return int(expand(Flag(missing=True), values)[:, 1].sum()), 0
-    numbers = np.asarray(values, dtype=np.float64)
-    lost = np.isnan(numbers)
-    return int(lost.sum()), int((~lost & ((numbers < field.low) | (numbers > field.high))).sum())

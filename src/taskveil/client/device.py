@@ -37,10 +37,11 @@ class Device:
     def __post_init__(self) -> None:
         if self.mechanism.latent_dim != self.encoder.latent_dim:
             raise DataError("encoder and mechanism of a veil must agree on the latents.")
-        if self.fields is not None and self.fields.width != self.encoder.width:
-            raise DataError(f"the fields make {self.fields.width} numbers, the encoder takes {self.encoder.width}.")
-        if self.fields is not None and (self.columns, self.units) != (self.fields.names, self.fields.units):
-            raise DataError("columns and units must be those of the fields.")
+        if self.fields is not None:
+            if self.fields.width != self.encoder.width:
+                raise DataError(f"the fields make {self.fields.width} numbers, the encoder takes {self.encoder.width}.")
+            if (self.columns, self.units) != (self.fields.names, self.fields.units):
+                raise DataError("columns and units must be those of the fields.")
         for what, names in (("column names", self.columns), ("units", self.units)):
             if names is not None and len(names) != self.attributes:
                 raise DataError(f"{len(names)} {what} for {self.attributes} attributes.")

@@ -1,17 +1,20 @@
-"""What a record consists of, as people have it: numbers, counts, categories, flags and dates, each possibly missing.
+"""The fields of a record, as people have them: numbers, counts, categories, flags and dates, each possibly missing.
 
-Every field turns natural values into numbers by comparisons and whole-number arithmetic alone, so that a browser finds
-the same bits, and every value is an input like any other: what is missing, unknown, out of range or of another type
-becomes some number, and never an error. Bounds, categories and what stands in for a missing value are the release's.
+A field turns natural values into numbers by comparisons and whole-number arithmetic alone, so that a browser finds the
+same bits. Every value is an input like any other: a value that is missing, unknown, out of range or of another type
+becomes some number, and never an error. Bounds, categories and the fill of missing values are part of the release.
 
     number, count   the value within its bounds, and 1 where it is missing
-    category        1 at the place of its value, no 1 for anything else, and 1 where it is missing
+    category        1 at the place of its value, no 1 for any other value, and 1 where it is missing
     flag            1 for true, 0 for false, and 1 where it is missing
     date            days since 1970 within its bounds, two numbers for each cycle, and 1 where it is missing
 
-The last column of each is only there for a field that may be `missing`; otherwise a missing value counts as `fill`, as
-the middle of the dates, or as anything else than a category's values.
-The other way, a server finds the most probable value of columns that hold means.
+The last column of each exists only if values may be `missing`. Otherwise a missing value counts as the `fill`, as the
+middle of the dates, or as a value that the category does not list.
+In the other direction, a server finds the most probable value from columns that hold means.
+
+A field answers every question about itself (`BaseField` lists them), so that no other module asks which kind it is.
+Answers that only servers ask for are here too: they are short, and a new kind of field is one class.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -20,9 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -33,9 +36,11 @@ from taskveil.errors import DataError
 MOST_VALUES = 4096
 """Of one category."""
 
+_FAR_OUT = (1.5, 3.0, 10.0, 1e3, 1e6)  # ranges beyond the bounds that an audit tries
+
 
 class Natural(NamedTuple):
-    """The most probable values (N,) of a field, and how probable that is (N,): of numbers, that there is one."""
+    """The most probable values (N,) of a field, and their probability (N,); for numbers, that there is a value."""
 
     values: Array
     chance: Floats
@@ -45,9 +50,123 @@ Kind = Literal["number", "share", "date", "wave"]
 """How the mean of a column reads: "share" is a share of people, "wave" a place in a year or week."""
 
 
+class Coded(NamedTuple):
+    """A column whose values repeat: the numbers (N,) of its `values`, −1 where a value is missing."""
+
+    codes: Integers
+    values: Sequence[Any]
+
+
+class BaseField:
+    """The questions that every kind of field answers; a new kind is a subclass, a frozen dataclass.
+
+    A subclass defines the class attributes without a value, `_names`, `_bounds`, `expand`, `collapse` and `samples`.
+    The others have answers that most kinds share.
+    """
+
+    kind: ClassVar[str]
+    """Its name in releases and in JSON."""
+    reads_as: ClassVar[tuple[Kind, Kind]]
+    """How means of the first column read, and those of the others; a column for missing values is a share."""
+    holds: ClassVar[tuple[str, ...]]
+    """What a table's columns of such values may hold (`records.tables.Kind`); by nature, the first."""
+    types: ClassVar[tuple[str, str, str]]
+    """The natural types of its columns in pandas, polars and Arrow."""
+    exclusive: ClassVar[bool] = False
+    """Whether its columns are the chances of values of which a record has one at most; missing is one of them."""
+
+    missing: bool
+    unit: str = ""
+    stated: bool = True
+    """Whether the fill of missing values was given; if not, the design chooses it."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it brings its values between bounds of its own; only a `Number` can do without."""
+        return True
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Texts that are values, even if they look like a number or a missing value (NA for a region)."""
+        return ()
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of its columns, for a field of this name."""
+        names = self._names(name)
+        return (*names, f"{name} is missing") if self.missing else names
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in its columns."""
+        low, high = self._bounds
+        return ([*low, 0.0], [*high, 1.0]) if self.missing else (low, high)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether its last column says that the value of the others is missing."""
+        return self.missing and not self.exclusive
+
+    @property
+    def weighed(self) -> int:
+        """How many of its columns a weight is about: the chances of a category's values, else the value alone."""
+        return len(self.box[0]) if self.exclusive else 1
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        """The names of its columns without the one for missing values."""
+        raise NotImplementedError
+
+    @property
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        """The least and the largest numbers in these columns."""
+        raise NotImplementedError
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width)."""
+        raise NotImplementedError
+
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:
+        """The most probable values: NaN, NaT or None where a value is most probably missing.
+
+        Args:
+            columns: (N, width), numbers or means of them.
+            other: the value that stands for all values that a category does not list.
+        """
+        raise NotImplementedError
+
+    def rounded(self, columns: Floats) -> Floats:
+        """Numbers (N, width) inside the box, brought to numbers that values of this field become."""
+        return columns
+
+    def samples(self) -> tuple[Any, ...]:
+        """Natural values inside the bounds and beyond them, the least and the largest at the ends."""
+        raise NotImplementedError
+
+    def typical(self, count: int) -> Values:
+        """Natural values (count,) inside the bounds, of every kind that is not missing."""
+        samples = self.samples()
+        return [samples[place % len(samples)] for place in range(count)]
+
+    def outside(self, values: Values | Coded) -> tuple[int, int]:
+        """How many of the values (N,) are missing, and how many are neither missing nor within the bounds."""
+        rows = expand(replace(self, missing=True), values)  # type: ignore[type-var]
+        return int(rows[:, -1].sum()), int((rows.sum(axis=1) == 0).sum()) if self.exclusive else 0
+
+    def within(self, low: str, high: str) -> Self:  # noqa: ARG002 - most kinds have no bounds
+        """The same field from `low` to `high`, as a person typed them."""
+        raise DataError(f"a {self.kind} has no bounds.")
+
+    def measured_in(self, unit: str) -> Self:  # noqa: ARG002 - most kinds have no unit
+        """The same field in a unit."""
+        raise DataError(f"a {self.kind} has no unit.")
+
+    def filled(self, value: float) -> Self:  # noqa: ARG002 - most kinds need none
+        """The same field with a value that stands in for missing ones."""
+        return self
+
+
 @dataclass(frozen=True)
-class Number:
-    """A number from `low` to `high`, measured in `unit`. What lies outside is brought to the nearest bound."""
+class _Measured(BaseField):
+    """What `Number` and `Count` have in common: bounds, a unit, and a fill for missing values."""
 
     low: float
     high: float
@@ -58,96 +177,150 @@ class Number:
     until then, and `stated` is False."""
     stated: bool = field(init=False, repr=False, compare=False, default=True)
     reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "share")
-    """Of the first column, and of the others; a column for missing values is a share."""
 
     def __post_init__(self) -> None:
-        _check_bounds(self)
+        """Finite bounds in their order, a fill between them, all of them doubles."""
+        try:
+            low, high, fill = float(self.low), float(self.high), float(self.fill)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError("a number has bounds that are numbers: Number(0, 200, unit='kW').") from None
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
+            raise DataError("a number lies between two finite bounds, the lower one first.")
+        object.__setattr__(self, "stated", not math.isnan(fill))
+        fill = float(self.rounded(np.array(low + (high - low) / 2))) if math.isnan(fill) else fill
+        if not low <= fill <= high or type(self.missing) is not bool or not isinstance(self.unit, str):
+            raise DataError("what stands in for a missing number lies between its bounds, and its unit is a text.")
+        for name, value in (("low", low), ("high", high), ("fill", fill)):
+            object.__setattr__(self, name, value)
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """What its columns are called, for a field of this name."""
-        return _flagged((name,), name, self.missing)
+    def _names(self, name: str) -> tuple[str, ...]:
+        return (name,)
 
     @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The least and the largest numbers in its columns."""
-        return _boxed([self.low], [self.high], self.missing)
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        return [self.low], [self.high]
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
         numbers = numbers_of(values)
         lost = np.isnan(numbers)
-        return _with_flag([_filled(np.clip(numbers, self.low, self.high), lost, self.fill)], lost, self.missing)
+        inside = self.rounded(np.clip(numbers, self.low, self.high))
+        return _with_flag([_filled(inside, lost, self.fill)], lost, self.missing)
 
-    def collapse(self, columns: Floats) -> Natural:
-        """Columns (N, width) of numbers or of their means → the most probable values, NaN where there is none."""
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
+        """The most probable values from `columns` (N, width) of numbers or means, NaN where none is; no `other`."""
         value, there = _present(columns, self.fill, self.missing)
-        return Natural(np.where(there < 0.5, np.nan, np.clip(value, self.low, self.high)), _surer(there))
+        value = np.clip(np.rint(value) if self.holds[0] == "whole" else value, self.low, self.high)
+        return Natural(np.where(there < 0.5, np.nan, value), _surer(there))
+
+    def typical(self, count: int) -> Floats:
+        """Numbers (count,) that are evenly spaced between the bounds."""
+        return np.asarray(self.low + (np.arange(count) + 0.5) / count * (self.high - self.low))
+
+    def samples(self) -> tuple[Any, ...]:
+        """The bounds, the fill, and numbers far beyond the bounds."""
+        span = (self.high - self.low) or 1.0
+        beyond = [edge for times in _FAR_OUT for edge in (self.low - times * span, self.high + times * span)]
+        return (self.low, self.fill, *beyond, self.high)
+
+    def outside(self, values: Values | Coded) -> tuple[int, int]:
+        """How many of the values (N,) are missing, and how many lie beyond the bounds."""
+        numbers = np.asarray(values, dtype=np.float64)
+        lost = np.isnan(numbers)
+        return int(lost.sum()), int((~lost & ((numbers < self.low) | (numbers > self.high))).sum())
+
+    def within(self, low: str, high: str) -> Self:
+        """The same field from `low` to `high`, as a person typed them."""
+        try:
+            first, last = float(low), float(high)
+        except ValueError:
+            raise DataError("bounds are two numbers, low:high.") from None
+        if not first <= last:
+            raise DataError("the lower bound comes first.")
+        return replace(self, low=first, high=last, fill=min(max(self.fill, first), last) if self.stated else math.nan)
+
+    def measured_in(self, unit: str) -> Self:
+        """The same field in a unit."""
+        return replace(self, unit=unit, fill=self.fill if self.stated else math.nan)
+
+    def filled(self, value: float) -> Self:
+        """The same field with a value that stands in for missing ones."""
+        return replace(self, fill=float(self.rounded(np.array(value))))
 
 
 @dataclass(frozen=True)
-class Count:
-    """A whole number from `low` to `high`. Fractions are rounded down."""
+class Number(_Measured):
+    """A number from `low` to `high`, measured in `unit`. Numbers outside are clipped to the nearest bound.
 
-    low: float
-    high: float
-    unit: str = ""
-    missing: bool = False
-    fill: float = math.nan
-    """What stands in for a missing value. If it is not given, a design takes the volunteers' median; the middle is used
-    until then, and `stated` is False."""
-    stated: bool = field(init=False, repr=False, compare=False, default=True)
-    reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "share")
+    Without bounds, numbers are taken as they are, and the domain of the design bounds records as a whole. Such numbers
+    are never missing, and no other kind of field stands beside them.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    kind: ClassVar[str] = "number"
+    holds: ClassVar[tuple[str, ...]] = ("number", "whole", "flag")
+    types: ClassVar[tuple[str, str, str]] = ("float64", "Float64", "double")
 
     def __post_init__(self) -> None:
-        _check_bounds(self)
+        if self.bounded:
+            super().__post_init__()
+        elif self.missing is not False or not isinstance(self.unit, str):
+            raise DataError("a number without bounds is never missing: give its bounds, tv.Number(low, high).")
+        else:
+            object.__setattr__(self, "fill", 0.0)  # without missing values it is never used, and NaN equals nothing
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it has bounds."""
+        return (self.low, self.high) != (-math.inf, math.inf)
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, width); without bounds, a missing value stays NaN."""
+        return super().expand(values) if self.bounded else numbers_of(values)[:, None]
+
+
+@dataclass(frozen=True)
+class Count(_Measured):
+    """A whole number from `low` to `high`. Fractions are rounded down."""
+
+    kind: ClassVar[str] = "count"
+    holds: ClassVar[tuple[str, ...]] = ("whole", "number", "flag")
+    types: ClassVar[tuple[str, str, str]] = ("int64", "Int64", "int64")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.low % 1 or self.high % 1 or max(abs(self.low), abs(self.high)) > 2**53:
             raise DataError("the bounds of a count are whole numbers of at most 2^53.")
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """What its columns are called, for a field of this name."""
-        return _flagged((name,), name, self.missing)
-
-    @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The least and the largest numbers in its columns."""
-        return _boxed([self.low], [self.high], self.missing)
-
-    def expand(self, values: Values) -> Floats:
-        """Natural values (N,) → columns (N, width)."""
-        numbers = numbers_of(values)
-        lost = np.isnan(numbers)
-        whole = np.floor(np.clip(numbers, self.low, self.high))
-        return _with_flag([_filled(whole, lost, self.fill)], lost, self.missing)
-
-    def collapse(self, columns: Floats) -> Natural:
-        """Columns (N, width) of numbers or of their means → whole numbers, NaN where there is most probably none."""
-        value, there = _present(columns, self.fill, self.missing)
-        return Natural(np.where(there < 0.5, np.nan, np.clip(np.rint(value), self.low, self.high)), _surer(there))
+    def rounded(self, columns: Floats) -> Floats:
+        """Numbers inside the box, rounded down."""
+        return np.floor(columns)
 
 
 @dataclass(frozen=True)
-class Flag:
-    """True or false. The numbers 1 and 0 say so too, and the words true, True, TRUE, false, False and FALSE."""
+class Flag(BaseField):
+    """True or false. The numbers 1 and 0 count too, and the words true, True, TRUE, false, False and FALSE."""
 
     missing: bool = False
     fill: bool = False
     """What a missing value counts as."""
 
-    unit = ""
+    kind: ClassVar[str] = "flag"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
+    holds: ClassVar[tuple[str, ...]] = ("flag", "number", "whole")
+    types: ClassVar[tuple[str, str, str]] = ("bool", "Boolean", "bool")
 
     def __post_init__(self) -> None:
         if type(self.missing) is not bool or type(self.fill) is not bool:
             raise DataError("a flag may be missing or not, and its fill is True or False.")
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """What its columns are called, for a field of this name."""
-        return _flagged((name,), name, self.missing)
+    def _names(self, name: str) -> tuple[str, ...]:
+        return (name,)
 
     @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The least and the largest numbers in its columns."""
-        return _boxed([0.0], [1.0], self.missing)
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0], [1.0]
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
@@ -155,24 +328,35 @@ class Flag:
         lost = (numbers != 0) & (numbers != 1)
         return _with_flag([_filled(numbers, lost, float(self.fill))], lost, self.missing)
 
-    def collapse(self, columns: Floats) -> Natural:
-        """Columns (N, width) of numbers or of their means → 1 or 0, NaN where there is most probably none."""
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
+        """1 or 0 from `columns` (N, width) of numbers or means, NaN where most probably none is; no `other`."""
         value, there = _present(columns, float(self.fill), self.missing)
         chance = np.clip(value, 0.0, 1.0)
         values = np.where(there < 0.5, np.nan, (chance >= 0.5).astype(np.float64))
         return Natural(values, np.where(there < 0.5, 1.0 - there, there * _surer(chance)))
 
+    def rounded(self, columns: Floats) -> Floats:
+        """Numbers inside the box, rounded to 0 or 1."""
+        return np.rint(columns)
+
+    def samples(self) -> tuple[Any, ...]:
+        """Both values."""
+        return (False, True)
+
 
 @dataclass(frozen=True)
-class Category:
+class Category(BaseField):
     """One of some `values`, or anything else. Values are text; whole numbers and truth values count as the text that
     writes them (4, true), and an empty text that is no value counts as missing."""
 
     values: tuple[str, ...]
     missing: bool = False
 
-    unit = ""
+    kind: ClassVar[str] = "category"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
+    holds: ClassVar[tuple[str, ...]] = ("text", "category", "number", "whole")
+    types: ClassVar[tuple[str, str, str]] = ("str", "String", "string")
+    exclusive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
@@ -184,14 +368,17 @@ class Category:
             raise DataError("the values of a category are text, whole numbers or truth values.")
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """What its columns are called, for a field of this name."""
-        return _flagged(tuple(f"{name}={value}" for value in self.values), name, self.missing)
+    @property
+    def words(self) -> Sequence[str]:
+        """Its values."""
+        return self.values
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return tuple(f"{name}={value}" for value in self.values)
 
     @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The least and the largest numbers in its columns."""
-        return _boxed([0.0] * len(self.values), [1.0] * len(self.values), self.missing)
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0] * len(self.values), [1.0] * len(self.values)
 
     @cached_property
     def _columns(self) -> dict[str | None, int]:
@@ -237,9 +424,13 @@ class Category:
         best = chances.argmax(axis=1)
         return Natural(names[best], np.asarray(np.take_along_axis(chances, best[:, None], axis=1)[:, 0]))
 
+    def samples(self) -> tuple[Any, ...]:
+        """Its values."""
+        return self.values
+
 
 @dataclass(frozen=True)
-class Date:
+class Date(BaseField):
     """A date or a time from `low` to `high`, as text: what lies outside is brought to the nearest bound.
 
     Its place in each of the `cycles` ("year", "week", "day") is that of the date itself, also outside the bounds: next
@@ -251,8 +442,10 @@ class Date:
     missing: bool = False
     cycles: tuple[str, ...] = ("year", "week")
 
-    unit = ""
+    kind: ClassVar[str] = "date"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("date", "wave")
+    holds: ClassVar[tuple[str, ...]] = ("date", "text")
+    types: ClassVar[tuple[str, str, str]] = ("datetime64[s]", "Datetime", "timestamp[us]")
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):  # dates and datetimes are as good as text
@@ -276,17 +469,15 @@ class Date:
         first, last = self._ends
         return first + (last - first) / 2
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """What its columns are called, for a field of this name."""
+    def _names(self, name: str) -> tuple[str, ...]:
         parts = [f"{name} of the {cycle} ({wave})" for cycle in self.cycles for wave in ("cos", "sin")]
-        return _flagged((f"{name} in days", *parts), name, self.missing)
+        return (f"{name} in days", *parts)
 
     @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The least and the largest numbers in its columns."""
+    def _bounds(self) -> tuple[list[float], list[float]]:
         first, last = self._ends
         waving = 2 * len(self.cycles)
-        return _boxed([first, *[-1.0] * waving], [last, *[1.0] * waving], self.missing)
+        return [first, *[-1.0] * waving], [last, *[1.0] * waving]
 
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
@@ -296,26 +487,41 @@ class Date:
             columns += [_filled(wave, lost, 0.0) for wave in waves(seconds, cycle).T]
         return _with_flag(columns, lost, self.missing)
 
-    def collapse(self, columns: Floats) -> Natural:
-        """Columns (N, width) of numbers or of their means → dates to the second, NaT where there is most probably
-        none."""
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
+        """Dates to the second from `columns` (N, width) of numbers or means, NaT where there is most probably none; no
+        `other`."""
         days, there = _present(columns, self._middle, self.missing)
         seconds = np.rint(np.clip(days, *self._ends) * DAY).astype("datetime64[s]")
         return Natural(np.where(there < 0.5, np.datetime64("NaT", "s"), seconds), _surer(there))
 
+    def typical(self, count: int) -> Values:
+        """Both bounds in turn: they are dates of volunteers, and some models know no others."""
+        return np.asarray(np.rint(np.resize(self._ends, count) * DAY).astype("datetime64[s]"))
+
+    def samples(self) -> tuple[Any, ...]:
+        """The bounds, and dates that lie beyond most bounds."""
+        return (self.low, "1900-01-01", "2100-12-31", self.high)
+
+    def outside(self, values: Values | Coded) -> tuple[int, int]:
+        """How many of the values (N,) are missing, and how many lie beyond the bounds."""
+        if isinstance(values, Coded):
+            seconds, lost = (part[values.codes] for part in seconds_of([*values.values, None]))
+        else:
+            seconds, lost = seconds_of(values)
+        low, high = seconds_of([self.low, self.high])[0]
+        return int(lost.sum()), int((~lost & ((seconds < low) | (seconds > high))).sum())
+
+    def within(self, low: str, high: str) -> Self:
+        """The same field from `low` to `high`, as a person typed them."""
+        return replace(self, low=low, high=high)
+
 
 Field = Number | Count | Category | Flag | Date
+"""Every kind of field that a release may hold."""
 
 
-class Coded(NamedTuple):
-    """A column that repeats itself: the numbers (N,) of its `values`, −1 where there is none."""
-
-    codes: Integers
-    values: Sequence[Any]
-
-
-def expand(field: Field, column: Values | Coded) -> Floats:
-    """A column of natural values (N,) → columns (N, width); of one that repeats itself, every value is read once."""
+def expand(field: BaseField, column: Values | Coded) -> Floats:
+    """A column of natural values (N,) → columns (N, width); if its values repeat, each is read once."""
     if isinstance(column, Coded):
         return field.expand([*column.values, None])[column.codes]
     if isinstance(column, np.ma.MaskedArray):  # numpy would take what lies under the mask for values
@@ -325,24 +531,6 @@ def expand(field: Field, column: Values | Coded) -> Floats:
     return field.expand(column)
 
 
-def _check_bounds(field: Number | Count) -> None:
-    """Finite bounds in their order, a fill between them, both as doubles."""
-    try:
-        low, high, fill = float(field.low), float(field.high), float(field.fill)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError("a number has bounds that are numbers: Number(0, 200, unit='kW').") from None
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
-        raise DataError("a number lies between two finite bounds, the lower one first.")
-    object.__setattr__(field, "stated", not math.isnan(fill))
-    if math.isnan(fill):
-        fill = low + (high - low) / 2
-        fill = float(math.floor(fill)) if isinstance(field, Count) else fill
-    if not low <= fill <= high or type(field.missing) is not bool or not isinstance(field.unit, str):
-        raise DataError("what stands in for a missing number lies between its bounds, and its unit is a text.")
-    for name, value in (("low", low), ("high", high), ("fill", fill)):
-        object.__setattr__(field, name, value)
-
-
 def _filled(values: Floats, lost: Bools, fill: float) -> Floats:
     return np.where(lost, fill, values) + 0.0  # no −0, which processors disagree about when they compare
 
@@ -350,14 +538,6 @@ def _filled(values: Floats, lost: Bools, fill: float) -> Floats:
 def _with_flag(columns: list[Floats], lost: Bools, missing: bool) -> Floats:
     """(N, width): the columns side by side, at last 1 where the value is missing."""
     return np.column_stack([*columns, lost.astype(np.float64)] if missing else columns)
-
-
-def _flagged(labels: tuple[str, ...], name: str, missing: bool) -> tuple[str, ...]:
-    return (*labels, f"{name} is missing") if missing else labels
-
-
-def _boxed(low: list[float], high: list[float], missing: bool) -> tuple[list[float], list[float]]:
-    return ([*low, 0.0], [*high, 1.0]) if missing else (low, high)
 
 
 def _present(columns: Floats, fill: float, missing: bool) -> tuple[Floats, Floats]:

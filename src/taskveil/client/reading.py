@@ -28,14 +28,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, NamedEncoder, TabledEncoder
-from taskveil.client.fields import Category, Count, Date, Flag, Number
+from taskveil.client.fields import Field
 from taskveil.client.layers import MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
@@ -99,11 +99,7 @@ MECHANISMS: Kinds = {
 }
 FIELDS: Kinds = {
     "fields": Fields,
-    "number": Number,
-    "count": Count,
-    "category": Category,
-    "flag": Flag,
-    "date": Date,
+    **{part.kind: part for part in get_args(Field)},
 }
 DEVICE_KINDS: Kinds = {
     **ENCODERS,

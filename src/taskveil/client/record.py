@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import RAISED, Floats
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand
+from taskveil.client.fields import BaseField, Coded, Number, expand
 from taskveil.client.values import Values
 from taskveil.errors import DataError
 
@@ -27,21 +27,33 @@ _FEW = 20  # names in a message
 class Fields:
     """What a record consists of: `names` and `fields`, in this order. `expand` turns natural values into numbers.
 
-    Only the names and the number of values are ever checked: a refusal that depends on a value would tell of it.
+    Only the names and the number of values are ever checked: an error that depends on a value would reveal it.
     """
 
     names: tuple[str, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[BaseField, ...]
 
     def __post_init__(self) -> None:
         if not self.names or len(self.names) != len(self.fields) or len(set(self.names)) < len(self.names):
             raise DataError("a record has at least one field, and every field a name of its own.")
         if not all(isinstance(name, str) for name in self.names):
             raise DataError("the names of a record's fields are text.")
-        if not all(isinstance(field, Number | Count | Category | Flag | Date) for field in self.fields):
+        if not all(isinstance(field, BaseField) for field in self.fields):
             raise DataError("a record consists of numbers, counts, categories, flags and dates.")
+        if len({field.bounded for field in self.fields}) > 1:
+            raise DataError("either every field has bounds, or a record is numbers without bounds and nothing else.")
         if self.width > MOST_COLUMNS:
             raise DataError(f"a record may become at most {MOST_COLUMNS} numbers; these fields make {self.width}.")
+
+    @classmethod
+    def numbers(cls, names: Sequence[str], units: Sequence[str] | None = None) -> Fields:
+        """Numbers without bounds: records that are taken as they are."""
+        return cls(names=tuple(names), fields=tuple(Number(unit=unit) for unit in units or ("",) * len(names)))
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether records are numbers without bounds."""
+        return not self.fields[0].bounded
 
     @cached_property
     def box(self) -> tuple[Floats, Floats]:
@@ -112,7 +124,7 @@ class Fields:
             sound &= len(getattr(x, "shape", (1,))) == 1  # a table is no record
             missing = sorted(self._known - known) if named else []
             extra = sorted(map(str, known - self._known)) if named and not others else []
-        except RAISED:  # a class of the caller's own, whose form cannot be told
+        except RAISED:  # a class of the caller's own that cannot be inspected
             sound = False
         if not sound:
             few = ", ".join(self.names[:_FEW]) + (", …" if len(self.names) > _FEW else "")

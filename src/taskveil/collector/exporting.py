@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from taskveil.arrays import Bytes
 from taskveil.collector.problems import Problem, ProblemError
 from taskveil.collector.store import Store
-from taskveil.jobs.report_files import report_schema
+from taskveil.jobs.reports import report_schema
 from taskveil.veil import Veil
 
 TYPE = "application/vnd.apache.parquet"

@@ -1,15 +1,15 @@
-"""Bounds that resist: what becomes of a few wild cells when nobody said where records may lie.
+"""Robust bounds: how a design treats a few outliers if the caller gave no domain.
 
-One cell in the wrong unit among hundreds of records can carry all of an attribute's variance; means, principal
-directions and noise would all follow it. Nothing in the sample can prove that it is wrong, so two things are asked.
+One cell in the wrong unit among hundreds of records can carry all of an attribute's variance. Means, principal
+directions and noise would follow it. The sample cannot prove that the cell is wrong, so two questions are asked.
 
-**Is it out of line with the others?** `taskveil.records.tails` says which cells are, and how far the others might
-plausibly reach. Such cells are brought there where the variance that the task sees would else be a fifth larger.
+**Is it out of line with the others?** `taskveil.records.inference` finds such cells, and how far the others may
+plausibly reach. Cells beyond are clipped there if they make the variance that the task sees a fifth larger.
 
-**Does bounding help others?** A small codebook is fitted to some volunteers, bounded or not, and judged on the held-out
-ones as they are, but for those so far away that no design could serve them, which would drown all comparison. So a
-small group of people who are far from the others keeps its place, where it can be served. Bounds are kept where the
-held-out losses are lower with them at the 5% level (`selection.beats`).
+**Does clipping help others?** A small codebook is fitted to some volunteers, clipped or not, and evaluated on held-out
+volunteers as they are. Records that lie so far away that no design could serve them are left out of the comparison. So
+a small group of people far from the others keeps its place if a design can serve it. Cells are clipped if the held-out
+losses are then lower at the 5% level (`selection.beats`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.selection import beats
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError, WildRecordWarning
-from taskveil.records.tails import FEWEST, INFLATION, TAIL, WILD_SHARE, plausible_range
+from taskveil.records.inference import FEWEST_DIFFERENT, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
-from taskveil.tasks.costs.squared_error import squared_distances
+from taskveil.tasks.costs.named import squared_distances
 
-UNFORESEEN = 10.0  # times the others' range away, no design can be blamed for what a record costs
-MOST_OF_IT = 0.5  # of an attribute's variance: worth a word even when nothing is done
-GROUP_SHARE = 0.2  # of the records, at most: more of them are as usual as the others
+UNFORESEEN = 10.0  # ranges of the others: no design can serve a record that lies farther away
+GROUP_SHARE = 0.2  # the largest share of the records that counts as a group of outliers
 
 _EPSILON, _CODEWORDS = 5.0, 64
 _JUDGED = 200_000  # cells that judge, of 300 to 2000 records
@@ -52,27 +51,29 @@ class WildCell(NamedTuple):
 
 
 def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
-    """Records (N, n) with suspicious cells brought to the others' reach where that helps held-out records, and which
-    cells were moved. Without such cells the records are returned as they are.
+    """Records (N, n) with suspicious cells clipped where that helps held-out records, and the clipped cells. Without
+    such cells the records are returned as they are.
 
     Args:
         X: the volunteers' records.
-        task: a linear task says how much each attribute matters; to a model all that vary matter alike, each in units
-            of its usual deviation.
+        task: a linear task says how much each attribute matters. For a model, all attributes that vary matter alike,
+            each in units of its usual deviation.
     """
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_DIFFERENT:
         return X, []
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
-    # An attribute in which hardly a record differs from the others tells no scale.
-    told = (np.median(X, axis=0) != X).sum(axis=0) > TAIL + WILD_SHARE * len(X)
+    # An attribute in which hardly any record differs from the others has no scale.
+    moves = (np.median(X, axis=0) != X).sum(axis=0) > TAIL_VALUES + WILD_SHARE * len(X)
     linear = as_linear(task)
-    weights = np.diag(np.divide(told, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
+    weights = (
+        np.diag(np.divide(moves, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
+    )
     # Standard deviations, not variances: squares of wild values overflow.
     matters = np.linalg.norm(weights, axis=0)
     seen, bounded = matters * _deviations(X), (matters * usual) ** 2
     inflated = bounded + INFLATION * np.maximum(bounded, bounded.mean() / 4)
-    harmful = seen > np.sqrt(np.where(told, inflated, bounded.sum()))
+    harmful = seen > np.sqrt(np.where(moves, inflated, bounded.sum()))
     box = Box(np.where(harmful, inner.low, X.min(axis=0)), np.where(harmful, inner.high, X.max(axis=0)))
     cells = outside(X, box)
     if not cells or not _helps(X, LinearTask(weights), box, rows=np.unique([cell.row for cell in cells])):
@@ -81,8 +82,8 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
 
 
 def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell]]:
-    """Labels y of `count` records with the same care where they are numbers judged by squared error, and which were
-    moved; other labels stay as they are."""
+    """Labels y of `count` records, clipped in the same way if their loss is the squared error, and the clipped ones;
+    other labels stay as they are."""
     if y is None or isinstance(task, LinearTask | MeanTask):
         return y, []
     if isinstance(task, MultiTask):
@@ -96,7 +97,7 @@ def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell
 
 
 def plausible_box(X: Floats) -> Box:
-    """The range of records X (N, n), pulled in where a few cells are out of line with the others."""
+    """The range of records X (N, n), without the few cells that are out of line with the others."""
     low, high = zip(*(plausible_range(values) for values in X.T), strict=True)
     return Box(low, high)
 
@@ -111,7 +112,7 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 def heaviest(X: Floats) -> list[WildCell]:
     """Cells of X (N, n) that carry most of their attribute's variance, alone or as a group that lies ten times as far
     out as all others, as grams do among kilograms; rare values of sparse attributes do not count."""
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_DIFFERENT:
         return []
     shares, distance = _variance_shares(X), np.abs(X - np.median(X, axis=0))
     shares[:, np.median(distance, axis=0) == 0] = 0.0
@@ -120,8 +121,8 @@ def heaviest(X: Floats) -> list[WildCell]:
         gap = ordered[:-1] >= 10 * ordered[1:]
     nearest = np.where(gap, ordered[:-1], np.inf).min(axis=0)  # the distance of a group's nearest member
     group = distance >= nearest
-    together = group & ((shares * group).sum(axis=0) > MOST_OF_IT)
-    found = np.argwhere((shares > MOST_OF_IT) | together)
+    together = group & ((shares * group).sum(axis=0) > 0.5)
+    found = np.argwhere((shares > 0.5) | together)
     return [WildCell(int(r), int(c), float(shares[r, c])) for r, c in found]
 
 

@@ -151,6 +151,7 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
         )
         veil = replace(veil, volunteers=volunteers)
     veil, schema = replace(veil, outputs=answers[1]), problem.schema
-    if schema is None:
-        return replace(veil, columns=columns)
-    return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)
+    if not schema.unbounded:
+        return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)
+    units = schema.fields.units if any(schema.fields.units) else None
+    return replace(veil, schema=schema, columns=columns, units=units)

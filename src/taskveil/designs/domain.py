@@ -1,12 +1,12 @@
-"""Where a record may lie: `Box`, `Ball` and `Points`.
+"""Domains, the sets in which records may lie: `Box`, `Ball` and `Points`.
 
-A domain can bring any vector inside (NaN, infinities, wrong units, an attacker's choice), knows the largest
-inner product of its members with a direction (its support function), and knows exactly how far apart two
-members can be after a linear map.
+A domain projects any vector into the set (NaN, infinities, wrong units, an attacker's choice). It has a support
+function, the largest inner product of its members with a direction. It computes exactly how far apart two members can
+be after a linear map.
 
-`Points` is the volunteers' cloud, the setting of the paper. Its convex hull is too expensive to project onto, so
-in the input space a vector is only brought inside the cloud's bounding box; what is enforced exactly is the
-cloud's image in the latent space (`taskveil.client.regions`).
+`Points` is the convex hull of the volunteers' records, the setting of the paper. Projecting onto a hull is too
+expensive, so a vector is only clipped to the bounding box of the records; the image of the hull in the latent space is
+enforced exactly (`taskveil.client.regions`).
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Box:
     def radii(self, mean: Floats, factor: Floats, inverse: Floats) -> tuple[float, float]:
         """Radii (r_min, r_max) of centred balls inside and around {inverse (x − mean)}, where x = mean + factor h."""
         rows = np.linalg.norm(factor, axis=1)
-        room = np.minimum(self.high - mean, mean - self.low)
+        margin = np.minimum(self.high - mean, mean - self.low)
         # An attribute the sample never moved in does not bound the support of the data.
-        inner = float(np.min(room[rows > 0] / rows[rows > 0], initial=np.inf))
+        inner = float(np.min(margin[rows > 0] / rows[rows > 0], initial=np.inf))
         # Half the diagonal of the whitened box plus the offset of its centre: at least the true radius.
         half = inverse * ((self.high - self.low) / 2)
         outer = float(np.linalg.norm(inverse @ (self.center - mean)) + np.abs(half).sum(axis=0) @ np.ones(self.dim))
@@ -191,9 +191,9 @@ radius r_min around 0 lies inside it, one of radius r_max contains it."""
 
 
 def fit_domain(domain: Domain | Schema | None, X: Floats) -> Domain:
-    """The domain to design for: the caller's, checked against the data, or the volunteers' cloud. That of a schema is
-    the box of the numbers that records can become."""
-    if domain is None:
+    """The domain of a design: the caller's, checked against the data, the box of a schema with bounds, or else the hull
+    of the records X (N, n)."""
+    if domain is None or (isinstance(domain, Schema) and domain.unbounded):
         return Points(X)
     if isinstance(domain, Schema):
         return Box(*domain.fields.box)

@@ -132,7 +132,7 @@ class CodebookDesigner:
             return
         for epsilon in epsilons:
             found = linear_candidates(linear, epsilon, seed, fold, problem.on_device.client_bytes)
-            if problem.schema is not None:
+            if not problem.schema.unbounded:
                 # Of tables with categories and missing values, reports estimate probabilities.
                 found = [replace(each, make=partial(_with_means, each.make, problem.X)) for each in found]
             yield epsilon, found

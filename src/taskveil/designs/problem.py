@@ -1,6 +1,6 @@
-"""What every designer is given, and what it must be: the protocol behind each method's name, open to your own.
+"""The problem that a designer solves, and the protocol of designers, open to your own.
 
-A designer of your own is an object with the four members of `Designer`; pass it to `taskveil.design(method=...)` or
+Your own designer is an object with the four members of `Designer`. Pass it to `taskveil.design(method=...)` or
 `taskveil.sweep(methods=[...])`. `examples/own_method.py` is one.
 """
 
@@ -29,20 +29,19 @@ from taskveil.veil import Veil
 from taskveil.veil.volunteers import common_values
 
 FEWEST = 5
-"""Volunteers a design needs at least: "auto" holds some out, what it judges holds some of the others out, and two must
-be left to fit to."""
+"""The fewest volunteers of a design: "auto" holds some out, its candidates hold out some of the others, and two must be
+left to fit to."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
     """Volunteers' records X (N, n), the task with their labels y, and where records may lie.
 
-    All records lie inside the domain, as every user's will. The rest is what `taskveil.design` says: at most
-    `latent_dim` numbers in a report, where to learn, and where to say how far it is. Several linear tasks arrive as the
-    one LinearTask with the same loss.
+    All records lie inside the domain, as every user's will. The other attributes are arguments of `taskveil.design`.
+    Several linear tasks become the one LinearTask with the same loss.
 
-    `on_device` is what may run at the users' end, and `answers` says whether reports are answered directly or by what
-    the model says of the estimated record.
+    `on_device` says what may run on devices. `answers` says whether reports are answered directly, or by the model's
+    output for the estimated record.
     """
 
     X: Floats
@@ -54,10 +53,13 @@ class Problem:
     progress: Progress = SILENT
     on_device: OnDevice = field(default_factory=OnDevice)
     answers: Answers = "direct"
-    schema: Schema | None = None
-    """What records consist of, where they have natural values: X holds the numbers that they become."""
+    schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
+    """What records consist of: X holds the numbers that they become."""
     drawn: Integers | None = None
     """Which volunteer each row is (N,), where they were drawn with weights and some came several times."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.schema or Schema.numbers(self.X.shape[1]))
 
     @classmethod
     def of(
@@ -75,26 +77,25 @@ class Problem:
         columns: tuple[str, ...] | None = None,
         rows: Integers | None = None,
     ) -> Problem:
-        """A problem from what callers have; whatever is wrong with it is said here.
+        """A problem from the arguments of a caller, after all checks.
 
         Args:
             X: volunteers' records (N, n): array, pandas, polars or Arrow table.
             task: what the data is for.
             y: the volunteers' labels, where the task has some.
-            domain: where records may lie, and where volunteers outside are brought. By default the volunteers' cloud,
-                with single cells that are out of line with all others brought back (see `designs.bounds`). A schema
-                says what a table's records consist of, and where.
+            domain: the set in which records may lie; volunteers outside are projected into it. By default the hull of
+                their records, with outliers clipped (see `designs.bounds`). Or a schema of the records.
             latent_dim: at most this many numbers in a report.
             device: where torch computes.
-            progress: what designers call with what is done. The one who starts the work opens and closes it.
-            on_device: what may run at the users' end; by default what is small and holds no model of the task's.
-            answers: "direct", or "record" for what the model says of the estimated record.
-            columns: what warnings call the attributes; by default the table's own names.
-            rows: the numbers (N,) by which the caller knows the records, where they are not 0, 1, 2, …
+            progress: gets the progress of designers. The caller opens and closes it.
+            on_device: what may run on devices; by default small encoders that do not contain the task's model.
+            answers: "direct", or "record" for the model's output for the estimated record.
+            columns: names of the attributes in warnings; by default the table's own.
+            rows: numbers (N,) of the records in warnings; by default 0, 1, 2, …
         """
         check_task(task)
         schema = Schema.for_volunteers(X, domain if isinstance(domain, Schema) else None)
-        if schema is not None and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
+        if not schema.unbounded and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
                 "records with text, dates or missing values are bounded by a schema: domain=tv.Schema.of(X), whose "
                 f"fields you may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has "
@@ -106,10 +107,11 @@ class Problem:
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")
         y, wild_labels = resistant_labels(task, y, len(records))
-        bounded, wild = resistant(records, task) if domain is None and schema is None else (records, [])
+        free = schema.unbounded and (domain is None or isinstance(domain, Schema))
+        bounded, wild = resistant(records, task) if free else (records, [])
         warn = partial(warn_of, columns=columns or column_names(X), rows=rows, stacklevel=callers_line() + 1)
         warn(wild, wild_labels, bounded=True)
-        if domain is None and schema is None and not wild:
+        if free and not wild:
             warn(heaviest(records), bounded=False)
         domain = fit_domain(domain, bounded)
         return cls(
@@ -127,13 +129,13 @@ class Problem:
 
     @property
     def served(self) -> Task:
-        """The task that designs are made for: a linear one with the same loss, where there is one."""
+        """The task that designs are made for: the linear one with the same loss, if there is one."""
         own = self.on_device.encoder in ("auto", "linear") if isinstance(self.on_device.encoder, str) else False
         return as_linear(self.task, labelled=self.y is not None or not own) or self.task
 
     @property
     def linear(self) -> LinearProblem | None:
-        """The problem as the linear theory sees it; None when the task is a model."""
+        """The problem of the linear theory; None if the task is a model."""
         if not isinstance(self.task, LinearTask):
             return None
         return LinearProblem(X=self.X, task=self.task, domain=self.domain, latent_dim=self.latent_dim)
@@ -144,19 +146,19 @@ class Problem:
         return replace(self, X=self.X[rows], y=take_labels(self.task, self.y, rows), drawn=drawn)
 
     def like(self, population: Population, seed: int) -> Problem:
-        """The same problem for volunteers who are together like a population: as many of them, drawn by their
-        weights, so that those who stand for many come several times and some not at all."""
+        """The same problem for a sample of the volunteers that is like a population: as many of them, drawn by their
+        weights. A volunteer of large weight is drawn several times, others not at all."""
         weights = population.weights(self.X)
         count = len(self.X)
-        # Marks that are evenly spaced: everybody comes as often as they count, or once more.
+        # Evenly spaced marks: everybody is drawn as often as their weight says, rounded down or up.
         marks = (np.arange(count) + np.random.default_rng(seed).random()) / count * weights.sum()
         rows = np.searchsorted(np.cumsum(weights), marks).clip(0, count - 1)
         return replace(self.some(rows), drawn=rows)
 
 
-def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int) -> tuple[Floats, Task]:
+def as_numbers(X: Any, task: Task, y: Any, schema: Schema, *, fewest: int) -> tuple[Floats, Task]:
     """Volunteers' records as numbers (N, n), at least `fewest`, and the task on these, checked with its labels."""
-    records = as_volunteers(X if schema is None else schema.expand(X), fewest=fewest)
+    records = as_volunteers(schema.expand(X), fewest=fewest, names=schema.columns if schema.named else None)
     records, rare = common_values(records, schema)
     if rare:
         warnings.warn(
@@ -165,17 +167,13 @@ def as_numbers(X: Any, task: Task, y: Any, schema: Schema | None, *, fewest: int
             DoubtfulColumnWarning,
             stacklevel=callers_line(),
         )
-    if schema is None:
-        task.check_width(records.shape[1])
-        task.check_columns(column_names(X))
-    else:
-        task = task.on(schema)
+    task = task.on(schema)
     task.labels(y, len(records))
     return records, task
 
 
 def _inside(domain: Domain, records: Floats) -> Floats:
-    """The records as devices would see them, some of which must differ."""
+    """The records (N, n), projected into the domain; DataError if all of them are the same there."""
     if np.ptp(records, axis=0).max() == 0:
         raise DataError("all volunteers' records are identical: there is nothing to learn or to report.")
     inside = domain.project(records)
@@ -187,20 +185,20 @@ def _inside(domain: Domain, records: Floats) -> Floats:
 
 
 class Population(Protocol):
-    """People that volunteers are reweighted to be like: `taskveil.estimate(..., assume="cells")` is one."""
+    """A population to reweight volunteers to: `taskveil.estimate(..., assume="cells")` is one."""
 
     def weights(self, records: Floats) -> Floats:
-        """How much each of the volunteers with these records (N, n) counts (N,)."""
+        """The weights (N,) of volunteers with these records (N, n)."""
         ...
 
 
 @runtime_checkable
 class Designer(Protocol):
-    """Turns a problem into veils. The promise is the veil's own, so no designer can weaken it."""
+    """Turns a problem into veils. A veil enforces its own guarantee, so that no designer can weaken it."""
 
     @property
     def name(self) -> str:
-        """What tables, pictures and `veil.method` call it."""
+        """Its name in tables, plots and `veil.method`."""
         ...
 
     def why_not(self, task: Task) -> str | None:
@@ -208,20 +206,20 @@ class Designer(Protocol):
         ...
 
     def seeded(self, task: Task) -> bool:
-        """Whether one seed says little about the next, so that a sweep should try several."""
+        """Whether designs vary much with the seed, so that a sweep should try several."""
         ...
 
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterable[tuple[float, int, Veil]]:
-        """(ε, seed, veil) for every budget and seed, in any order, best as soon as each is there. What they can share
-        is computed once. A veil that costs more than its ε is refused. `problem.progress` takes how far it is: `begin`
-        with what there is to do, then `advance`."""
+        """(ε, seed, veil) for every budget and seed, in any order, each as soon as it is made. A veil that costs more
+        than its ε is refused. Report progress to `problem.progress`: `begin` with the amount of work, then
+        `advance`."""
         ...
 
 
 class Unseeded:
-    """What designers inherit whose seed decides nothing, or only starts a search that ends much alike."""
+    """A mixin for designers whose results hardly depend on the seed."""
 
     def seeded(self, task: Task) -> bool:  # noqa: ARG002
         """One seed is enough."""
@@ -230,8 +228,7 @@ class Unseeded:
 
 @runtime_checkable
 class Formula(Protocol):
-    """What a designer is besides that makes no veils: known by its expected losses, to compare others with in a
-    sweep."""
+    """A designer without veils: a sweep compares others with its expected losses."""
 
     def expected_losses(self, problem: Problem, epsilon: float, X: Floats) -> Floats:
         """The expected loss (N,) of every record of X (N, n)."""
@@ -240,8 +237,8 @@ class Formula(Protocol):
 
 @runtime_checkable
 class AtOnce(Protocol):
-    """What a designer is besides that learns several designs together: each would be another one if it were alone."""
+    """A designer that learns several designs together: alone, each would be a different one."""
 
     def at_once(self, task: Task) -> bool:
-        """Whether all budgets and seeds of a `task` are to be asked for in one call of `designs`."""
+        """Whether `designs` must be called once for all budgets and seeds of a `task`."""
         ...

@@ -119,17 +119,13 @@ def labels_of(veil: Veil) -> tuple[Label, ...]:
 
 def attribute_labels(veil: Veil) -> Iterator[Label]:
     """Of the numbers of a record."""
-    if veil.schema is None:
-        names = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-        units = veil.units or ("",) * len(names)
-        limits = zip(veil.encoder.low.tolist(), veil.encoder.high.tolist(), strict=True)
-        for name, unit, bounds in zip(names, units, limits, strict=True):
-            yield Label(name, unit=unit, bounds=bounds)
-        return
-    for name, field in zip(veil.schema.names, veil.schema.fields.fields, strict=True):
+    # Where fields have no bounds, the encoder does.
+    box = (veil.encoder.low, veil.encoder.high) if veil.schema.unbounded else veil.schema.fields.box
+    limits = list(zip(*(end.tolist() for end in box), strict=True))
+    for name, field, place in zip(veil.schema, veil.schema.fields.fields, veil.schema.fields.places, strict=True):
         names, (first, others) = field.labels(name), field.reads_as
         flag = ("share",) if field.missing else ()
         kinds = (first, *[others] * (len(names) - 1 - len(flag)), *flag)
         units = (field.unit, *[""] * (len(names) - 1))
-        for label in zip(names, kinds, units, zip(*field.box, strict=True), strict=True):
+        for label in zip(names, kinds, units, limits[place], strict=True):
             yield Label(*label[:3], bounds=label[3])

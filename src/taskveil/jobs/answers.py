@@ -1,9 +1,9 @@
-"""What a server makes of reports, as columns of a table: estimates of the records, or the task's answers.
+"""The columns of a decoded table: estimates of the records, or the task's answers.
 
-Estimates have the columns and, where the release has fields, the types of the volunteers' table. Answers of weighted
-means are named after the columns they are about and come in these columns' own units: weights say what matters more,
-not what is reported. Answers of classifiers are probabilities, named after the classes where the veil has its model:
-p(rain), p(sun), …, otherwise p0, p1, … in the model's order. All other answers are y0, y1, … as they are.
+Estimates have the columns and, if the release has fields, the types of the volunteers' table. Answers of weighted means
+have the names and the units of their columns: weights only say which column matters more. Answers of classifiers are
+probabilities. They are named after the classes if the veil has its model: p(rain), p(sun), …; otherwise p0, p1, … in
+the model's order. All other answers are y0, y1, … as the model gives them.
 """
 
 from __future__ import annotations
@@ -27,24 +27,35 @@ with needs("a file of records"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class AnswerColumns:
     """The `schema` of a table of answers, and the `arrays` of its columns for reports (N, width)."""
 
     schema: pa.Schema
     arrays: Callable[[Integers], list[Any]]
 
 
-def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> Answers:
+def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> AnswerColumns:
     """Estimates of the records, under the release's names or what they are `renamed` to."""
-    if veil.schema is not None:
-        return _tables(veil, veil.schema, renamed, probabilities)
-    if probabilities:
-        veil.decode(np.zeros((0, veil.mechanism.report_width), dtype=np.int64), probabilities=True)  # says why not
-    attributes = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-    return _numbers([renamed.get(name, name) for name in attributes], veil.decode, veil.units)
+    schema = veil.schema
+    types = tuple(_nearest_of_arrow(of) for of in schema.types)
+    as_arrow = Schema(schema.fields, library="arrow", types=types)
+    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
+    fields = []
+    for name, unit in zip(schema.names, schema.fields.units, strict=True):
+        new = renamed.get(name, name)
+        field = found.field(name).with_name(new).with_metadata(_unit(unit))
+        fields.append(field.with_nullable(not schema.unbounded))
+        if probabilities:
+            fields.append(pa.field(f"{new} probability", pa.float64()))
+
+    def arrays(reports: Integers) -> list[Any]:
+        table = as_arrow.collapse(veil.estimates(reports), probabilities=probabilities)
+        return [column.combine_chunks() for column in table.columns]
+
+    return AnswerColumns(schema=pa.schema(fields), arrays=arrays)
 
 
-def outputs_of(veil: Veil) -> Answers:
+def outputs_of(veil: Veil) -> AnswerColumns:
     """The task's answers: weighted columns in their own units, probabilities of classes, or outputs as they are."""
     weighted = weighted_columns(veil)
     if weighted is not None:
@@ -67,36 +78,31 @@ def outputs_of(veil: Veil) -> Answers:
 
 
 def holds_log_probabilities(veil: Veil) -> bool:
-    """Whether every answer that the release holds is the logarithms of probabilities that add up to one: of a
-    classifier, then, whatever its model is."""
+    """Whether each answer in the release holds logarithms of probabilities that add up to one, as a classifier's do."""
     answers = veil.answering.codewords if isinstance(veil.answering, CodewordDecoder) else np.zeros((1, 1))
     if answers.shape[1] < 2 or len(veil.mechanism.layout.high) > 1 or (answers > 0).any():
         return False
     return bool(np.allclose(np.exp(answers).sum(axis=1), 1.0, atol=1e-6))
 
 
-class Weighted(NamedTuple):
-    """The columns that the outputs of weighted means are about, their units, and their weights (m,)."""
+class WeightedColumns(NamedTuple):
+    """The column of each output of weighted means, the columns' units, and the weights (m,)."""
 
     names: list[str]
     units: list[str]
     weights: Floats
 
 
-def weighted_columns(veil: Veil) -> Weighted | None:
-    """What every output of weighted means is about, its weight 1 where that is 0 and nobody cares; None where an output
-    mixes columns, or the task is another one."""
+def weighted_columns(veil: Veil) -> WeightedColumns | None:
+    """The column of each output of weighted means. A weight of 0 is given as 1, so that dividing by it is safe. None if
+    an output mixes columns, or if the task is another one."""
     if not isinstance(veil.task, LinearTask | MeanTask):
         return None
     K, schema = veil.task.K, veil.schema
-    if schema is None:
-        labels = veil.columns or tuple(f"x{place}" for place in range(veil.encoder.width))
-        units, weighed = list(veil.units or ("",) * len(labels)), list(range(len(labels)))
-    else:
-        labels, units = schema.columns, [""] * schema.width
-        for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
-            units[place.start] = unit
-        weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
+    labels, units = schema.columns, [""] * schema.width
+    for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
+        units[place.start] = unit
+    weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
     places = list(range(len(labels))) if len(K) == len(labels) else weighed
     if len(K) != len(places):
         return None
@@ -104,41 +110,24 @@ def weighted_columns(veil: Veil) -> Weighted | None:
     if np.count_nonzero(K) != np.count_nonzero(weights):
         return None
     weights = np.where(weights == 0, 1.0, weights)
-    return Weighted([labels[place] for place in places], [units[place] for place in places], weights)
+    return WeightedColumns([labels[place] for place in places], [units[place] for place in places], weights)
 
 
-def _numbers(names: list[str], function: Callable[[Integers], Floats], units: Sequence[str] | None = None) -> Answers:
-    """Doubles (N, m) in columns of these names."""
+def _numbers(
+    names: list[str], function: Callable[[Integers], Floats], units: Sequence[str] | None = None
+) -> AnswerColumns:
+    """Columns of doubles with these names."""
     fields = [
         pa.field(name, pa.float64(), nullable=False, metadata=_unit(units[place] if units else ""))
         for place, name in enumerate(names)
     ]
-    return Answers(
+    return AnswerColumns(
         schema=pa.schema(fields), arrays=lambda reports: [pa.array(column) for column in function(reports).T]
     )
 
 
-def _tables(veil: Veil, schema: Schema, renamed: Mapping[str, str], probabilities: bool) -> Answers:
-    """A table like the volunteers', as Arrow writes it."""
-    types = tuple(_nearest_of_arrow(of) for of in schema.types)
-    as_arrow = Schema(schema.fields, library="arrow", types=types)
-    decoding = replace(veil, schema=as_arrow)
-    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
-    fields = []
-    for name, unit in zip(schema.names, schema.fields.units, strict=True):
-        new = renamed.get(name, name)
-        fields.append(found.field(name).with_name(new).with_metadata(_unit(unit)))
-        if probabilities:
-            fields.append(pa.field(f"{new} probability", pa.float64()))
-
-    def arrays(reports: Integers) -> list[Any]:
-        return [column.combine_chunks() for column in decoding.decode(reports, probabilities=probabilities).columns]
-
-    return Answers(schema=pa.schema(fields), arrays=arrays)
-
-
 def _nearest_of_arrow(of: ColumnType) -> ColumnType:
-    """The type of Arrow's that is nearest to one of pandas' or polars'."""
+    """The Arrow type that is nearest to a pandas or polars type."""
     name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
     if of.holds == "date" and not of.form:
         name = "date32" if name in ("date", "date32[day]", "date64[ms]") else "timestamp[us]"

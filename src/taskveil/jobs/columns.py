@@ -1,7 +1,7 @@
 """The columns of a file as a release takes them: found by name, units compared, cells turned into natural values.
 
-Of a release without fields, records are numbers, and a cell of text that is none is refused with its place. Of one with
-fields, no cell is an error: what is no number where one belongs counts as missing, as on every device.
+If the release has no fields, records are numbers, and a cell that is no number is refused with its place. If it has
+fields, no cell is an error: a cell that is no number where a number belongs is a missing value, as on every device.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from taskveil.arrays import Floats, as_floats
 from taskveil.client.device import Device
-from taskveil.client.fields import Category, Coded, Count, Field, Number
+from taskveil.client.fields import BaseField, Coded
 from taskveil.client.values import Values
 from taskveil.errors import DataError, needs
-from taskveil.jobs.files import TableFile
+from taskveil.jobs.tables import TableFile
 from taskveil.records.conversion import number_in
 from taskveil.records.tables import read_column
 
@@ -41,8 +41,7 @@ _TEXT = (
 
 
 def match_columns(device: Device, table: TableFile, columns: dict[str, str]) -> list[str]:
-    """The file's column for every attribute of the release, in the release's order; `columns` maps names that
-    differ."""
+    """The file's column for every attribute, in the release's order; `columns` maps names that differ."""
     if device.columns is None:
         if columns or len(table.columns) != device.encoder.width:
             raise DataError(
@@ -59,7 +58,7 @@ def match_columns(device: Device, table: TableFile, columns: dict[str, str]) -> 
         if all(any(part.startswith(f"{name}=") for part in table.path.parts) for name in lost):
             raise DataError(
                 f"{table.path} lacks the columns {', '.join(lost)}, which the names of its folders say. Columns are "
-                "read from files alone: write them into the files, too."
+                "read from files alone: write these columns into the files, too."
             )
         raise DataError(
             f"{table.path} lacks the columns {', '.join(lost)}; it has {', '.join(table.columns)}. "
@@ -69,15 +68,14 @@ def match_columns(device: Device, table: TableFile, columns: dict[str, str]) -> 
 
 
 def check_units(device: Device, table: TableFile, names: list[str], given: dict[str, str]) -> None:
-    """What the file or the caller says about units must be what the release says."""
+    """Raises a DataError if the file or the caller states another unit than the release."""
     attributes = device.columns or tuple(names)
     unknown = sorted(given.keys() - set(attributes))
     if unknown:
         raise DataError(f"units were given for {', '.join(unknown)}, which the release does not have.")
-    by_file = {file: table.units[name] for name, file in table.columns.items() if name in table.units}
     for place, (attribute, name) in enumerate(zip(attributes, names, strict=True)):
         expected = device.units[place] if device.units else ""
-        for stated in (given.get(attribute), by_file.get(name)):
+        for stated in (given.get(attribute), table.units.get(name)):
             if stated is not None and expected and stated.strip() != expected:
                 raise DataError(
                     f"column {name!r} is in {stated}, but the release expects {attribute!r} in {expected}. "
@@ -86,14 +84,13 @@ def check_units(device: Device, table: TableFile, names: list[str], given: dict[
 
 
 def words_of(device: Device) -> frozenset[str]:
-    """The values of the release's categories, of which some may look like words for nothing (NA for a region)."""
-    fields = () if device.fields is None else device.fields.fields
-    return frozenset(value for field in fields if isinstance(field, Category) for value in field.values)
+    """The values of the release's categories, some of which look like missing values (NA for a region)."""
+    fields = device.fields.fields if device.fields else ()
+    return frozenset(word for field in fields for word in field.words)
 
 
 def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
-    """What the device's encoder takes (N, n) of the named columns of a batch; `before` rows of the file came
-    earlier."""
+    """The named columns of a batch (N, n) for the device's encoder; `before` rows of the file came earlier."""
     if device.fields is None:
         return _matrix(batch, names, table, before)
     columns = [batch.column(name) for name in names]
@@ -104,7 +101,7 @@ def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile
 
 
 def _from_values(column: Any) -> Values | Coded:
-    """Natural values of an Arrow array of any type; those of types that no field reads are unlike all others."""
+    """Natural values of an Arrow array. A value of a type that no field reads is equal to no value of a field."""
     kind = column.type
     if any(test(kind) for test in (*_NUMERIC, *_DATED)):
         return read_column(column)[1]
@@ -119,25 +116,25 @@ def _from_values(column: Any) -> Values | Coded:
     return Coded(np.where(lost, -1, 0), [()])
 
 
-def _from_text(field: Field, column: Any) -> Values | Coded:
+def _from_text(field: BaseField, column: Any) -> Values | Coded:
     """Natural values of the cells of a CSV file, every different one read once."""
-    if isinstance(field, Number | Count):
+    if field.reads_as[0] == "number":
         with contextlib.suppress(pa.ArrowException):  # Arrow's parser is fast and takes most ways to write a number
             return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     codes, texts = _coded(column)
     return Coded(codes, [_natural(field, text) for text in texts])
 
 
-def _natural(field: Field, text: str | None) -> str | float | None:
+def _natural(field: BaseField, text: str | None) -> str | float | None:
     """A cell as a device would be given it: a value of its category, a number, nothing, or the text it is."""
     number = number_in(text)
-    if text is None or number is None or (isinstance(field, Category) and text in field.values):
+    if text is None or number is None or text in field.words:
         return text
     return None if math.isnan(number) else number
 
 
 def _coded(column: Any) -> Coded:
-    """A column of text: the number of its value for every cell, −1 where there is none, and the values."""
+    """A column of text as codes, −1 where a value is missing, and the distinct values."""
     as_bytes = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
     encoded = pc.dictionary_encode(column if pa.types.is_large_binary(column.type) else column.cast(as_bytes))
     codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
@@ -145,7 +142,7 @@ def _coded(column: Any) -> Coded:
 
 
 def _texts(column: Any) -> list[str | None]:
-    """Bytes that are no text become some text all the same: that they are none must not show."""
+    """The values of a column as text. Bytes that are no UTF-8 become text too: no value is an error."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     listed = column.cast(pa.large_binary() if large else pa.binary()).to_pylist()
     return [None if value is None else value.decode("utf-8", "replace") for value in listed]
@@ -166,7 +163,7 @@ def _matrix(batch: Any, names: list[str], table: TableFile, before: int) -> Floa
 
 
 def _numbers(column: Any, name: str, path: PurePath, before: int) -> Floats:
-    """Text of a CSV file as doubles, empty cells and other words for nothing as NaN."""
+    """Text of a CSV file as doubles; missing values as NaN."""
     with contextlib.suppress(pa.ArrowException):
         return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     try:

@@ -1,17 +1,16 @@
-"""What becomes of the rows of one part, wherever that is computed: reports, estimates, or what they add up to.
+"""The work on the rows of a table: each row becomes a report or an estimate, or is counted.
 
-A part may be tried several times and by several at once; `settle` makes exactly one of it (`jobs.storage` says how).
-What is sent to other machines is the release's files as bytes, opened and checked there as a device does.
+A part of a table may be tried several times, and by several processes at once. `PartWriter` publishes exactly one
+result (`jobs.storage` says how). Other machines get the files of the release as bytes, and check them as a device does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Protocol
 
 import numpy as np
@@ -20,13 +19,12 @@ from taskveil.client.device import Device
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, needs
 from taskveil.estimates.scores import Tally, scores_of
-from taskveil.jobs.answers import Answers, estimates_of, outputs_of
+from taskveil.jobs.answers import AnswerColumns, estimates_of, outputs_of
 from taskveil.jobs.columns import check_units, encoder_input, match_columns, words_of
-from taskveil.jobs.files import TableFile
-from taskveil.jobs.plans import Part, Source, check_job, check_same
-from taskveil.jobs.report_files import RELEASE, report_schema
-from taskveil.jobs.reports import report_batches, report_columns, tally_rows
-from taskveil.jobs.storage import Folder
+from taskveil.jobs.plans import JobPart, Source, check_job
+from taskveil.jobs.reports import RELEASE, report_batches, report_columns, report_schema
+from taskveil.jobs.storage import Draft, Folder
+from taskveil.jobs.tables import TableFile
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
@@ -35,34 +33,34 @@ with needs("a folder of records"):
     import pyarrow.parquet as pq
 
 JOB = b"taskveil.job"
-"""Under which a part's metadata has the name of its job and its number."""
-_CHUNK = 1 << 20
-_TRIED = 16  # reports by whose answers two models are told apart
-Groups = Sequence[int]
+"""The key of the job's name and the part's number in the metadata of a part."""
+Groups = Sequence[int] | None
+"""Row groups of a table; None for all rows."""
 Files = tuple[tuple[str, bytes], ...]
-"""A release's files by name, as `Veil.files` gives them."""
+"""The files of a release by name, as `Veil.files` gives them."""
 
 
-class Making(Protocol):
-    """Rows in, rows out, some at a time."""
+class RowWork(Protocol):
+    """Turns the rows of a table into the rows of another table."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that come out; the id of the release is in its metadata."""
+        """The schema of the result; its metadata holds the release's id."""
         ...
 
     def check(self, table: TableFile) -> None:
-        """A DataError if the table does not fit."""
+        """Raises a DataError if the table does not fit the release."""
         ...
 
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
-        """One row for every row of some row groups of a table."""
+        """One row for every row of the row groups."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Privatizing:
-    """A report for every row. `files` are those of a release's client folder; the rest is as in `privatize_table`."""
+    """Draws a report for every row. `files` are those of a release's client folder; the rest is as in
+    `commands.privatize_tables`."""
 
     files: Files
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -71,21 +69,21 @@ class Privatizing:
 
     @property
     def device(self) -> Device:
-        """What every row goes through, checked bit by bit."""
+        """The device that every row goes through, after all checks of the release."""
         return _device(self.files, self.verify_key)[0]
 
     @property
     def schema(self) -> pa.Schema:
-        """Of reports."""
+        """The schema of a file of reports."""
         device, release = _device(self.files, self.verify_key)
         return report_schema(device.mechanism.report_width, release)
 
     def check(self, table: TableFile) -> None:
-        """A DataError if columns are lost, or in other units."""
+        """Raises a DataError if a column is missing or has another unit."""
         self._names(table)
 
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
-        """Reports, each drawn anew from the operating system's entropy."""
+        """New reports, drawn from the operating system's entropy."""
         names, device, schema, done = self._names(table), self.device, self.schema, 0
         for batch in table.batches(names, words=words_of(device), groups=groups):
             reports = device.privatize(encoder_input(device, batch, names, table, done))
@@ -100,8 +98,8 @@ class Privatizing:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decoding:
-    """An estimate, or an answer of the task, for every report. `files` are those of the whole release; the rest is as
-    in `decode_table` and `Veil.load`."""
+    """Computes an estimate, or an answer of the task, for every report. `files` are those of the whole release; the
+    rest is as in `commands.decode_tables`."""
 
     files: Files
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -112,42 +110,63 @@ class Decoding:
 
     @property
     def veil(self) -> Veil:
-        """The release, opened and checked."""
+        """The veil of the release, after all checks."""
         return veil_of(self.files, self.verify_key, self.task)
 
     @property
     def schema(self) -> pa.Schema:
-        """Of estimates or answers."""
+        """The schema of a file of estimates or answers."""
         return self._answers().schema.with_metadata({RELEASE: self.veil.release_id.encode()})
 
     def check(self, table: TableFile) -> None:
-        """A DataError if the reports are of another release."""
+        """Raises a DataError if the reports were made with another release."""
         report_columns(self.veil, table)
 
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
-        """What the server makes of every report."""
+        """Estimates or answers."""
         answers, schema = self._answers(), self.schema
-        for reports in report_batches(table, report_columns(self.veil, table), groups=groups, made=len(schema)):
+        for reports in report_batches(self.veil, table, groups, made=len(schema)):
             yield pa.record_batch(answers.arrays(reports), schema=schema)
 
     def sample(self) -> str:
-        """A digest of what some reports are answered with, to six digits: another model has another."""
-        layout = self.veil.mechanism.layout
-        high = np.minimum(np.array(layout.high, dtype=object) - layout.low, _TRIED - 1)
-        reports = np.array(layout.low, dtype=object) + np.minimum(np.arange(_TRIED)[:, None], high)
+        """A digest of the answers to 16 reports, to six digits. It differs between models."""
+        layout, count = self.veil.mechanism.layout, 16
+        high = np.minimum(np.array(layout.high, dtype=object) - layout.low, count - 1)
+        reports = np.array(layout.low, dtype=object) + np.minimum(np.arange(count)[:, None], high)
         answers = np.column_stack(self._answers().arrays(reports.astype(np.int64)))
-        told = [*self.schema.names, *(f"{answer:.6g}" for answer in answers.ravel())]
-        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+        digits = [*self.schema.names, *(f"{answer:.6g}" for answer in answers.ravel())]
+        return hashlib.sha256("\0".join(digits).encode()).hexdigest()
 
-    def _answers(self) -> Answers:
+    def _answers(self) -> AnswerColumns:
         if self.predict:
             return outputs_of(self.veil)
         return estimates_of(self.veil, dict(self.columns), probabilities=self.probabilities)
 
 
+def write_rows(
+    draft: Draft,
+    work: RowWork,
+    table: TableFile,
+    groups: Groups = None,
+    *,
+    metadata: Mapping[bytes, bytes] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Writes the results of a table's rows into a draft, as Parquet; returns the number of rows."""
+    schema = work.schema
+    schema = schema.with_metadata({**(schema.metadata or {}), **(metadata or {})})
+    rows = 0
+    with pq.ParquetWriter(draft.file, schema) as writer:
+        for batch in work.batches(table, groups):
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+            rows += batch.num_rows
+            progress(batch.num_rows)
+    return rows
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settled:
-    """A part that is there: its file, rows, bytes and SHA-256, and which rows it is of."""
+class WrittenPart:
+    """A part that is published: its file, rows, bytes and SHA-256, its source and its first row there."""
 
     file: str
     rows: int
@@ -158,54 +177,40 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Settling:
-    """How each part of a job comes to be in the `target`, exactly once."""
+class PartWriter:
+    """Publishes each part of a job in the `target`, exactly once."""
 
     job: str
-    making: Making
+    work: RowWork
     sources: tuple[Source, ...]
     source: Folder
     target: Folder
 
-    def __call__(self, part: Part) -> Settled:
-        """The part, made now unless it is there; what is there is only looked at."""
+    def __call__(self, part: JobPart) -> WrittenPart:
+        """The part. It is made now unless it is there; a part that is there is only read."""
         if self.target.kind(part.name) == "nothing":
             self._make(part)
         return self._look(part)
 
-    def packed(self, result: Settled) -> pa.Table:
-        """As one row."""
-        return pa.Table.from_pylist([asdict(result)])
-
-    def unpacked(self, row: pa.Table) -> Settled:
-        """What was packed."""
-        return Settled(**row.select([part.name for part in fields(Settled)]).to_pylist()[0])
-
-    def _make(self, part: Part) -> None:
+    def _make(self, part: JobPart) -> None:
         source = self.sources[part.source]
-        check_job(self.job, self.target)  # before anything is drawn
-        check_same(source, self.source)
-        table = TableFile.open(PurePosixPath(self.source.at(source.name)), self.source.filesystem)
-        schema = self.making.schema
-        stated = {**(schema.metadata or {}), JOB: self._stated(part)}
+        check_job(self.job, self.target)  # before any report is drawn
+        table = source.open(self.source)
         with self.target.draft() as draft:
-            done = 0
-            with pq.ParquetWriter(draft.file, schema.with_metadata(stated)) as writer:
-                for batch in self.making.batches(table, range(part.first, part.last)):
-                    writer.write_batch(batch.replace_schema_metadata(stated))
-                    done += batch.num_rows
-            if done != part.rows:
-                raise DataError(f"{self.source.at(source.name)} has changed while it was read. Nothing was kept of it.")
-            check_same(source, self.source)  # as it was when it was read, too
+            groups = range(part.first, part.last)
+            rows = write_rows(draft, self.work, table, groups, metadata={JOB: self._stated(part)})
+            if rows != part.rows:
+                raise DataError(f"{self.source.at(source.name)} changed while it was read. Nothing was kept of it.")
+            source.open(self.source)  # it must not have changed while it was read
             check_job(self.job, self.target)
-            with contextlib.suppress(FileExistsError):  # another attempt was first; ours disappears unread
+            with contextlib.suppress(FileExistsError):  # another attempt was first: this one is deleted unread
                 draft.publish(part.name)
 
-    def _look(self, part: Part) -> Settled:
-        """What lies there, or a DataError if it is not the part."""
+    def _look(self, part: JobPart) -> WrittenPart:
+        """The part that is there, or a DataError if the file is not this part."""
         with self.target.open(part.name) as file:
             digest = hashlib.sha256()
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(1 << 20):
                 digest.update(chunk)
             size = file.size()
             file.seek(0)
@@ -216,70 +221,49 @@ class Settling:
                 rows, stated = -1, None
         if rows != part.rows or stated != self._stated(part):
             raise DataError(
-                f"{self.target.at(part.name)} is not the part that this job makes: somebody else has put it there, or "
+                f"{self.target.at(part.name)} is not the part that this job makes: another program has written it, or "
                 "the disk has damaged it. Nothing was changed."
             )
         source = self.sources[part.source].name
-        return Settled(file=part.name, rows=rows, bytes=size, sha256=digest.hexdigest(), source=source, row=part.row)
+        return WrittenPart(
+            file=part.name, rows=rows, bytes=size, sha256=digest.hexdigest(), source=source, row=part.row
+        )
 
-    def _stated(self, part: Part) -> bytes:
+    def _stated(self, part: JobPart) -> bytes:
         return f"{self.job}/{part.number}".encode()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counting:
-    """What each part of a folder of reports adds up to. `files` are those of the whole release."""
+    """Adds up the reports of each part. `files` are those of the whole release."""
 
     files: Files
     sources: tuple[Source, ...]
     source: Folder
 
-    def __call__(self, part: Part) -> Tally:
-        """Of the reports of a part."""
-        source, veil = self.sources[part.source], veil_of(self.files)
-        check_same(source, self.source)
-        table = TableFile.open(PurePosixPath(self.source.at(source.name)), self.source.filesystem)
-        return tally_rows(veil, table, range(part.first, part.last))
+    def __call__(self, part: JobPart) -> Tally:
+        """The tally of the reports of a part."""
+        veil, total = veil_of(self.files), self.empty
+        scores, table = scores_of(veil), self.sources[part.source].open(self.source)
+        for reports in report_batches(veil, table, range(part.first, part.last)):
+            total += scores.tally(veil.checked(reports))
+        return total
 
     @property
-    def nothing(self) -> Tally:
-        """What no report adds up to."""
+    def empty(self) -> Tally:
+        """The tally of no report."""
         veil = veil_of(self.files)
         return scores_of(veil).tally(np.zeros((0, veil.mechanism.report_width), dtype=np.int64))
-
-    def packed(self, result: Tally) -> pa.Table:
-        """As one row: whole numbers and doubles, bit for bit."""
-        return pa.table(
-            {
-                "release": [result.release],
-                "count": [result.count],
-                "codes": pa.array([result.codes], type=pa.list_(pa.int64())),
-                "total": pa.array([result.total], type=pa.list_(pa.float64())),
-                "square": pa.array([result.square.ravel()], type=pa.list_(pa.float64())),
-            }
-        )
-
-    def unpacked(self, row: pa.Table) -> Tally:
-        """What was packed."""
-        codes, total, square = (row.column(name)[0].values for name in ("codes", "total", "square"))
-        sums = np.asarray(total)
-        return Tally(
-            release=row.column("release")[0].as_py(),
-            count=row.column("count")[0].as_py(),
-            codes=None if codes is None else np.asarray(codes),
-            total=sums,
-            square=np.asarray(square).reshape(len(sums), len(sums)),
-        )
 
 
 @lru_cache(maxsize=2)
 def _device(files: Files, verify_key: bytes | None) -> tuple[Device, str]:
-    """The device of a release and its id; opened once in a process, however many parts come."""
+    """The device of a release and the release's id. A process opens a release once for all parts."""
     device, manifest = read_device(dict(files), verify_key)
     return device, str(manifest["digest"])
 
 
 @lru_cache(maxsize=2)
 def veil_of(files: Files, verify_key: bytes | None = None, task: Task | None = None) -> Veil:
-    """The release that these files make; opened once in a process."""
+    """The veil of a release. A process opens a release once for all parts."""
     return Veil.from_files(dict(files), task=task, verify_key=verify_key)

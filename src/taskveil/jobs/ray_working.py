@@ -7,11 +7,9 @@ ensure that a part is written exactly once: `taskveil.jobs.storage` does.
 from __future__ import annotations
 
 import contextlib
-import queue
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
@@ -74,42 +72,6 @@ def in_any_order(
             for task in waiting:
                 with contextlib.suppress(Exception):
                     ray.cancel(task, force=True)
-
-
-def attended(results: Iterable[Result]) -> Iterator[Result]:
-    """The results that Ray computes, one by one. An error follows soon after the cluster was lost, or after Ctrl-C:
-    Ray itself would wait long, and then end this process."""
-    came: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-    left = threading.Event()
-
-    def fetch() -> None:
-        try:
-            for result in results:
-                came.put((True, result))
-                if left.is_set():
-                    return
-        except BaseException as error:
-            came.put((False, error))
-        else:
-            came.put((False, None))
-
-    threading.Thread(target=fetch, daemon=True).start()
-    head = _Head()
-    try:
-        while True:
-            try:
-                good, result = came.get(timeout=_CHECK_SECONDS)
-            except queue.Empty:
-                head.look()
-                continue
-            if good:
-                yield result
-            elif result is not None:
-                raise result
-            else:
-                return
-    finally:
-        left.set()
 
 
 class _Head:

@@ -1,17 +1,17 @@
-"""Folders of parts, on this machine's disk or on any filesystem that Arrow knows, in which a part appears exactly once.
+"""Folders on this machine's disk, or on any filesystem that Arrow knows, in which each file appears exactly once.
 
-Whoever writes a part may be killed at any moment, be run again, or run twice at the same time. So a part is a *draft*
-until all of it is written, and one step makes it visible under its name; that step is refused if the name is taken.
-Two attempts at one part therefore never become two parts, and none is ever half there.
+The process that writes a file may be killed at any moment, be run again, or run twice at the same time. So a file is a
+*draft* until all of it is written. One step then publishes it under its name, and that step is refused if the name is
+taken. Two attempts at one file therefore never become two files, and no file is ever incomplete.
 
-- On a disk a draft has no name at all where Linux allows it (O_TMPFILE): when its writer dies, the kernel forgets it,
-  and nobody who lists the folder ever saw it. Elsewhere it has a name that begins with a dot. The step is a hard link,
-  which unlike a rename does not replace what is there.
-- On S3, Google's and Azure's stores a draft is a file without a name on the writer's own disk. The step is the upload:
+- On a disk, a draft has no name if Linux allows it (O_TMPFILE). When its writer dies, the kernel deletes it, and it
+  never appears in the folder. Otherwise its name begins with a dot. The step is a hard link, which unlike a rename
+  does not replace a file.
+- On S3, Google's and Azure's stores, a draft is a file without a name on the writer's own disk. The step is the upload:
   an object appears when all of it has arrived.
-- On others (HDFS, what fsspec brings) a draft has a name that begins with a dot, and the step is their rename.
+- On other filesystems (HDFS, fsspec), the name of a draft begins with a dot, and the step is a rename.
 
-Whatever drafts were left by somebody who was killed are deleted unread (`forget_drafts`).
+Drafts of killed processes are deleted unread (`forget_drafts`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ with needs("a folder of records"):
 Place = str | Path
 """A path of this machine, or an address like s3://bucket/folder."""
 PARQUET = (".parquet", ".pq")
+"""The endings of Parquet files."""
 DRAFT = ".taskveil-draft-"
-"""How the name of a draft begins, where it has one."""
-_OBJECT_STORES = ("s3", "gcs", "abfs")  # a new object is there when it is complete
-_MODE = 0o644
+"""The beginning of a draft's name, if it has one."""
+_OBJECT_STORES = ("s3", "gcs", "abfs")  # a new object appears when it is complete
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Folder:
 
     @classmethod
     def of(cls, place: Place) -> Folder:
-        """The folder that a path of this machine names, or an address like s3://bucket/folder."""
+        """The folder at a path of this machine, or at an address like s3://bucket/folder."""
         text = str(place)
         with _naming(text):
             if "://" in text:
@@ -65,7 +65,7 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether it lies on a disk of this machine, or on one that looks like it (NFS)."""
+        """Whether it lies on a disk of this machine, or on one that is mounted there (NFS)."""
         return bool(self.filesystem.type_name == "local")
 
     def at(self, name: str) -> str:
@@ -73,18 +73,18 @@ class Folder:
         return f"{self.path}/{name}" if name else self.path
 
     def kind(self, name: str = "") -> str:
-        """ "file", "folder" or "nothing": what is there under a name."""
+        """ "file", "folder" or "nothing", by what has this name."""
         with _naming(self.at(name)):
             found = self.filesystem.get_file_info(self.at(name)).type
         return {arrow_fs.FileType.File: "file", arrow_fs.FileType.Directory: "folder"}.get(found, "nothing")
 
     def tables(self) -> list[str]:
-        """The names of all Parquet files in it and in the folders below, in order; none that begins, or lies in a
-        folder that begins, with a dot or an underscore."""
+        """The names of all Parquet files in it and below, in order, without names and folders that begin with a dot or
+        an underscore."""
         return [name for name in self.names(below=True) if name.lower().endswith(PARQUET) and _shown(name)]
 
     def names(self, *, below: bool = False) -> list[str]:
-        """The names of all files in it, and in the folders `below` too, in order."""
+        """The names of all files in it, in order; with those in the folders `below` on request."""
         with _naming(self.path):
             selector = arrow_fs.FileSelector(self.path, recursive=below, allow_not_found=True)
             found = self.filesystem.get_file_info(selector)
@@ -97,12 +97,12 @@ class Folder:
             self.filesystem.create_dir(self.path, recursive=True)
 
     def open(self, name: str) -> Any:
-        """A file in it to be read from any place, as Arrow opens it."""
+        """A file in it, opened by Arrow, that can be read from any position."""
         with _naming(self.at(name)):
             return self.filesystem.open_input_file(self.at(name))
 
     def read(self, name: str) -> bytes:
-        """All of a small file in it."""
+        """The content of a small file in it."""
         with self.open(name) as file:
             return bytes(file.readall())
 
@@ -113,15 +113,15 @@ class Folder:
 
     @contextlib.contextmanager
     def draft(self) -> Iterator[Draft]:
-        """A file to write to that nobody sees; gone at the end, unless it was published."""
+        """A file to write to that nobody else sees. It is deleted at the end, unless it was published."""
         with contextlib.ExitStack() as stack:
             with _naming(self.path, "write to"):
                 file, path = stack.enter_context(_nameless(Path(self.path) if self.is_local else None))
             yield Draft(folder=self, file=file, path=path)
 
     def forget_drafts(self) -> int:
-        """Delete, unread, what attempts left that were killed; returns how many. An attempt that still runs then
-        cannot publish any more, and fails."""
+        """Delete the drafts of killed attempts, unread; returns how many. An attempt that still runs can then publish
+        no more, and fails."""
         left = [name for name in self.names() if name.startswith(DRAFT)]
         for name in left:
             self.delete(name)
@@ -130,21 +130,21 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A `file` that will lie in a `folder`; `path` is how the disk it is on knows it."""
+    """A `file` that will be published in a `folder`; `path` is its path on the disk where it is now."""
 
     folder: Folder
     file: IO[bytes]
     path: str
 
     def publish(self, name: str) -> None:
-        """Make what was written visible under `name`, all of it at once, or a FileExistsError if there is something
-        already, which then stays as it is."""
+        """Publish the file under `name`, all of it at once. If the name is taken, that file stays as it is, and a
+        FileExistsError is raised."""
         folder, target = self.folder, self.folder.at(name)
         self.file.flush()
         if folder.is_local:
             if Path(self.path).name.startswith(DRAFT):
-                os.fchmod(self.file.fileno(), _mode_beside(self.path))  # until now it was for nobody else
-            os.fsync(self.file.fileno())  # or the name may outlive a power cut that the bytes do not
+                os.fchmod(self.file.fileno(), _mode_beside(self.path))  # until now nobody else could read it
+            os.fsync(self.file.fileno())  # or a power cut may keep the name and lose the bytes
             _link(self.path, Path(target))
             return
         if folder.kind(name) != "nothing":
@@ -160,7 +160,7 @@ class Draft:
             folder.delete(place)
 
     def replace(self, name: str) -> None:
-        """The same, but what was there before is gone: first, so that no moment leaves two for somebody to compare."""
+        """Publish the file under `name`, and delete an earlier file first: at no moment can two be compared."""
         self.file.flush()
         os.fsync(self.file.fileno())
         with _naming(self.folder.at(name), "replace"):
@@ -168,7 +168,7 @@ class Draft:
         self.publish(name)
 
     def _upload(self, place: str) -> None:
-        """All of it in one call: a stream that is given up half way closes, and an object store then keeps the half."""
+        """Upload the file in one call: if a stream is closed early, an object store keeps an incomplete object."""
         with (
             mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ) as content,
             self.folder.filesystem.open_output_stream(place) as stream,
@@ -178,15 +178,15 @@ class Draft:
 
 @contextlib.contextmanager
 def _nameless(folder: Path | None) -> Iterator[tuple[IO[bytes], str]]:
-    """An open file and its path: without a name in that folder where Linux can, under a draft's name elsewhere. For no
-    folder, a file of this machine's that never has a name."""
+    """An open file and its path: in the folder, without a name if Linux can, otherwise with a draft's name. Without a
+    folder, a temporary file of this machine that never has a name."""
     if folder is None:
         with tempfile.TemporaryFile() as file:
             yield file, ""
         return
     path = ""
     try:
-        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, _MODE)
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o644)
     except (AttributeError, OSError) as error:  # not Linux; or a filesystem that cannot, such as NFS
         if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             raise
@@ -201,9 +201,9 @@ def _nameless(folder: Path | None) -> Iterator[tuple[IO[bytes], str]]:
 
 
 def _mode_beside(draft: str) -> int:
-    """The mode that a new file has there: the umask cannot be read without changing it for all threads."""
+    """The mode of a new file in a draft's folder. Reading the umask would change it for all threads."""
     probe = f"{draft}-mode"
-    descriptor = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE)
+    descriptor = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     try:
         return stat.S_IMODE(os.fstat(descriptor).st_mode)
     finally:
@@ -213,16 +213,16 @@ def _mode_beside(draft: str) -> int:
 
 
 def _link(draft: str, target: Path) -> None:
-    """Give a draft its name for good, unless something has it: a FileExistsError then."""
+    """Give a draft its final name; or raise a FileExistsError if the name is taken."""
     home = os.open(target.parent, os.O_RDONLY)
     try:
         try:
-            # With a folder's descriptor, because only then Python follows /proc's links to drafts without a name.
+            # Only with a folder's descriptor does Python follow /proc's links to drafts without a name.
             os.link(draft, target.name, dst_dir_fd=home, follow_symlinks=True)
         except OSError as error:
             if isinstance(error, FileExistsError):
                 raise
-            if os.path.lexists(target):  # also where the draft is gone because whoever was first has tidied up
+            if os.path.lexists(target):  # also if the first attempt has deleted this draft
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
             if isinstance(error, FileNotFoundError):
                 raise DataError(
@@ -231,7 +231,7 @@ def _link(draft: str, target: Path) -> None:
                 ) from error
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
                 raise
-            # A disk without links (FAT, some shares): there, two attempts at the same moment could both rename.
+            # A disk without links (FAT, some shares): here, two attempts at the same moment could both rename.
             os.rename(draft, target)
         os.fsync(home)
     finally:
@@ -244,11 +244,11 @@ def _shown(name: str) -> bool:
 
 @contextlib.contextmanager
 def _naming(place: str, doing: str = "use") -> Iterator[None]:
-    """Turns what is wrong with a place into a DataError that names it."""
+    """Turns errors about a place into a DataError that names it."""
     try:
         yield
     except (OSError, pa.ArrowException, ValueError) as error:
-        # What Arrow says of places (no network, no such bucket, no rights) is about no record: its first line goes on.
+        # Arrow's messages about places (no network, no such bucket, no rights) quote no record.
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
         said = re.sub("//[^/@]*@", "//…@", f"cannot {doing} {place!r}: {reason}.")  # an address may hold a key
         raise DataError(said) from error

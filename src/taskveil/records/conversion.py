@@ -1,4 +1,4 @@
-"""Turns what callers have (arrays, pandas, polars, Arrow tables) into a float matrix, or says why not."""
+"""Arrays and tables of numbers (pandas, polars, Arrow) as matrices of doubles."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from taskveil.arrays import Floats, Integers, as_floats
 from taskveil.errors import DataError
 
 _MISSING = ("", "na", "n/a", "#n/a", "#na", "null", "none", "nan", "-nan")
-"""How files say that there is no value, in lower case."""
+"""Texts for a missing value in files, in lower case."""
 
 
 def as_records(X: Any, *, width: int | None = None, columns: tuple[str, ...] | None = None) -> Floats:
-    """Records of any quality as a float64 matrix (N, n): missing values become NaN, and NaN is bounded later.
+    """Records of any quality as a float64 matrix (N, n). Missing values become NaN, which devices clip later.
 
-    A single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused. Of a table, `columns` are
-    taken by name, in that order, whatever else it holds; a bare array has no names and is taken as it is.
+    With a `width`, a single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused. The `columns`
+    of a table are selected by name, in that order; an array has no names and is used as it is.
     """
     if columns is not None and column_names(X) is not None:
         X = _select(X, columns)
@@ -33,7 +33,7 @@ def as_records(X: Any, *, width: int | None = None, columns: tuple[str, ...] | N
 
 
 def as_reports(reports: Any, *, width: int) -> Integers:
-    """Reports as a matrix (N, width) of the whole numbers they are; 1.9 and NaN are no reports."""
+    """Reports as a matrix (N, width) of whole numbers; DataError for 1.9 and NaN."""
     matrix = np.asarray(reports)
     if matrix.ndim != 2 or matrix.shape[1] != width or matrix.dtype.kind not in "iuf":
         raise DataError(f"reports of this veil form a matrix of numbers (reports, {width}), got shape {matrix.shape}.")
@@ -49,8 +49,9 @@ def as_reports(reports: Any, *, width: int) -> Integers:
     return matrix.astype(np.int64)
 
 
-def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
-    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records."""
+def as_volunteers(X: Any, *, fewest: int = 2, names: Sequence[str] | None = None) -> Floats:
+    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records; errors use the `names`
+    of its columns."""
     matrix = as_records(X)
     if matrix.shape[0] < fewest or matrix.shape[1] == 0:
         raise DataError(
@@ -59,7 +60,7 @@ def as_volunteers(X: Any, *, fewest: int = 2) -> Floats:
         )
     if not np.isfinite(matrix).all():
         row, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
-        names = column_names(X)
+        names = names or column_names(X)
         raise DataError(
             f"volunteers' records must be finite; row {row}, column {column if names is None else repr(names[column])} "
             f"is {matrix[row, column]}. "
@@ -83,7 +84,7 @@ def name_of(y: Any) -> str | None:
 
 
 def column_places(X: Any, names: Sequence[str]) -> list[int]:
-    """Where the columns with these names stand in a table, or a DataError that says which is not there, or twice."""
+    """The places of the columns with these names in a table; DataError if one is absent or there are two."""
     found = column_names(X) or ()
     wrong = [name for name in names if found.count(name) != 1]
     if wrong:
@@ -133,7 +134,7 @@ def _column(name: str, column: Any) -> Floats:
 
 
 def number_in(cell: str | None) -> float | None:
-    """The number a cell of text stands for, NaN where nothing is written, None where something else is."""
+    """The number in a cell of text; NaN if the cell is empty or says NA, None if it holds something else."""
     text = "" if cell is None else cell.strip()
     if text.lower() in _MISSING:
         return float("nan")

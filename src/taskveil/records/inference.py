@@ -1,41 +1,72 @@
-"""The field of a column that nobody has described, from what the volunteers' values show."""
+"""The field of a column that nobody has described, inferred from the volunteers' values.
+
+**Plausible ranges.** A few values may be mistakes: one in the wrong unit among hundreds. Sort the distances from the
+median. In any tail that is no heavier than a power law (normal, exponential, lognormal, Pareto), the gaps between the
+log-distances are exponential, with at most the mean that the tail itself shows. A gap is suspicious if the others make
+it less likely than `SUSPICION` and at most 2% of the values lie beyond it. Values beyond it are clipped to where the
+tail of the others may plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
+
+**Doubtful columns.** Warnings name columns that were probably meant to be something else: dates in another form and
+numbers that became text, timestamps and row numbers that became counts.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats
+from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, seconds_of, text_of
-from taskveil.errors import DataError, UnusedColumnWarning, WildRecordWarning, callers_line
-from taskveil.records.column_warnings import FEWEST_VALUES, doubt_category, doubt_count, doubt_few, resembles
+from taskveil.errors import DataError, DoubtfulColumnWarning, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records.conversion import column_names
 from taskveil.records.tables import DATE_FORMATS, ColumnType, ColumnValues, read_column, select
-from taskveil.records.tails import harmless_range
 
 MOST_CATEGORIES = 50
-"""Of a column whose values nobody listed; the rarer ones are anything else."""
+"""Values of an inferred category; rarer values are not listed. Dates show a cycle if more of them differ."""
 
 FEWEST_ALIKE = 5
-"""Volunteers with a value, before it is written into a release that everybody may read."""
+"""Volunteers who share a value, before a public release lists it."""
 
-_DATES = 50  # different ones, before a cycle can be told from them
+FEWEST_VALUES = 10
+"""Volunteers who have a value, before a median or a range of theirs is published."""
+
+FEWEST_DIFFERENT = 20
+"""Values: among fewer, none is called an outlier, and numbers may be names of a few things."""
+
+SUSPICION, PLAUSIBLE = 0.01, 0.1
+"""Probabilities: of a gap that is suspicious, and of one that is still plausible."""
+
+WILD_SHARE = 0.02
+"""The largest share of the values that may be mistakes; more of them are a group."""
+
+INFLATION = 0.2
+"""The smallest harmful increase of the variance by values that are out of line, as a share."""
+
+TAIL_VALUES = 10
+"""The fewest values from which a tail is estimated."""
+
+_NUMBER = re.compile(r"[^\w.,+-]{0,3}[+-]?(\d{1,3}([ .,'\u00a0]\d{3})+|\d+)?([.,]\d+)?\s?[^\W\d]{0,4}[^\w.,]{0,2}")
+_LEADING_ZERO = re.compile(r"0\d+")
+_DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})\b.*")
+_SEVERAL = re.compile(r"\d+([.,]\d+)?\s?[/x×:;-]\s?\d+([.,]\d+)?")
 
 
 def needs_schema(X: Any) -> bool:
-    """Whether a table holds other things than numbers that are never missing. A bare array does not, as it is."""
+    """Whether a table holds more than numbers that are never missing; an array never does."""
     names = column_names(X)
     if names is None or len(set(names)) < len(names):
         return False
     for column in select(X, names):
         of, values = read_column(column)
-        if of.holds not in ("number", "whole", "flag") or not isinstance(values, np.ndarray):
+        if not of.numeric or not isinstance(values, np.ndarray):
             return True
         if values.dtype.kind == "f" and np.isnan(values).any():
             return True
@@ -43,7 +74,7 @@ def needs_schema(X: Any) -> bool:
 
 
 def infer(name: str, of: ColumnType, values: ColumnValues) -> tuple[Field, ColumnType] | None:
-    """The field of a column, and its type with the form of dates in it; None, with a warning, if it says nothing."""
+    """The field of a column, and its type with the form of dates in it; None, with a warning, if no field fits."""
     field: Field | None
     if of.holds in ("number", "whole"):
         field = _number(name, of, np.asarray(values, dtype=np.float64))
@@ -54,14 +85,14 @@ def infer(name: str, of: ColumnType, values: ColumnValues) -> tuple[Field, Colum
     elif of.holds == "date":
         field = _date(name, values)
     elif of.holds in ("text", "category") and isinstance(values, Coded):
-        typed = dated(of, values) if of.holds == "text" else of
+        typed = dated(of, values)
         if typed.form:
             of, field = typed, _date(name, _spread(values))
         else:
             field = _category(name, values)
             if field is not None:
                 doubt_category(name, field, values)
-                of = with_other(of, field, values)
+                of = with_other(of, field.values, values)
     else:
         raise DataError(
             f"column {name!r} holds {of.name} that are neither numbers, text, flags nor dates: drop it first."
@@ -102,8 +133,8 @@ def rounded_middle(values: Floats, low: float, high: float) -> float:
 
 
 def _range(name: str, there: Floats) -> tuple[float, float]:
-    """The plausible range of finite values (N,), with a warning if some lie outside. Zeros and ones are flags: the
-    only 1 is rare, and no slip."""
+    """The plausible range of finite values (N,), with a warning if some lie outside. Zeros and ones are flags: a single
+    1 is rare, and no mistake."""
     if np.isin(there, (0.0, 1.0)).all():
         return float(there.min()), float(there.max())
     low, high = harmless_range(there)
@@ -120,7 +151,7 @@ def _range(name: str, there: Floats) -> tuple[float, float]:
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
-    """A range at least as wide, in round numbers: the release is public, and nobody's own value need be its bound."""
+    """A range at least as wide, in round numbers: the release is public, and a bound must be nobody's own value."""
     span = high - low
     if not 0 < span < np.inf:
         return low, high
@@ -130,7 +161,7 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
 
 
 def _date(name: str, values: Any) -> Date | None:
-    """Bounds of the volunteers' dates, and the cycles that so many different ones can tell of."""
+    """A date between the volunteers' own, with the cycles that so many different dates can show."""
     seconds, lost = seconds_of(values)
     there = seconds[~lost]
     if len(there) == 0:
@@ -140,8 +171,8 @@ def _date(name: str, values: Any) -> Date | None:
     stamps = np.unique(there).astype("datetime64[s]")
     days = np.unique(stamps.astype("datetime64[D]"))
     of_year = np.unique(days - days.astype("datetime64[Y]").astype("datetime64[D]"))
-    cycles = ["year"] if len(of_year) > _DATES else []
-    cycles += ["week"] if len(days) > _DATES and len(np.unique(days.astype(np.int64) % 7)) > 5 else []
+    cycles = ["year"] if len(of_year) > MOST_CATEGORIES else []
+    cycles += ["week"] if len(days) > MOST_CATEGORIES and len(np.unique(days.astype(np.int64) % 7)) > 5 else []
     of_day = np.unique(stamps - stamps.astype("datetime64[D]"))
     cycles += ["day"] if len(of_day) > 4 else []
     first, last = (str(np.int64(end).astype("datetime64[s]")) for end in (np.floor(low), np.ceil(high)))
@@ -151,7 +182,7 @@ def _date(name: str, values: Any) -> Date | None:
 
 
 def _category(name: str, values: Coded) -> Category | None:
-    """The most frequent values that enough volunteers share, in the order of the alphabet."""
+    """A category of the most frequent values that enough volunteers share, in alphabetical order."""
     if any(text_of(value) == NO_VALUE for value in values.values):
         raise DataError(
             f"the categories of column {name!r} are neither text, whole numbers nor flags. Write them as text: "
@@ -166,10 +197,10 @@ def _category(name: str, values: Coded) -> Category | None:
     return Category(tuple(ordered), missing=bool((values.codes < 0).any()))
 
 
-def with_other(of: ColumnType, field: Category, values: ColumnValues) -> ColumnType:
-    """The type of a category's column with the most frequent of the volunteers' values that the category does not list,
-    which a model has seen and may be asked about (without any, the first that it lists); and with those that it lists
-    though no volunteer had them."""
+def with_other(of: ColumnType, listed: Sequence[str], values: ColumnValues) -> ColumnType:
+    """The type of a category's column, with the value that stands for all that are not `listed`: the most frequent one
+    among the volunteers, because a model has seen it, or the first listed one. It also names the listed values that no
+    volunteer had."""
     had: Counter[str] = Counter()
     if isinstance(values, Coded):
         counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values)).tolist()
@@ -178,15 +209,15 @@ def with_other(of: ColumnType, field: Category, values: ColumnValues) -> ColumnT
     else:
         had.update(text_of(value) or "" for value in np.asarray(values, dtype=object).tolist())
     had = +had  # without those that nobody had
-    unlisted = [(-count, text) for text, count in had.items() if text not in (*field.values, "", NO_VALUE)]
-    unseen = tuple(value for value in field.values if value not in had)
-    first = next((value for value in field.values if value in had), field.values[0])
+    unlisted = [(-count, text) for text, count in had.items() if text not in (*listed, "", NO_VALUE)]
+    unseen = tuple(value for value in listed if value not in had)
+    first = next((value for value in listed if value in had), listed[0])
     return replace(of, other=min(unlisted, default=(0, first))[1], unseen=unseen)
 
 
 def dated(of: ColumnType, values: ColumnValues) -> ColumnType:
-    """The type of a text column with the form of the dates in it, if all its texts are dates: the one that all
-    have, or, where there is no such one, that of a day or of a second."""
+    """The type of a text column with the form of its dates, if all its texts are dates. If they have different forms,
+    it is that of a day or of a second."""
     texts = [text for text in values.values if text] if isinstance(values, Coded) else []
     if of.holds != "text" or not texts or seconds_of(texts)[1].any():
         return of
@@ -202,3 +233,133 @@ def _spread(column: Coded) -> Array:
     stamps = seconds.astype("datetime64[s]")
     stamps[lost] = np.datetime64("NaT")
     return np.asarray(stamps[column.codes])
+
+
+def doubt_category(name: str, field: Category, values: Coded) -> None:
+    """Warn if the category lists too few of the volunteers' values, or if they look like numbers or dates."""
+    listed = np.array([text_of(value) in field.values for value in values.values] + [True])
+    there = values.codes >= 0
+    lost, hint = int((~listed[values.codes]).sum()), resembles(values)
+    if 3 * lost > there.sum():
+        advice = hint or "Group rare values, or list those that matter with tv.Category."
+        _warn(
+            f"column {name!r} became a category, and {lost:,} of {int(there.sum()):,} volunteers have none of its "
+            f"{len(field.values)} values: too few others share theirs. No report tells them apart. {advice}"
+        )
+    elif hint and len(values.values) > FEWEST_DIFFERENT:
+        _warn(f"column {name!r} became a category of {len(field.values)} values. {hint}")
+
+
+def doubt_few(name: str, there: int, rows: int) -> None:
+    """Warn if the bounds of a column come from a few volunteers."""
+    if there < FEWEST_VALUES <= rows:
+        _warn(
+            f"only {there} of {rows} volunteers have a value of {name!r}. Its bounds are theirs, and everybody can "
+            "read them. Give bounds of your own (tv.Number, tv.Date), or leave the column out."
+        )
+
+
+def doubt_count(name: str, there: Floats) -> None:
+    """Warn if whole numbers (N,) look like timestamps or row numbers."""
+    low, high = there.min(), there.max()
+    different = np.unique(there)
+    steps = np.unique(np.diff(different), return_counts=True)[1]
+    if len(different) <= FEWEST_DIFFERENT:
+        return
+    for unit, second in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)):
+        if 0.9e9 * second <= low and high <= 2.2e9 * second:  # 1998 to 2039
+            _warn(
+                f"column {name!r} became a count, but looks like the time since 1970. Write it as dates (in pandas "
+                f"pd.to_datetime(column, unit={unit!r})), or leave the column out."
+            )
+            return
+    if len(different) == len(there) >= 100 and steps.max() > len(steps) and steps.max() * 5 > len(there):
+        _warn(
+            f"column {name!r} became a count, but every volunteer has another and most are equally far apart: if it "
+            "is a number of the row or of the person, leave the column out."
+        )
+
+
+def resembles(values: Coded) -> str:
+    """Advice about texts that mostly look like dates or numbers; empty if they look like text."""
+    texts = [value.strip() for value in values.values if isinstance(value, str) and value.strip()]
+    if _most(texts, _DAY_FIRST):
+        return (
+            "They look like dates: write them as 2021-03-04 (in pandas pd.to_datetime(column, dayfirst=True); False "
+            "if the month comes first)."
+        )
+    if _most(texts, _SEVERAL):
+        return "They look like several numbers in one text: make a column of each."
+    if _most(texts, _NUMBER) and not any(_LEADING_ZERO.fullmatch(text) for text in texts):
+        return (
+            "They look like numbers: write them with a point, without units, and nothing where there is none (in "
+            "pandas pd.to_numeric(column, errors='coerce'), after .str.replace(',', '.') if they have commas); or "
+            "list them with tv.Category if they are names of something."
+        )
+    return ""
+
+
+def _most(texts: Sequence[str], form: re.Pattern[str]) -> bool:
+    fitting = sum(any(map(str.isdigit, text)) and form.fullmatch(text) is not None for text in texts)
+    return 5 * fitting > 4 * len(texts)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DoubtfulColumnWarning, stacklevel=callers_line())
+
+
+def plausible_range(values: Floats) -> tuple[float, float]:
+    """The range of finite values (N,), without the few that are out of line with the others."""
+    low, high = float(values.min()), float(values.max())
+    if len(values) < FEWEST_DIFFERENT:
+        return low, high
+    middle = float(np.median(values))
+    spread = float(np.median(np.abs(values - middle)))
+    return max(low, middle - _reach(middle - values, spread)), min(high, middle + _reach(values - middle, spread))
+
+
+def harmless_range(values: Floats) -> tuple[float, float]:
+    """The plausible range of finite values (N,) if the values outside make the variance a fifth larger, else their
+    whole range."""
+    low, high = plausible_range(values)
+    unit = float(np.abs(values).max()) or 1.0  # squares of wild values overflow
+    bounded = float((np.clip(values, low, high) / unit).var())
+    return (low, high) if (values / unit).var() > (1 + INFLATION) * bounded else (values.min(), values.max())
+
+
+def _reach(distance: Floats, spread: float) -> float:
+    """How far a tail may plausibly reach from the median; infinite if nothing is suspicious.
+
+    Args:
+        distance: from the median, (N,), positive on this side.
+        spread: the median distance on both sides, which makes small distances count alike.
+    """
+    most, tail = max(1, int(WILD_SHARE * len(distance))), max(TAIL_VALUES, len(distance) // 20)
+    ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
+    logs = np.log(ordered[ordered + spread > 0] + spread)
+    beyond = np.arange(1, min(most, len(logs) - 1) + 1)
+    if len(beyond) == 0:  # nothing on this side, or one cell beside which all are equal
+        return 0.0 if len(logs) == 1 else np.inf
+    last = np.minimum(beyond + tail, len(logs) - 1)
+    others = last - beyond  # m of them, beside the one that they are measured from
+    sums = np.concatenate([[0.0], np.cumsum(logs)])
+    slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
+    gap = beyond * (logs[beyond - 1] - logs[beyond])
+    # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m. The chance is halved for each
+    # place: all of them together err as often.
+    threshold = _quantile(np.log(SUSPICION) - beyond * np.log(2.0), others) * slope
+    # Where most values are equal, all others may lie beyond: a rare event, and no tail to be out of line with.
+    wild = np.flatnonzero((others > 0) & (gap > np.maximum(threshold, 1e-9)))
+    if len(wild) == 0:
+        return np.inf
+    place = wild[-1]
+    reach = logs[beyond[place]] + _quantile(np.log(PLAUSIBLE), others)[place] * slope[place]
+    # Through logarithms and back, the last of the others must not land outside: it may have many ties.
+    return max(float(np.exp(reach) - spread), float(ordered[beyond[place]]))
+
+
+def _quantile(log_chance: float | Floats, others: Integers) -> Floats:
+    """c with (1 + c/m)^−m = chance for every number m of others, at least 1; in logarithms, since a chance that is
+    halved a thousand times is none in doubles."""
+    m = np.maximum(others, 1)
+    return np.asarray(m * np.expm1(np.minimum(-log_chance / m, 700.0)))

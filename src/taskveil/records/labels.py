@@ -1,8 +1,8 @@
-"""How the mean of a column reads: its name, its unit, and as many digits as its interval supports.
+"""Labels of means: name, unit, and as many digits as the interval supports.
 
 - A category's value, a flag and a missing value are *shares* of people, between 0 and 1, written in percent.
-- A *date* is a number of days since 1970 to compute with, and a date to read. Its place in the year or week is two
-  *waves* per cycle, which are not shown.
+- A *date* is computed as days since 1970 and written as a date. Its place in the year or week is two *waves* per
+  cycle, which are not shown.
 - A *number* is written in its unit.
 """
 
@@ -18,15 +18,15 @@ from taskveil.client.values import DAY
 
 
 class Label(NamedTuple):
-    """What a mean is of."""
+    """The label of a mean."""
 
     name: str
     kind: Kind = "number"
     unit: str = ""
     repeats: bool = False
-    """Whether it is an attribute times its weight, which may be 0: it adds nothing to the attribute's own row."""
+    """Whether it is an attribute times its weight, which may be 0; the attribute has a row of its own."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Between which everybody's value lies, and hence the mean."""
+    """Every value lies between them, and so does the mean."""
 
     @property
     def shown(self) -> bool:
@@ -71,6 +71,6 @@ class Label(NamedTuple):
 
 
 def _decimals(error: float, value: float) -> int:
-    """So many that the interval's reach has two digits; for what is known exactly, the value four."""
+    """The number of decimals: two digits of the error, or four of a value that is known exactly."""
     scale = error if error > 0 and math.isfinite(error) else abs(value) / 100
     return min(max(1 - math.floor(math.log10(scale)), 0), 8) if scale > 0 else 0

@@ -1,34 +1,37 @@
-"""What a record consists of, as a person sees it: inferred from a table, written, corrected, and stored as JSON.
+"""The schema of a record: inferred from a table, written, corrected, and stored as JSON.
 
     schema = tv.Schema.of(volunteers)                                    # look at it: print(schema)
     schema = schema.replace(power=tv.Number(0, 250, "hp", missing=True))  # correct it
     veil = tv.design(volunteers, task, epsilon=2.0, domain=schema)
 
-Devices get its `fields` alone (`client.record`); that a column was a pandas integer is the server's to know.
+Every table has a schema. An array, or a table of numbers alone, has one of numbers without bounds: its records are
+taken as they are, and the domain of the design bounds them.
+
+Devices get the `fields` alone (`client.record`). The types of the volunteers' columns stay on the server.
 """
 
 from __future__ import annotations
 
-import math
+import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Array, Floats, as_floats
-from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
+from taskveil.client.fields import BaseField
+from taskveil.client.reading import FIELDS
 from taskveil.client.record import Fields, is_row
-from taskveil.client.values import DAY
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
-from taskveil.records.column_warnings import FEWEST_VALUES
-from taskveil.records.conversion import column_names
-from taskveil.records.inference import dated, infer, needs_schema, rounded_middle, with_other
-from taskveil.records.schema_text import as_json, from_json, shown
-from taskveil.records.table_building import build, written
-from taskveil.records.tables import ColumnType, Kind, Library, library_of, read_column, select
+from taskveil.records.conversion import as_records, column_names
+from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
+from taskveil.records.tables import ColumnType, Library, build, library_of, read_column, select, written
+
+SHOWN_VALUES = 8
+"""Values of a category that `print(schema)` lists."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -45,7 +48,7 @@ class Schema:
 
     def __init__(
         self,
-        fields: Mapping[str, Field] | Fields,
+        fields: Mapping[str, BaseField] | Fields,
         *,
         library: Library = "pandas",
         types: tuple[ColumnType, ...] | None = None,
@@ -54,8 +57,8 @@ class Schema:
 
         Args:
             fields: what a record consists of, in order.
-            library: the package whose tables `collapse` makes.
-            types: of its columns; by default what each field is by nature.
+            library: the package whose tables `collapse` makes; "array" for numpy's arrays.
+            types: of its columns; by default the natural type of each field.
         """
         if not isinstance(fields, Fields):
             fields = Fields(names=tuple(fields), fields=tuple(fields.values()))
@@ -70,16 +73,16 @@ class Schema:
     def of(cls, X: Any) -> Schema:
         """The schema of a table: volunteers' records, pandas, polars or Arrow.
 
-        Bounds are the volunteers' own, those of numbers rounded outwards, and pulled in where a few values are out of
-        line with all others (a WildRecordWarning names the column). Categories are values that at least five
-        volunteers share, the fifty most frequent ones. A column that says nothing so (all different texts, nothing at
-        all) is left out with an UnusedColumnWarning; one that looks like something else (dates or numbers in texts, a
-        number of the row) is named by a DoubtfulColumnWarning.
+        Bounds are the volunteers' own. Those of numbers are rounded outwards, and pulled in if a few values lie far
+        from all others (a WildRecordWarning names the column). A category lists the values that at least five
+        volunteers share, the fifty most frequent ones. A column without usable values (all texts differ, or every
+        value is missing) is left out with an UnusedColumnWarning. A DoubtfulColumnWarning names a column that looks
+        like something else (dates or numbers in texts, row numbers).
         """
         names, library = column_names(X), library_of(X)
-        if names is None or library is None:
+        if names is None:
             raise DataError("a schema is inferred from a table with named columns: pandas, polars or Arrow.")
-        found: dict[str, tuple[Field, ColumnType]] = {}
+        found: dict[str, tuple[BaseField, ColumnType]] = {}
         for name, column in zip(names, select(X, names), strict=True):
             of, values = read_column(column)
             inferred = infer(name, of, values)
@@ -90,63 +93,77 @@ class Schema:
         chosen = {name: field for name, (field, _) in found.items()}
         return cls(chosen, library=library, types=tuple(of for _, of in found.values()))
 
+    @classmethod
+    def numbers(
+        cls, names: Sequence[str] | int, *, units: Sequence[str] | None = None, library: Library = "array"
+    ) -> Schema:
+        """A schema of numbers without bounds.
+
+        Args:
+            names: of the columns; for a number of columns, they are x0, x1, …
+            units: what each column is measured in.
+            library: the package whose tables `collapse` makes.
+        """
+        names = tuple(f"x{place}" for place in range(names)) if isinstance(names, int) else tuple(names)
+        return cls(Fields.numbers(names, units), library=library)
+
+    @classmethod
+    def for_volunteers(cls, X: Any, given: Schema | None = None) -> Schema:
+        """The schema for the volunteers' records X: the `given` one with the types of their table. Without one, it is
+        inferred from a table that holds more than numbers, and is of numbers without bounds otherwise."""
+        if given is not None:
+            return given.like(X).filled(X)
+        if needs_schema(X):
+            return cls.of(X)
+        return cls.numbers(column_names(X) or as_records(X).shape[1], library=library_of(X))
+
     def like(self, X: Any) -> Schema:
-        """The same fields, with the column types of another table; DataError where a column holds other things."""
+        """The same fields, with the column types of another table; DataError if a column holds other things."""
         library = library_of(X)
-        if library is None:
-            return self
+        if library == "array":
+            natural = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == len(self)
+            return Schema(self.fields, library="array") if natural else self
         typed = []
         for name, field, column in zip(self, self.fields.fields, select(X, self.names), strict=True):
             of, values = read_column(column)
             _check_holds(name, field, of)
-            if isinstance(field, Category) and not isinstance(values, list):
-                of = with_other(of, field, values)
-            typed.append(dated(of, values) if isinstance(field, Date) else of)
-        return Schema(self.fields, library=library, types=tuple(typed))
-
-    @classmethod
-    def for_volunteers(cls, X: Any, given: Schema | None = None) -> Schema | None:
-        """The schema that a design for the volunteers X needs: the one `given`, with the types of their table,
-        else one inferred from it, if it holds other things than numbers, else none."""
-        if given is not None:
-            return given.like(X).filled(X)
-        return cls.of(X) if needs_schema(X) else None
+            if field.exclusive and not isinstance(values, list):
+                of = with_other(of, field.words, values)
+            typed.append(dated(of, values) if field.holds[0] == "date" else of)
+        return Schema(self.fields, library=library, types=None if self.unbounded else tuple(typed))
 
     def filled(self, X: Any) -> Schema:
         """The same schema, where the median of the records X stands in for missing numbers whose `fill` was not given.
 
-        It is rounded, as inferred bounds are: it is public. If fewer than ten records have a value, it is the middle of
-        the bounds, and a warning says so.
+        The median is rounded, like inferred bounds: it is public. If fewer than ten records have a value, the middle of
+        the bounds is used, with a warning.
         """
-        chosen = {
-            name: field
-            for name, field in zip(self, self.fields.fields, strict=True)
-            if isinstance(field, Number | Count) and field.missing and not field.stated
-        }
+        chosen = {name: self[name] for name in self if self[name].flagged and not self[name].stated}
         if not chosen:
             return self
         numbers = Schema(chosen).expand(X)
         for place, (name, field) in enumerate(chosen.items()):
             value, missing = numbers[:, 2 * place : 2 * place + 2].T
             known = value[missing == 0]
+            (low, _), (high, _) = field.box
             if len(known) < FEWEST_VALUES:
                 warnings.warn(
-                    f"few volunteers have a value of {name!r}: {field.fill:g}, the middle of its bounds, stands in for "
-                    "missing values. Give a better one: tv.Number(low, high, missing=True, fill=...).",
+                    f"few volunteers have a value of {name!r}: {field.expand([None])[0, 0]:g}, the middle of its "
+                    "bounds, stands in for missing values. Give a better one: tv.Number(low, high, missing=True, "
+                    "fill=...).",
                     DoubtfulColumnWarning,
                     stacklevel=callers_line(),
                 )
             else:
-                middle = rounded_middle(known, field.low, field.high)
-                chosen[name] = replace(field, fill=math.floor(middle) if isinstance(field, Count) else middle)
-        return self.replace({**chosen})
+                chosen[name] = field.filled(rounded_middle(known, low, high))
+        return self.replace(chosen)
 
     @property
     def published(self) -> Schema:
-        """The same as the server half of a release has it: of the values that no field lists, only the one that models
-        are told for all of them."""
+        """The schema in the server's half of a release: of the values that a category does not list, it names only the
+        one that stands for all of them."""
         types = tuple(
-            of.of_values(field.values) if isinstance(field, Category) else of
+            of.of_values(field.words) if field.exclusive else of
             for field, of in zip(self.fields.fields, self.types, strict=True)
         )
         return Schema(self.fields, library=self.library, types=types)
@@ -158,7 +175,7 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the numbers are called that a record becomes."""
+        """The names of the numbers that a record becomes."""
         return self.fields.labels
 
     @property
@@ -169,15 +186,25 @@ class Schema:
     @property
     def weighed(self) -> tuple[slice, ...]:
         """Which of the numbers a weight on each field is about: the chances of a category's values, else the value."""
-        return tuple(
-            place if isinstance(field, Category) else slice(place.start, place.start + 1)
-            for field, place in zip(self.fields.fields, self.fields.places, strict=True)
-        )
+        parts = zip(self.fields.fields, self.fields.places, strict=True)
+        return tuple(slice(place.start, place.start + field.weighed) for field, place in parts)
 
     @property
     def plain(self) -> bool:
         """Whether every field is one number that is never missing, so that a record is its numbers."""
-        return all(not isinstance(field, Category | Date) and not field.missing for field in self.fields.fields)
+        return all(len(field.box[0]) == 1 and not field.exclusive for field in self.fields.fields) and all(
+            field.reads_as[0] != "date" for field in self.fields.fields
+        )
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether records are numbers without bounds, which are taken as they are."""
+        return self.fields.unbounded
+
+    @property
+    def named(self) -> bool:
+        """Whether the columns have names of their own; those of an array are x0, x1, …"""
+        return self.library != "array" or self.names != tuple(f"x{place}" for place in range(len(self)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -185,7 +212,7 @@ class Schema:
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
-    def __getitem__(self, name: str) -> Field:
+    def __getitem__(self, name: str) -> BaseField:
         if name not in self.names:
             raise DataError(f"the schema has no field {name!r}; it has {', '.join(self.names)}.")
         return self.fields.fields[self.names.index(name)]
@@ -195,7 +222,7 @@ class Schema:
         lines = [f"    {name!r:<{longest}}  {shown(self[name])}" for name in self]
         return "\n".join(["Schema(", *lines, ")"])
 
-    def replace(self, changes: Mapping[str, Field] | None = None, /, **named: Field) -> Schema:
+    def replace(self, changes: Mapping[str, BaseField] | None = None, /, **named: BaseField) -> Schema:
         """The same with other fields for some names.
 
         Args:
@@ -218,10 +245,14 @@ class Schema:
 
     def expand(self, X: Any) -> Floats:
         """Records of any quality → numbers (N, width): a table or a mapping by its names, a list of mappings or of rows
-        in the fields' order, or numbers that are expanded already. Only names and numbers of values are ever refused.
+        in the fields' order, or numbers that are expanded already.
 
         A bare list of values is one record, unless every one of them is itself a list, a tuple, an array or a mapping.
+        If fields have bounds, only names and the number of values are ever refused. Numbers without bounds must be
+        numbers.
         """
+        if self.unbounded:
+            return self._as_they_are(X)
         if column_names(X) is not None:
             return self.fields.expand([read_column(column)[1] for column in select(X, self.names)])
         if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2 and X.shape[1] == self.width:
@@ -233,6 +264,16 @@ class Schema:
         many = isinstance(X, Sequence | np.ndarray) and not isinstance(X, str) and all(map(is_row, X))
         return self.fields.expand_rows(X if many else [X], others=True)
 
+    def _as_they_are(self, X: Any) -> Floats:
+        """Records (N, n) of numbers without bounds. Columns without names of their own match tables of any names."""
+        if hasattr(X, "keys") and np.ndim(X) < 2:  # one record, a mapping or a pandas Series
+            lost = [name for name in self.names if name not in X.keys()]  # noqa: SIM118 - a Series holds values
+            if lost:
+                raise DataError(f"the record lacks {', '.join(lost)}; this design takes {', '.join(self.names)}.")
+            X = [[X[name] for name in self.names]]
+        by_name = self.named or set(self.names) <= set(column_names(X) or ())
+        return as_records(X, width=self.width, columns=self.names if by_name else None)
+
     def collapse(self, X: Floats, *, probabilities: bool = False) -> Any:
         """A table like the volunteers': the most probable category, a missing value where that is the most probable.
 
@@ -240,6 +281,8 @@ class Schema:
             X: numbers (N, width), or means of them.
             probabilities: a column beside each says how probable its value is.
         """
+        if probabilities and self.unbounded:
+            raise DataError("estimates of numbers are means, which have no probability.")
         table: dict[str, tuple[ColumnType, Array]] = {}
         double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
         for name, of, values, chance in self._natural(X, known=False):
@@ -249,8 +292,8 @@ class Schema:
         return build(self.library, table)
 
     def for_model(self, X: Floats) -> Any:
-        """Numbers (N, width), or means of them, as a table that a model fitted to the volunteers' takes: for anything
-        else than a category's values it is told one of those that volunteers had."""
+        """Numbers (N, width), or means of them, as a table for a model that was fitted to the volunteers' table: for a
+        value that a category does not list, the model gets one that volunteers had."""
         return build(self.library, {name: (of, values) for name, of, values, _ in self._natural(X, known=True)})
 
     def natural(self, X: Floats) -> dict[str, Array]:
@@ -260,85 +303,117 @@ class Schema:
 
     def typical(self, count: int) -> Floats:
         """Some records inside the bounds as numbers (count, width), with every kind of value that is not missing."""
-        share = (np.arange(count) + 0.5) / count
-        columns: list[Any] = []
-        for field in self.fields.fields:
-            low, high = field.box[0][0], field.box[1][0]
-            between = low + share * (high - low)
-            if isinstance(field, Category):
-                columns.append([field.values[place % len(field.values)] for place in range(count)])
-            elif isinstance(field, Date):
-                # The bounds are dates of volunteers: some models know no others.
-                columns.append(np.rint(np.resize([low, high], count) * DAY).astype("datetime64[s]"))
-            else:
-                columns.append(np.rint(between) if isinstance(field, Flag) else between)
-        return self.fields.expand(columns)
+        return self.fields.expand([field.typical(count) for field in self.fields.fields])
 
     def _natural(self, X: Floats, *, known: bool) -> Iterator[tuple[str, ColumnType, Array, Floats]]:
-        """Name and type of every column, its values and their chances; those of a category whose column held numbers
-        are numbers. With `known`, anything else than a category's values is one that volunteers had."""
+        """Name and type of every column, its values and their chances. A category's values are numbers if its column
+        held numbers. With `known`, a value that a category does not list is replaced by one that volunteers had."""
         parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
         for name, of, field, place in parts:
-            if known and isinstance(field, Category):
-                other = of.other or field.values[0]
-                values, chance = field.collapse(X[:, place], other)
-                values = np.where(np.isin(values, of.unseen), other, values) if of.unseen else values
-            else:
-                values, chance = field.collapse(X[:, place])
-            yield name, of, _as_numbers(values) if values.dtype == object and of.holds in _NUMERIC else values, chance
+            other = (of.other or field.words[0]) if known and field.exclusive else None
+            values, chance = field.collapse(X[:, place], other)
+            if other is not None and of.unseen:
+                values = np.where(np.isin(values, of.unseen), other, values)
+            yield name, of, _as_numbers(values) if values.dtype == object and of.numeric else values, chance
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The fields as JSON that a person can read and correct; written to `path`, if there is one."""
-        text = as_json(self.fields)
+        entries = [
+            {"name": name, "kind": self[name].kind}
+            | {part.name: getattr(self[name], part.name) for part in _written(self[name])}
+            for name in self
+        ]
+        text = json.dumps({"fields": entries}, indent=1, ensure_ascii=False) + "\n"
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
     @classmethod
     def from_json(cls, source: str | Path) -> Schema:
-        """The schema of a JSON file, or of its text; whatever is wrong with it is said with the field's name."""
-        return cls(from_json(source))
+        """The schema of a JSON file, or of its text; errors name the field that is wrong."""
+        text = source if isinstance(source, str) and source.lstrip().startswith("{") else _read(Path(source))
+        try:
+            entries = [(dict(entry), str(entry["name"]), str(entry["kind"])) for entry in json.loads(text)["fields"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f'a schema is {{"fields": [{{"name": …, "kind": …}}, …]}} ({error!r}).') from None
+        names = [name for _, name, _ in entries]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"the schema has two fields named {twice!r}.")
+        return cls({name: _from_entry(name, kind, entry) for entry, name, kind in entries})
 
 
-def _natural_type(field: Field, library: Library) -> ColumnType:
-    """The type of a column that nobody has seen."""
-    names: dict[type, tuple[Kind, str, str, str]] = {
-        Number: ("number", "float64", "Float64", "double"),
-        Count: ("whole", "int64", "Int64", "int64"),
-        Flag: ("flag", "bool", "Boolean", "bool"),
-        Category: ("text", "str", "String", "string"),
-        Date: ("date", "datetime64[s]", "Datetime", "timestamp[us]"),
-    }
-    kind, *named = names[type(field)]
-    return ColumnType(holds=kind, name=named[("pandas", "polars", "arrow").index(library)])
+def shown(field: BaseField) -> str:
+    """A field as a person would write it: without defaults, 3 for 3.0, and with the first of many values."""
+    parts = []
+    for part in _written(field):
+        value = getattr(field, part.name)
+        if part.name == "fill" and not field.missing:
+            continue  # it is never missing
+        if isinstance(value, tuple) and part.default is MISSING:
+            more = len(value) - SHOWN_VALUES
+            listed = ", ".join(map(repr, value[:SHOWN_VALUES]))
+            parts.append(f"[{listed}{f', … {more} more' if more > 0 else ''}]")
+            continue
+        short = repr(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
+        if part.default is MISSING or part.name in ("low", "high"):
+            parts.append(short)
+        elif value != part.default:
+            parts.append(f"{part.name}={short}")
+    return f"{type(field).__name__}({', '.join(parts)})"
 
 
-_NUMERIC: tuple[Kind, ...] = ("number", "whole", "flag")
-
-_HOLDING: dict[type, tuple[Kind, ...]] = {
-    Number: _NUMERIC,
-    Count: _NUMERIC,
-    Flag: _NUMERIC,
-    Category: ("text", "category", "number", "whole"),
-    Date: ("date", "text"),
-}
-"""What columns may hold whose values a field says."""
+def _written(field: BaseField) -> list[Any]:
+    """The content of a field, without bounds that it does not have and a fill that the design will choose."""
+    left_out = {"low", "high", "fill"} if not field.bounded else set() if field.stated else {"fill"}
+    return [part for part in fields(field) if part.init and part.name not in left_out]  # type: ignore[arg-type]
 
 
-def _check_holds(name: str, field: Field, of: ColumnType) -> None:
+def _from_entry(name: str, kind: str, entry: Mapping[str, Any]) -> BaseField:
+    """The field that an entry of a JSON file describes."""
+    kinds = {kind: part for kind, part in FIELDS.items() if part is not Fields}
+    part = kinds.get(kind)
+    if part is None:
+        raise DataError(f"field {name!r}: a field is a {', '.join(kinds)}, not a {kind!r}.")
+    known = {option.name: option.default is MISSING for option in fields(part) if option.init}
+    given = {key: value for key, value in entry.items() if key not in ("name", "kind")}
+    unknown = sorted(given.keys() - known.keys())
+    lost = sorted(option for option, needed in known.items() if needed and option not in given)
+    if unknown or lost:
+        raise DataError(f"field {name!r}: a {kind} has {', '.join(known)}; {unknown=}, missing={lost}.")
+    try:
+        return part(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})  # type: ignore[no-any-return]
+    except DataError as error:
+        raise DataError(f"field {name!r}: {error}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}.") from None
+
+
+def _natural_type(field: BaseField, library: Library) -> ColumnType:
+    """The type of a column that nobody has seen; an array's are those of pandas."""
+    pandas, polars, arrow = field.types
+    return ColumnType(holds=field.holds[0], name={"polars": polars, "arrow": arrow}.get(library, pandas))
+
+
+def _check_holds(name: str, field: BaseField, of: ColumnType) -> None:
     """DataError unless a column of this type can hold the field's values, so that a model gets its own kind of them."""
     kind = type(field).__name__
-    if of.holds not in _HOLDING[type(field)]:
+    if of.holds not in field.holds:
         raise DataError(
             f"column {name!r} holds {of.holds} ({of.name}), which is no tv.{kind}: convert the column, or describe it "
             "by another field."
         )
-    if isinstance(field, Category) and of.holds in _NUMERIC:
+    if field.words and of.numeric:
         try:
-            _as_numbers(np.array(field.values, dtype=object))
+            _as_numbers(np.array(field.words, dtype=object))
         except ValueError:
             raise DataError(
-                f"column {name!r} holds numbers ({of.name}), but values of its tv.Category are none."
+                f"column {name!r} holds numbers ({of.name}), but values of its tv.{kind} are not numbers."
             ) from None
 
 

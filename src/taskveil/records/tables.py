@@ -1,11 +1,12 @@
-"""Tables of natural values (pandas, polars, Arrow), and their columns as schemas read them.
+"""Tables of natural values (pandas, polars, Arrow): their columns as schemas read them, and the way back.
 
-None of the three packages is imported before somebody hands us one of its tables. `table_building` is the way back.
+None of the three packages is imported before a caller passes one of its tables, or asks for one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,10 +18,11 @@ import numpy as np
 from taskveil.arrays import RAISED, Array, Integers
 from taskveil.client.fields import Coded
 from taskveil.client.values import NO_VALUE, numbers_of, text_of
-from taskveil.errors import DataError
+from taskveil.errors import DataError, needs
 from taskveil.records.conversion import column_names, column_places
 
-Library = Literal["pandas", "polars", "arrow"]
+Library = Literal["array", "pandas", "polars", "arrow"]
+"""The package that made a table; "array" for whatever has no named columns."""
 
 Kind = Literal["number", "whole", "flag", "text", "category", "date", "other"]
 """What a column holds, whatever the package calls it."""
@@ -30,23 +32,23 @@ DATE_FORMATS = tuple(
     for time in ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", "T%H:%M:%SZ")
     for between in "-/."
 )
-"""How text may say a date."""
+"""Formats of dates in text."""
 
 PLAIN_DATES = "object of dates"
-"""What we call a pandas column of Python's own dates, which pandas calls an object like any other."""
+"""Our name for a pandas column of Python's dates; pandas calls it "object"."""
 
 ColumnValues = Array | Coded | list[Any]
-"""Natural values (N,) of a column: an array, numbers of values that repeat themselves, or Python's own objects."""
+"""Natural values (N,) of a column: an array, codes of values that repeat, or Python objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnType:
-    """What a column of a table is: what it `holds`, and the package's own `name` for its type.
+    """The type of a table's column: what it `holds`, and the package's own `name` of the type.
 
-    Where dates are written as text, their `form`. `other` is what a model is told for anything else than a category's
-    values, and for those of them that are `unseen` among the volunteers. Of a type with listed categories, these as
-    text in their order, and whether they are `ordered`. In columns of any objects, how a missing value is written:
-    "None", "NaN" or "NA". Models tell all of these apart.
+    Models distinguish all of the following. `form` is the format of dates that are written as text. `other` is the
+    value that a model gets instead of values that a category does not list, and of listed ones that no volunteer had
+    (`unseen`). `categories` are those of the type, as text in their order, which may be `ordered`. `hole` says how a
+    column of objects writes a missing value: "None", "NaN" or "NA".
     """
 
     holds: str  # a `Kind`; files are checked against the types declared here, and know text
@@ -73,15 +75,20 @@ class ColumnType:
         ):
             raise DataError("the categories of a column are text, in an order that counts or not.")
 
+    @property
+    def numeric(self) -> bool:
+        """Whether it holds numbers or flags."""
+        return self.holds in ("number", "whole", "flag")
+
     def of_values(self, known: Sequence[str]) -> ColumnType:
-        """The same with no other categories than those `known`, and the one that models are told for all others."""
+        """The same with no other categories than those `known` and the one that stands for all others."""
         return replace(self, categories=tuple(value for value in self.categories if value in (*known, self.other)))
 
 
-def library_of(X: Any) -> Library | None:
-    """Which package made a table; None for what is none."""
+def library_of(X: Any) -> Library:
+    """The package that made a table."""
     if column_names(X) is None:
-        return None
+        return "array"
     if hasattr(X, "column_names"):
         return "arrow"
     return "pandas" if hasattr(X, "iloc") else "polars"
@@ -112,7 +119,7 @@ def select(X: Any, names: Sequence[str]) -> list[Any]:
 
 
 def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
-    """What a column of a table is, and its natural values (N,), missing ones as NaN, NaT or −1."""
+    """The type of a table's column, and its natural values (N,), missing ones as NaN, NaT or −1."""
     if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
         return _read_pandas(column)
     name = str(column.dtype) if hasattr(column, "dtype") else str(column.type)
@@ -133,7 +140,7 @@ def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    """Categories as text, without those that are no text, whole number or truth value: no schema knows them."""
+    """Categories as text. A schema cannot list those that are no text, whole number or truth value."""
     return tuple(text for value in values if (text := text_of(value)) is not None and text != NO_VALUE)
 
 
@@ -152,7 +159,7 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         try:
             local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
         except RAISED:  # by one that is farther away than pandas knows the zone's clock
-            return ColumnType(holds="date", name=name), [_told(column.iloc.__getitem__, i) for i in range(len(column))]
+            return ColumnType(holds="date", name=name), [_safe(column.iloc.__getitem__, i) for i in range(len(column))]
         return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
     if kind in "biuf":
         kinds: dict[str, Kind] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
@@ -169,31 +176,31 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         lost = column.isna().tolist()
         there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
         holds = _kind_of_objects(there)
-        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_AND_HOLES
-        hole = _hole(column) if name == "object" else "None"
+        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_OR_MISSING
+        absent = _missing_as(column) if name == "object" else "None"
     except RAISED:  # some classes of a caller's own cannot even be asked what they are
         return ColumnType(holds="other", name=name), listed
     if repeats:
         # By Python's own idea of equal texts: pandas takes half a character for the text that would write it.
         places: dict[str, int] = {}
         codes = [-1 if gone else places.setdefault(text, len(places)) for text, gone in zip(listed, lost, strict=True)]
-        return ColumnType(holds=holds, name=name, hole=hole), Coded(np.array(codes, dtype=np.int64), list(places))
+        return ColumnType(holds=holds, name=name, hole=absent), Coded(np.array(codes, dtype=np.int64), list(places))
     if holds == "date" and name == "object" and not any(isinstance(value, datetime) for value in there):
         name = PLAIN_DATES
-    return ColumnType(holds=holds, name=name, hole=hole), listed
+    return ColumnType(holds=holds, name=name, hole=absent), listed
 
 
-_TEXTS_AND_HOLES = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
+_TEXTS_OR_MISSING = {"str", "str_", "float", "NoneType", "NAType", "NaTType"}
 
 
-def _hole(column: Any) -> str:
+def _missing_as(column: Any) -> str:
     """How the first missing value of a column of objects is written."""
     first = next(iter(column[column.isna()]), None)
     return "None" if first is None else "NaN" if isinstance(first, float) else "NA"
 
 
 def _kind_of_objects(values: Sequence[Any]) -> Kind:
-    """What Python's own objects are, those that are not missing."""
+    """The kind of Python objects, none of which is missing."""
     if all(type(value) in (str, np.str_) for value in values):
         return "text"
     if all(isinstance(value, bool | np.bool_) for value in values):
@@ -228,15 +235,168 @@ def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
 
 
 def _listed(array: Any) -> list[Any]:
-    """The values of an Arrow array; None for one that Python cannot have, such as text whose bytes are none."""
+    """The values of an Arrow array; None for one that Python cannot hold, such as text that is not UTF-8."""
     try:
         return list(array.to_pylist())
     except RAISED:
-        return [_told(value.as_py) for value in array]
+        return [_safe(value.as_py) for value in array]
 
 
-def _told(ask: Callable[..., Any], *of: Any) -> Any:
+def _safe(ask: Callable[..., Any], *of: Any) -> Any:
     try:
         return ask(*of)
     except RAISED:
         return None
+
+
+def build(library: Library, columns: Mapping[str, tuple[ColumnType, Array]]) -> Any:
+    """A table of this package with natural values (N,) by name, each in the type that its column had.
+
+    If a type cannot hold a missing value, the next one that can is used. On a machine without pandas or polars the
+    table is Arrow's. An "array" is one of doubles, or of objects if there are other values than numbers.
+    """
+    if library == "array":
+        values = [values for _, values in columns.values()]
+        numbers = all(of.numeric for of, _ in columns.values())
+        return np.column_stack(values if numbers else [column.astype(object) for column in values])
+    if library == "pandas":
+        try:
+            import pandas as pd
+        except ImportError:
+            return build("arrow", columns)
+        return pd.DataFrame({name: _pandas_series(pd, *column) for name, column in columns.items()})
+    if library == "polars":
+        try:
+            import polars as pl
+        except ImportError:
+            return build("arrow", columns)
+        return pl.DataFrame([_polars_series(pl, name, *column) for name, column in columns.items()])
+    with needs("a table of estimates"):
+        import pyarrow as pa
+    return pa.table({name: _arrow_array(pa, *column) for name, column in columns.items()})
+
+
+def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
+    if of.name.endswith("[pyarrow]"):
+        import pyarrow as pa
+
+        own = _arrow_array(pa, replace(of, name=of.name.removesuffix("[pyarrow]")), values)
+        return pd.Series(own, dtype=pd.ArrowDtype(own.type))
+    if of.holds == "category":
+        listed = pd.Index(_values_of(of), dtype=of.name.removeprefix("category[").removesuffix("]"))
+        return pd.Series(pd.Categorical.from_codes(_codes(of, values), categories=listed, ordered=of.ordered))
+    if of.form:
+        values = np.array(written(values, of.form), dtype=object)
+    if of.name in ("object", PLAIN_DATES):
+        return pd.Series(_objects(pd, of, values), dtype=object)
+    series = pd.Series(values)
+    if of.holds == "date" and of.name.startswith("datetime64") and "," in of.name:
+        zone = of.name.partition(", ")[2].removesuffix("]")  # whose clock was read
+        found = series.dt.tz_localize(zone, ambiguous=np.ones(len(series), bool), nonexistent="shift_forward")
+        return found.astype(of.name)
+    if of.holds in ("flag", "whole") and series.isna().any() and isinstance(pd.Series(dtype=of.name).dtype, np.dtype):
+        return series.astype("boolean" if of.holds == "flag" else "float64")
+    if of.holds == "whole":
+        series = np.rint(series)
+        kind = pd.Series(dtype=of.name).dtype
+        limits = np.iinfo(getattr(kind, "numpy_dtype", kind))
+        if ((series < limits.min) | (series > limits.max)).any():  # bounds wider than the column's type
+            return series
+    if of.holds == "flag" and series.dtype != bool:
+        series = (series >= 0.5).astype("boolean").mask(series.isna())
+    return series.astype(of.name)
+
+
+def _objects(pd: Any, of: ColumnType, values: Array) -> list[Any]:
+    """Python objects of the kind that the column had."""
+    absent = {"NaN": np.nan, "NA": pd.NA, "None": None}[of.hole]
+    gone = pd.isna(values)
+    if of.holds == "flag":
+        values = np.asarray(values, dtype=np.float64) >= 0.5
+    elif of.holds == "date" and not of.form:
+        values = values.astype("datetime64[s]")
+        values = values.astype("datetime64[D]").astype(object) if of.name == PLAIN_DATES else pd.Series(values)
+    return [absent if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
+
+
+def _polars_series(pl: Any, name: str, of: ColumnType, values: Array) -> Any:
+    if of.form:
+        return pl.Series(name, written(values, of.form), dtype=pl.String)
+    if of.holds in ("text", "other"):
+        return pl.Series(name, values.tolist(), dtype=pl.String)
+    if of.holds == "category":
+        kind = pl.Enum(list(of.categories)) if of.name == "Enum" else pl.Categorical
+        return pl.Series(name, values.tolist(), dtype=kind)
+    if of.holds == "date":
+        series = pl.Series(name, values.astype("datetime64[ms]"))
+        stated = re.fullmatch(r"Datetime\(time_unit='(\w+)', time_zone=(?:None|'(.+)')\)", of.name)
+        unit, zone = stated.groups() if stated else ("us", None)
+        found = series.cast(pl.Date if of.name == "Date" else pl.Datetime(unit))
+        return found if zone is None else found.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    series = pl.Series(name, values, dtype=pl.Float64).fill_nan(None)
+    if of.holds == "flag":
+        return series >= 0.5
+    series = series.round() if of.holds == "whole" else series
+    stated = re.fullmatch(r"Decimal\(precision=(\d+), scale=(\d+)\)", of.name)
+    kind = pl.Decimal(*map(int, stated.groups())) if stated else getattr(pl, of.name, pl.Float64)
+    found = series.cast(kind, strict=False)
+    return found if found.null_count() == series.null_count() else series  # bounds wider than the column's type
+
+
+def _arrow_array(pa: Any, of: ColumnType, values: Array) -> Any:
+    import pyarrow.compute as pc
+
+    if of.form:
+        return pa.array(written(values, of.form), type=_arrow_type(pa, of.name) or pa.string())
+    if of.holds == "category":
+        kinds = re.search(r"values=(\w+), indices=(\w+)", of.name)
+        inner, index = kinds.groups() if kinds else ("string", "int32")
+        codes = pa.array(_codes(of, values), type=pa.type_for_alias(index), mask=_codes(of, values) < 0)
+        listed = pa.array(_values_of(of), type=pa.type_for_alias(inner))
+        return pa.DictionaryArray.from_arrays(codes, listed, ordered=of.ordered)
+    if of.holds in ("text", "other"):
+        return pa.array(values.tolist(), type=_arrow_type(pa, of.name) or pa.string())
+    found = pa.array(values, from_pandas=True)
+    if of.holds == "date":
+        zone = re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", of.name)
+        if zone:
+            naive = found.cast(pa.timestamp(zone[1]))
+            return pc.assume_timezone(naive, zone[2], ambiguous="earliest", nonexistent="latest")
+        return found.cast(_arrow_type(pa, of.name) or pa.timestamp("us"))
+    if of.holds == "flag":
+        return pc.greater_equal(found, 0.5)
+    found = pc.round(found) if of.holds == "whole" else found
+    decimal = re.fullmatch(r"decimal128\((\d+), (\d+)\)", of.name)
+    kind = pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _arrow_type(pa, of.name)
+    try:
+        return found if kind is None else found.cast(kind, safe=of.holds == "whole")
+    except pa.ArrowException:  # bounds wider than the column's type
+        return found
+
+
+def _arrow_type(pa: Any, name: str) -> Any:
+    try:
+        return pa.type_for_alias(name)
+    except ValueError:
+        return None
+
+
+def _codes(of: ColumnType, values: Array) -> Integers:
+    """The numbers (N,) of categories, −1 for what is none."""
+    places: dict[Any, int] = {text: place for place, text in enumerate(of.categories)}
+    return np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
+
+
+def _values_of(of: ColumnType) -> list[Any]:
+    """The categories themselves: what their texts write in a column that has other things than text."""
+    inner = of.name.lower()
+    if "bool" in inner:
+        return [text == "true" for text in of.categories]
+    if "int" in re.sub(r"indices=\w+", "", inner) or "float" in inner or "double" in inner:
+        return [float(text) if "float" in inner or "double" in inner else int(text) for text in of.categories]
+    return list(of.categories)
+
+
+def written(values: Array, form: str) -> list[str | None]:
+    """Dates (N,) as text of this form, None where there is none."""
+    return [None if value is None else value.strftime(form) for value in values.astype("datetime64[s]").tolist()]

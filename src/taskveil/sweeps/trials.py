@@ -20,7 +20,7 @@ from taskveil.designs.folds import people
 from taskveil.designs.on_device import Answers, OnDevice
 from taskveil.designs.problem import Problem, as_numbers
 from taskveil.errors import DataError, callers_line
-from taskveil.records.conversion import as_records, as_volunteers, column_names
+from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
@@ -64,6 +64,7 @@ class Trial:
     ) -> Trial:
         """From what callers of `sweep` have; whatever is wrong with it is said here."""
         columns, held_out = column_names(X), X_test is None
+        bounded = domain is not None and not (isinstance(domain, Schema) and domain.unbounded)
         if held_out:
             trained, tested = split(_checked(X, task, y, domain), in_time=block > 1)
             X = X if columns is not None else as_volunteers(X)
@@ -84,16 +85,13 @@ class Trial:
             # Or "no privacy", and whatever runs the model on devices, would know the test records by heart.
             problem = replace(problem, task=problem.task.fitted_again(problem.X, problem.y) or problem.task)
         schema = problem.schema
-        if schema is None:
-            records = as_records(X_test, width=problem.X.shape[1], columns=columns)
-        else:
-            records = schema.expand(X_test)
+        records = schema.expand(X_test)
         problem.task.labels(y_test, len(records))
-        if domain is not None and not np.isnan(records).any():  # as devices bring inside whatever lies outside
+        if bounded and not np.isnan(records).any():  # as devices bring inside whatever lies outside
             records = problem.domain.project(records)
         if not held_out:
             trained, tested = np.arange(len(problem.X)), np.arange(len(records))
-        if schema is None and np.isfinite(records).all():  # one that decides all losses hides what designs are worth
+        if schema.unbounded and np.isfinite(records).all():  # one that decides all losses hides what designs are worth
             warn_of(
                 heaviest(records),
                 bounded=False,
@@ -107,7 +105,7 @@ class Trial:
             X_test=records,
             y_test=y_test,
             columns=columns,
-            bounded=domain is not None,
+            bounded=bounded,
             block=block,
             trained=trained,
             tested=tested,
@@ -125,12 +123,12 @@ class Trial:
             part.X,
             part.task,
             y=part.y,
-            domain=part.domain if self.bounded or part.schema is not None else None,
+            domain=part.domain if self.bounded or not part.schema.unbounded else None,
             latent_dim=part.latent_dim,
             device=part.device,
             on_device=part.on_device,
             answers=part.answers,
-            columns=self.columns if part.schema is None else part.schema.columns,
+            columns=self.columns if part.schema.unbounded else part.schema.columns,
             rows=self.trained[volunteers],
         )
         return replace(

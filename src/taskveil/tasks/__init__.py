@@ -1,8 +1,8 @@
-"""What the data is for, and what a mistake costs: `LinearTask`, `MeanTask`, `ModelTask`, `MultiTask`.
+"""The purpose of the data and the cost of a mistake: `LinearTask`, `MeanTask`, `ModelTask`, `MultiTask`.
 
-All of them answer the same questions: which records they take (`width`, `check_width`), what they compute (`predict`),
-what it costs to use an estimate in place of a record (`losses`, `pairwise_losses`), and what it would cost to know
-nothing (`constant_loss`). Torch is needed for models that are torch modules, and for `torch_module`.
+All tasks have the same methods: the records they take (`width`, `check_width`), their answers (`predict`), the loss of
+using an estimate in place of a record (`losses`, `pairwise_losses`), and the loss of one constant answer
+(`constant_loss`). Torch is needed for models that are torch modules, and for `torch_module`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import LossName, SquaredError
-from taskveil.tasks.linear import LinearTask
-from taskveil.tasks.mean import MeanTask
+from taskveil.tasks.linear import LinearTask, MeanTask
 from taskveil.tasks.model import ModelTask
 from taskveil.tasks.multi import MultiTask
 
@@ -59,8 +58,8 @@ def needs_unbiased(task: Task, method: str) -> str | None:
     if not isinstance(task, MeanTask):
         return None
     return (
-        f"{method} answers for single records, which it draws towards the volunteers or into their range: added up, "
-        'that is biased for any other population. Use method="auto" or "means" for a MeanTask.'
+        f"{method} shrinks the answers for single records towards the volunteers, so their mean is biased for other "
+        'populations. Use method="auto" or "means" for a MeanTask.'
     )
 
 

@@ -1,4 +1,4 @@
-"""Tasks with a matrix: y = Kx, judged by squared error."""
+"""Tasks with a matrix: y = Kx with squared error for each person, or its mean over a population."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
-from taskveil.client.fields import Category
 from taskveil.errors import TaskError, needs
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
-from taskveil.tasks.costs.squared_error import squared_distances
+from taskveil.tasks.costs.named import squared_distances
 
 if TYPE_CHECKING:
     import torch
 
-
-SMALLEST = 1e-150
-"""Of a weight: squares of smaller ones, and of larger ones than its inverse, leave the range of doubles."""
+LEAST_WEIGHT = 1e-150
+"""The least size of a weight in K. Squares of smaller weights, and of weights above the inverse, overflow a double."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +46,10 @@ class MatrixTask:
                 "For weights per attribute pass np.diag(weights), for one weighted sum weights[None, :]."
             )
         sizes = np.abs(K[K != 0])
-        if len(sizes) and (sizes.min() < SMALLEST or sizes.max() > 1 / SMALLEST):
-            raise TaskError(f"the weights in K must lie between {SMALLEST:g} and {1 / SMALLEST:g}: use other units.")
+        if len(sizes) and (sizes.min() < LEAST_WEIGHT or sizes.max() > 1 / LEAST_WEIGHT):
+            raise TaskError(
+                f"the weights in K must lie between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}: use other units."
+            )
         object.__setattr__(self, "K", K)
         own_arrays(self)
 
@@ -91,6 +91,8 @@ class MatrixTask:
         A K with a column for every field is about the fields' values: those of a category, where K is diagonal, are the
         chances of its values, each with the field's weight. A K with a column for every number stays as it is.
         """
+        if schema.unbounded:
+            self.check_width(schema.width)
         if self.width == schema.width:
             return self
         if self.width != len(schema):
@@ -102,15 +104,11 @@ class MatrixTask:
         wide = np.zeros((self.outputs, schema.width))
         rows = []
         for place, (name, columns) in enumerate(zip(schema, schema.weighed, strict=True)):
-            if isinstance(schema[name], Category) and not diagonal and self.K[:, place].any():
+            if schema[name].exclusive and not diagonal and self.K[:, place].any():
                 raise TaskError(f"{name!r} is a category: K can weigh it on its diagonal, but not mix it with others.")
             wide[:, columns.start] = self.K[:, place]
             rows += list(np.eye(schema.width)[columns] * self.K[place, place]) if diagonal else []
         return type(self)(np.array(rows) if diagonal else wide)
-
-    def check_columns(self, names: tuple[str, ...] | None) -> None:  # noqa: ARG002 - K has no names
-        """A matrix says nothing about the `names` of its columns."""
-        return
 
     def labels(self, y: Any, count: int) -> None:  # noqa: ARG002 - the truth is Kx itself
         """Labels y of `count` records are not needed and not looked at: the truth is Kx."""
@@ -168,14 +166,45 @@ class LinearTask(MatrixTask):
     """
 
 
-def spreads(X: Floats, schema: Schema | None = None) -> Floats:
-    """The standard deviation of every column of X (N, n), 0 for one that is constant but for its last digits: what
-    weights are divided by, so that metres and millimetres are the same task.
+def spreads(X: Floats, schema: Schema) -> Floats:
+    """The standard deviation of every field, 0 for one that is constant but for its last digits. Weights are divided by
+    it, so that metres and millimetres are the same task.
 
     Args:
-        X: records as numbers.
-        schema: with one, there is a spread for every field; that of a category is of all its values together.
+        X: records as numbers (N, n).
+        schema: of the records; the spread of a category is that of all its values together.
     """
     each = X.std(axis=0)
     each = np.where(each <= 1e-12 * np.abs(X).max(axis=0, initial=0.0), 0.0, each)
-    return each if schema is None else np.array([np.linalg.norm(each[place]) for place in schema.weighed])
+    parts = [each[place] for place in schema.weighed]
+    return np.array([part[0] if len(part) == 1 else np.linalg.norm(part) for part in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanTask(MatrixTask):
+    """The population's mean of Kx, unbiased for any population inside the domain. K has shape (m, n).
+
+    Designs for it never shrink: the mean of what reports decode to is, in expectation, the mean of Kx over the people
+    who sent them, however they differ from the volunteers. Single reports say next to nothing.
+
+    The loss of a report that decodes to v is ‖K(v − x)‖₂². A veil's expected loss, divided by the number of people N,
+    is the expected squared error of their mean. K = diag(weights) weighs the means of single attributes; an attribute
+    of weight zero is never asked for and decodes to the volunteers' mean.
+    """
+
+    def on(self, schema: Schema) -> Self:
+        """The same task on the numbers that records of a schema become.
+
+        A mean is that of the people who *have* a value, so a K that weighs fields one by one also asks how many have
+        none: with a quarter of the field's range for a whole share, about what a wrong share can do to the mean.
+        """
+        wide = super().on(schema)
+        if self.width != len(schema) or self.outputs != self.width or (np.diag(np.diag(self.K)) != self.K).any():
+            return wide
+        flags = np.zeros((0, schema.width))
+        for weight, field, place in zip(np.diag(self.K), schema.fields.fields, schema.fields.places, strict=True):
+            if field.flagged and weight != 0:
+                low, high = field.box
+                flags = np.vstack([flags, np.zeros(schema.width)])
+                flags[-1, place.stop - 1] = abs(weight) * max(float(high[0] - low[0]), 1e-300) / 4
+        return type(self)(np.vstack([wide.K, flags])) if len(flags) else wide

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from taskveil.tasks.models.frozen import FrozenModel
 
-_CANDIDATES = 256  # about so many answers are tried as the constant one by a loss without a formula
+_MAX_CONSTANTS = 256  # answers that are tried as the constant one, for a loss without a formula
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class ModelTask:
     loss: LossName | Callable[[Any, Any], Any] = "mse"
     frozen: FrozenModel = field(init=False, repr=False)
     cost: Cost = field(init=False, repr=False)
-    """What `loss` names: the object that others ask."""
+    """The object that `loss` names."""
     schema: Schema | None = field(init=False, repr=False, default=None)
     """What records consist of, for a task on natural values."""
 
@@ -116,7 +116,11 @@ class ModelTask:
     def on(self, schema: Schema) -> ModelTask:
         """The same task on the numbers that records of a schema become. A model fitted to tables gets tables like the
         volunteers'; one that takes numbers must take as many."""
-        if self.schema is not None:
+        if schema.unbounded:
+            self.check_width(schema.width)
+            self.check_columns(schema.names if schema.named else None)
+            return self
+        if self.schema:
             if self.schema != schema:
                 raise TaskError("this task is for records of another schema: pass the one it was made from.")
             return self
@@ -145,27 +149,26 @@ class ModelTask:
         return same
 
     def fitted_again(self, X: Floats, y: Any) -> ModelTask | None:
-        """The task with a copy of its scikit-learn model that was fitted to nobody but X (N, n) with labels y, so that
-        others are strangers to it; None for other models, without labels, and where the copy would not know all
-        classes."""
+        """The task with a copy of its scikit-learn model, fitted to X (N, n) and labels y alone, for out-of-fold
+        predictions. None for other models, without labels, and where the copy would not know all classes."""
         if y is None or not hasattr(self.model, "get_params"):
             return None
         from taskveil.tasks.models.estimators import unfitted
 
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what the fit of a copy has to say, the fit of the model said before
+                warnings.simplefilter("ignore")  # the fit of the model itself has warned already
                 model = unfitted(self.model).fit(X if self.frozen.frame is None else self.frozen.frame(X), y)
                 copied = ModelTask(model, loss=self.loss)
-                known = copied if self.schema is None else copied.on(self.schema)
+                known = copied.on(self.schema) if self.schema else copied
                 known.check_width(X.shape[1])
-        except Exception:  # whatever someone else's estimator raises: it is judged as it is
+        except Exception:  # an estimator may raise anything; then the model is judged as it is
             return None
         return known if known.outputs == self.outputs else None
 
     @property
     def encoder_name(self) -> str:
-        """What a release calls the model as its encoder, where it names it and does not contain it."""
+        """The model's name in a release that names its encoder and does not contain it."""
         return f"{type(self.model).__name__}: {'class probabilities' if self.cost.logits else 'predictions'}"
 
     @property
@@ -213,7 +216,7 @@ class ModelTask:
         return self.frozen(np.asarray(X, dtype=np.float64))
 
     def answers(self, X: Any) -> Floats:
-        """What the model's outputs say (N, outputs): values, or class probabilities of a classifier."""
+        """The model's answers (N, outputs): values, or class probabilities of a classifier."""
         return self.cost.answers(self.predict(X))
 
     def linear_form(self, X: Floats, y: Any = None) -> tuple[LinearInTruth, Floats]:
@@ -252,7 +255,7 @@ class ModelTask:
 
     def constant_output(self, X: Floats, y: Any = None) -> Floats:
         """The one answer (outputs,) that is best for all the records X (N, n) with labels y."""
-        some = X[:: max(1, len(X) // _CANDIDATES)]
+        some = X[:: max(1, len(X) // _MAX_CONSTANTS)]
         return self.cost.best_constant(self.truth(X, y), lambda: self.predict(some))
 
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> Floats:

@@ -11,9 +11,8 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError, needs
 from taskveil.records.schema import Schema
-from taskveil.tasks.costs import LinearInTruth, Weighted
-from taskveil.tasks.linear import LinearTask
-from taskveil.tasks.mean import MeanTask
+from taskveil.tasks.costs import LinearInTruth, WeightedCost
+from taskveil.tasks.linear import LinearTask, MeanTask
 from taskveil.tasks.model import ModelTask
 
 if TYPE_CHECKING:
@@ -105,12 +104,9 @@ class MultiTask:
 
     def on(self, schema: Schema) -> MultiTask:
         """The same tasks on the numbers that records of a schema become."""
-        return MultiTask([(task.on(schema), weight) for task, weight in self.parts])
-
-    def check_columns(self, names: tuple[str, ...] | None) -> None:
-        """Raise TaskError unless a table with these column `names` is what all models were fitted to."""
-        for task, _ in self.parts:
-            task.check_columns(names)
+        parts = [(task.on(schema), weight) for task, weight in self.parts]
+        same = all(task is own for (task, _), (own, _) in zip(parts, self.parts, strict=True))
+        return self if same else MultiTask(parts)
 
     def labels(self, y: Any, count: int) -> tuple[Any, ...]:
         """The entries of y for `count` records, one per task, each as that task wants it."""
@@ -124,7 +120,7 @@ class MultiTask:
         """A cost that is linear in its truth, and the truth (N, S) of the records X (N, n) with labels y, that of all
         tasks side by side. The loss is that cost."""
         forms = [(*task.linear_form(X, values), weight * task.scale) for task, weight, values in self.parted(y)]
-        return Weighted.of([(cost, weight, truth) for cost, truth, weight in forms])
+        return WeightedCost.of([(cost, weight, truth) for cost, truth, weight in forms])
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> Floats:
         """Σ weightᵢ · lossᵢ (N,) of `estimates` (N, n) in place of the records X (N, n) with labels y."""

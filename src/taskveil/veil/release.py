@@ -89,25 +89,26 @@ def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> di
         promise: the guarantee of one report.
         parts: the fields of the `Veil` by name, as `parts_of` gives them.
     """
-    client = half_files(CLIENT, *pack_device(device, promise))
+    manifest, weights = manifest_of(*pack_device(device, promise))
     arrays: dict[str, Array] = {}
 
     def packed(name: str) -> Any:
         return None if parts[name] is None else pack(parts[name], name, arrays, SERVER_KINDS)
 
     server = {
-        "release": release_id(device, promise),
+        "release": manifest["digest"],
         "method": parts["method"],
         "decoder": packed("decoder"),
         "task": packed("task") if isinstance(parts["task"], LinearTask | MeanTask) else None,
         "bounds": packed("bounds"),
         "considered": packed("considered"),
     }
-    if parts["schema"] is not None:
-        types = pack(parts["schema"].published.types, "types", arrays, SERVER_KINDS)
-        server["table"] = {"library": parts["schema"].library, "types": types}
+    schema = parts["schema"]
+    if schema.library != "array" or not schema.unbounded:  # an array of numbers needs no description
+        types = pack(schema.published.types, "types", arrays, SERVER_KINDS)
+        server["table"] = {"library": schema.library, "types": types}
     server |= {name: packed(name) for name in ("answering", "volunteers", "outputs") if parts[name] is not None}
-    return client | half_files(SERVER, server, arrays)
+    return _half(CLIENT, manifest, weights) | _half(SERVER, *manifest_of(server, arrays))
 
 
 def release_id(device: Device, promise: Guarantee) -> str:
@@ -115,9 +116,12 @@ def release_id(device: Device, promise: Guarantee) -> str:
     return str(manifest_of(*pack_device(device, promise))[0]["digest"])
 
 
-def half_files(half: str, content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, bytes]:
-    """The manifest and the weights of one half of a release, by name."""
-    manifest, weights = manifest_of(content, arrays)
+def client_bytes(device: Device, promise: Guarantee) -> int:
+    """The size of the files in `client/`, without a signature."""
+    return sum(map(len, _half(CLIENT, *manifest_of(*pack_device(device, promise))).values()))
+
+
+def _half(half: str, manifest: dict[str, Any], weights: bytes) -> dict[str, bytes]:
     return {f"{half}/{MANIFEST}": canonical(manifest), f"{half}/{WEIGHTS}": weights}
 
 
@@ -292,14 +296,15 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
-def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema | None:
-    """The schema of a device's fields, with the types of the volunteers' table."""
-    if (device.fields is None) != (table is None):
+def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
+    """The schema of a device's fields, with the types of the volunteers' table; without fields, records are numbers."""
+    numbers = Schema.numbers(device.columns or device.encoder.width, units=device.units)
+    if table is None and device.fields is None:
+        return numbers
+    if table is None or device.columns is None:
         raise ReleaseError("client and server files differ about what a record consists of.")
-    if device.fields is None:
-        return None
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
-    return Schema(device.fields, library=library_named(table["library"]), types=types)
+    return Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)
 
 
 def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:

@@ -1,4 +1,4 @@
-"""The designed thing: what runs on the device, what runs on the server, and what is promised in between."""
+"""The result of a design: the part for devices, the part for the server, and the guarantee between them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import CLIENT, Files, read_key
+from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
-from taskveil.records.conversion import as_records, as_reports
+from taskveil.records.conversion import as_reports
 from taskveil.records.schema import Schema
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
@@ -44,14 +44,14 @@ class Size:
 class Veil:
     """Encoder and mechanism for the device, decoder and task for the server. Made by `taskveil.design`.
 
-    Tables are matched by column name, whatever their order; bare arrays (N, n) are taken in the design's order.
+    Tables are matched by column name, in any order; arrays (N, n) must have the order of the design.
 
-    `answering` leads from reports straight to the task's outputs: the best answer given a report need not be one that
-    the model gives to any record. Without it the task answers for the decoder's estimate.
+    `answering` maps reports directly to the task's outputs: the best answer to a report need not be one that the model
+    gives to any record. Without it the answer is the task's output for the decoder's estimate.
 
-    With a `schema`, records have natural values: they become numbers by it, and estimates become a table again.
+    By the `schema`, records become numbers, and estimates become a table like the volunteers' again.
 
-    `volunteers` are sums over the volunteers, which `taskveil.estimate` compares people with. `outputs` are the names
+    `volunteers` are sums over the volunteers, with which `taskveil.estimate` compares people. `outputs` are the names
     of the task's outputs.
 
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
@@ -67,14 +67,18 @@ class Veil:
     units: tuple[str, ...] | None = None
     considered: tuple[Considered, ...] = ()
     answering: Decoder | None = None
-    schema: Schema | None = None
+    schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
     volunteers: Volunteers | None = None
     outputs: Outputs | None = None
     _stored_id: str | None = field(init=False, default=None)
-    """What the files said. Not carried over by `dataclasses.replace`: a changed veil is another release."""
+    """The id in the files. `dataclasses.replace` does not keep it: a changed veil is another release."""
 
     def __post_init__(self) -> None:
         n, z = self.encoder.width, self.encoder.latent_dim
+        schema = self.schema or Schema.numbers(n)
+        if schema.unbounded:  # `dataclasses.replace` may have brought other names or units
+            schema = Schema.numbers(self.columns or schema.names, units=self.units, library=schema.library)
+        object.__setattr__(self, "schema", schema)
         if self.task is not None:
             self.task.check_width(n)
         if self.mechanism.latent_dim != z or self.decoder.shape != (n, self.mechanism.report_width):
@@ -94,35 +98,33 @@ class Veil:
 
     @property
     def device(self) -> Device:
-        """The part that runs at the user's end."""
+        """The part that runs on devices."""
         return Device(
             encoder=self.encoder,
             mechanism=self.mechanism,
             columns=self.columns,
             units=self.units,
-            fields=None if self.schema is None else self.schema.fields,
+            fields=None if self.schema.unbounded else self.schema.fields,
         )
 
     @property
     def guarantee(self) -> Guarantee:
-        """What every user is promised for one report."""
+        """The privacy guarantee of one report."""
         mechanism = self.mechanism
         return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
 
     @property
     def release_id(self) -> str:
-        """64 hexadecimal digits that identify what devices run; every report carries them."""
+        """64 hexadecimal digits that identify the device's part; every report carries them."""
         if self._stored_id is None:
             object.__setattr__(self, "_stored_id", release.release_id(self.device, self.guarantee))
         return str(self._stored_id)
 
     @property
     def size(self) -> Size:
-        """What a device has to fetch, to send and to compute."""
+        """How much a device downloads, sends and computes."""
         return Size(
-            client_bytes=sum(
-                map(len, release.half_files(CLIENT, *release.pack_device(self.device, self.guarantee)).values())
-            ),
+            client_bytes=release.client_bytes(self.device, self.guarantee),
             report_bytes=self.mechanism.layout.length,
             operations=self.encoder.operations,
         )
@@ -138,35 +140,34 @@ class Veil:
     def receive(self, body: bytes) -> Received:
         """The reports in the body of a POST to /v1/reports, ready for `decode`.
 
-        Bytes that are no reports, and reports of another release, raise WireError; a report that no device can have
-        made is refused by itself (`.refused` says why) and costs its neighbours nothing. What came twice counts once.
+        Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have
+        made is refused alone (`.refused` says why). A report that came twice counts once.
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
     def decode(self, reports: Any, *, probabilities: bool = False) -> Any:
-        """Estimates x̂ (N, n) of the records behind the reports (N, width); of a design for a table with text, dates or
-        holes, a table with the same columns and types.
+        """Estimates x̂ of the records behind the reports (N, width), as a table like the volunteers': an array if the
+        design was made from an array, else a table of the same package with the same columns.
 
         Args:
             reports: what devices sent.
-            probabilities: of such a table, a column beside each says how probable its value is; of numbers and dates,
-                which are means, how probable it is that there is one at all.
+            probabilities: add a column beside each that says how probable its value is. Numbers and dates are means:
+                for them, it is the probability that there is a value. Not for tables of numbers alone.
         """
-        estimates = self.decoder(self._values(reports))
-        if self.schema is not None:
-            return self.schema.collapse(estimates, probabilities=probabilities)
-        if probabilities:
-            raise DataError("estimates of numbers are means, which have no probability.")
-        return estimates
+        return self.schema.collapse(self.estimates(reports), probabilities=probabilities)
+
+    def estimates(self, reports: Any) -> Floats:
+        """Estimates (N, n) of the numbers that the records behind the reports (N, width) became."""
+        return self.decoder(self._values(reports))
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. Designed with answers="record" it is what the task says of the estimate, f(x̂)."""
+        logits for a classifier. For a design with answers="record" it is f(x̂), the task's output for the estimate."""
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 
     def _values(self, reports: Any) -> Any:
-        """What the reports (N, width) stand for."""
+        """The values that the reports (N, width) stand for."""
         return self.mechanism.values(self.checked(reports))
 
     def checked(self, reports: Any) -> Integers:
@@ -193,16 +194,16 @@ class Veil:
         Args:
             X: records (N, n).
             y: their labels, where the task needs some.
-            block: for records in the order of time: so many neighbours belong together (30 for days that are alike
-                within a month). The interval is then wider where neighbours are alike.
+            block: for records in the order of time: the number of neighbours that are similar (30 for days within a
+                month). The interval is then wider if neighbours are similar.
         """
         records = self._measurable(X)
         latents = self.encoder(records)
         per_record, exact = self._losses(self._task, records, y, latents)
         if check_block(block) > 1 and len(per_record) < 2 * block:
             raise DataError(
-                f"{len(per_record)} records are less than two blocks of {block}, which no interval can be told from: "
-                "pass a smaller block, or more records."
+                f"{len(per_record)} records are less than two blocks of {block}, too few for an interval: pass a "
+                "smaller block, or more records."
             )
         accuracy, by_class = None, self._task.by_class
         if by_class is not None:
@@ -230,14 +231,7 @@ class Veil:
 
     def _records(self, X: Any) -> Floats:
         """Records (N, n): a table by its names, one record also as a mapping or a pandas Series by its names."""
-        if self.schema is not None:
-            return self.schema.expand(X)
-        if self.columns is not None and hasattr(X, "keys") and np.ndim(X) < 2:
-            missing = [name for name in self.columns if name not in X.keys()]  # noqa: SIM118 - a Series holds values
-            if missing:
-                raise DataError(f"the record lacks {', '.join(missing)}; this design takes {', '.join(self.columns)}.")
-            X = [[X[name] for name in self.columns]]
-        return as_records(X, width=self.encoder.width, columns=self.columns)
+        return self.schema.expand(X)
 
     @property
     def _task(self) -> Task:
@@ -246,7 +240,7 @@ class Veil:
         return self.task
 
     def save(self, folder: str | Path, *, overwrite: bool = False, volunteers: bool = True) -> None:
-        """Write the release: `client/` for devices, `server/` for the collector. All of it or nothing.
+        """Write the release: `client/` for devices, `server/` for the collector. It is written whole or not at all.
 
         Args:
             folder: where it goes; must not exist, unless it holds a release and `overwrite` is set.
@@ -309,7 +303,7 @@ class Veil:
             where: what errors call the release.
         """
         parts, stored_id = release.parts_of(files, read_key(verify_key), where=where)
-        if task is not None and parts["schema"] is not None:
+        if task is not None:
             task = task.on(parts["schema"])
         named = parts["encoder"].name if isinstance(parts["encoder"], NamedEncoder) else None
         if encoder is None and isinstance(task, ModelTask) and task.encoder_name == named:

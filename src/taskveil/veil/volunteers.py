@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, Integers8, check_arrays, own_arrays
-from taskveil.client.fields import Category
 from taskveil.client.mechanisms import Mechanism
 from taskveil.errors import DataError
 from taskveil.records.schema import Schema
@@ -250,7 +249,7 @@ class Volunteers:
             cell_of = merged(np.bincount(found.best, minlength=len(found.places)), found.places)
             cell = cell_of[found.best]
             centres = np.array([found.places[cell_of == one].mean(axis=0) for one in range(int(cell_of.max()) + 1)])
-        cells = _enough_values(Groups.of(cell, measured, targets), list(missing_in(schema)), centres)
+        cells = _enough_values(Groups.of(cell, measured, targets), list(missing_in(schema)) if schema else [], centres)
         if not outputs.labelled:
             variances = cells.variances.copy()
             variances[:, X.shape[1] :] = _rounded_up(variances[:, X.shape[1] :])
@@ -279,22 +278,21 @@ class Missing(NamedTuple):
     fill: float
 
 
-def missing_in(schema: Schema | None) -> Iterator[Missing]:
+def missing_in(schema: Schema) -> Iterator[Missing]:
     """The numbers of a record that may be missing; of a category, missing is one of its values."""
-    if schema is not None:
-        for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
-            if field.missing and not isinstance(field, Category):
-                fills = field.expand([None])[0].tolist()
-                yield from (Missing(place.start + i, place.stop - 1, fill) for i, fill in enumerate(fills[:-1]))
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        if field.flagged:
+            fills = field.expand([None])[0].tolist()
+            yield from (Missing(place.start + i, place.stop - 1, fill) for i, fill in enumerate(fills[:-1]))
 
 
-def common_values(X: Floats, schema: Schema | None) -> tuple[Floats, list[str]]:
+def common_values(X: Floats, schema: Schema) -> tuple[Floats, list[str]]:
     """Records (V, n) in which a number that fewer than `FEWEST` volunteers have is never there, and the names of these
     numbers: a sum over so few would reveal their values."""
     rare = []
     for place, flag, fill in missing_in(schema):
         there = X[:, flag] < 0.5
-        if 0 < there.sum() < FEWEST and schema is not None:
+        if 0 < there.sum() < FEWEST:
             X = X.copy()
             X[there, place] = fill
             rare.append(schema.columns[place])

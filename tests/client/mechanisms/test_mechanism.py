@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -239,6 +240,21 @@ def broken() -> dict[str, Mechanism]:
         "levels": LevelResponse(region=box, groups=(LevelBeside(**beside),)),
         "lattice": LatticeCodebook(region=box, lattice=Spendthrift(**parts), response=response),
     }
+
+
+def test_the_budgets_of_stages_add_up_in_sixty_digits() -> None:
+    mechanism = DEVICES["codebook_stages"].mechanism
+    assert len(mechanism.responses) > 1
+    exact = sum(Fraction(response.exact_epsilon) for response in mechanism.responses)
+    assert abs(Fraction(mechanism.exact_epsilon) - exact) < Fraction(1, 10**55)
+
+
+def test_a_mechanism_that_does_not_answer_everything_cannot_be_built() -> None:
+    class Silent(Mechanism):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Silent()  # type: ignore[abstract]
 
 
 @pytest.mark.parametrize("name", list(broken()))

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 import taskveil as tv
 from collections_drawn import records
 from running_collector import Asked, running, small_veil
-from taskveil.client.wire import BINARY, JSON, PATH, arrived
+from taskveil.client.wire import BINARY, JSON, arrived
 from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS
 from taskveil.collector.problems import Problem
 
@@ -110,9 +110,10 @@ def schema(document: dict[str, Any]) -> Any:
     return schemathesis.openapi.from_dict(document)
 
 
+@pytest.mark.parametrize("examples", [10, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("route", sorted(ROUTES))
 def test_whatever_is_sent_the_answer_is_one_that_was_promised(
-    attacked: tuple[Asked, tv.Veil], schema: Any, route: str
+    attacked: tuple[Asked, tv.Veil], schema: Any, route: str, examples: int
 ) -> None:
     asked, veil = attacked
     method, path = route.split(" ")
@@ -126,7 +127,7 @@ def test_whatever_is_sent_the_answer_is_one_that_was_promised(
         aimed=st.sampled_from([True, True, True, False]),
     )
     @settings(
-        max_examples=30 if path == PATH else 20,
+        max_examples=examples,
         deadline=None,
         database=None,
         derandomize=True,

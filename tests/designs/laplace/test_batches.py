@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from taskveil.designs.laplace.batches import Records
+from taskveil.designs.laplace.replicas import Records
 
 X = np.random.default_rng(0).normal(size=(50, 3)) + 5.0
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import taskveil as tv
-from taskveil.designs.laplace import clipping
-from taskveil.designs.laplace.clipping import _loss_and_gradient, _start, refined_maps
+from taskveil.designs.laplace import closed_form
+from taskveil.designs.laplace.closed_form import _loss_and_gradient, _start, refined_maps
 from taskveil.designs.moments import LinearProblem
 
 
@@ -56,13 +56,13 @@ def test_no_more_latents_than_allowed(volunteers: np.ndarray, task: tv.LinearTas
 
 
 def test_one_thread_and_the_callers_setting_afterwards(volunteers: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, original = set(), clipping._loss_and_gradient
+    threads, original = set(), closed_form._loss_and_gradient
 
     def spy(*arguments: object) -> object:
         threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return original(*arguments)
 
-    monkeypatch.setattr(clipping, "_loss_and_gradient", spy)
+    monkeypatch.setattr(closed_form, "_loss_and_gradient", spy)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
         refined_maps(problem(volunteers, tv.LinearTask(np.eye(6)), 1), 1.0)

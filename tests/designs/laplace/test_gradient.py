@@ -12,16 +12,23 @@ from torch import nn
 
 import taskveil as tv
 from taskveil.designs.laplace import gradient
-from taskveil.designs.laplace.batches import Records
-from taskveil.designs.laplace.gradient import Answers, LightEncoder, Reports, Settings, _batches, invert, learn
+from taskveil.designs.laplace.gradient import (
+    LearnedAnswers,
+    LearningSettings,
+    LightEncoder,
+    Reports,
+    _batches,
+    invert,
+    learn,
+)
 from taskveil.designs.laplace.objective import Objective
-from taskveil.designs.laplace.replicas import Grid
+from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.progress import SILENT
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(120, 3))
 Y = X[:, :1] + 0.1 * RNG.normal(size=(120, 1))
-SETTINGS = Settings(steps=60, folds=2, checkpoints=6, encoder_hidden=8, head_hidden=8)
+SETTINGS = LearningSettings(steps=60, folds=2, checkpoints=6, encoder_hidden=8, head_hidden=8)
 GRID = Grid(cells=((0.5, 0), (30.0, 0)), latent_dims=(1, 3), folds=2)
 
 
@@ -43,7 +50,7 @@ def reports(grid: Grid = GRID, fixed: np.ndarray | None = None, width: int = 3) 
     )
 
 
-def learned(objective: Objective, source: Reports, grid: Grid = GRID, **options: Any) -> Answers:
+def learned(objective: Objective, source: Reports, grid: Grid = GRID, **options: Any) -> LearnedAnswers:
     return learn(source, objective, grid, SETTINGS, **{"seed": 0, "progress": SILENT, "title": "", **options})
 
 
@@ -110,7 +117,7 @@ def test_replicas_do_not_learn_from_their_held_out_records(objective: Objective)
     for one in (objective, other):
         source = reports()
         head = gradient.Head(source.replicas, 3, 8, 1)
-        training = Answers(reports=source, head=head, objective=one)
+        training = LearnedAnswers(reports=source, head=head, objective=one)
         for _ in gradient._steps(training, nn.ModuleList([source.encoder, head]), held, SETTINGS, 0):
             pass
         weights.append(head.net.weights[0].detach())
@@ -145,7 +152,7 @@ def test_batches_are_of_one_size_and_without_repetition(count: int, size: int, e
 
 @pytest.mark.parametrize(("records", "folds"), [(3, 2), (8, 4), (500, 5), (2000, 1)])
 def test_settings_follow_the_number_of_records(records: int, folds: int) -> None:
-    assert Settings.for_size(records).folds == folds
+    assert LearningSettings.for_size(records).folds == folds
 
 
 def test_stage_two_is_asked_what_the_heads_ask_for(objective: Objective) -> None:

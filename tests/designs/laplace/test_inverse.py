@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import taskveil as tv
-from taskveil.designs.laplace.batches import Records
-from taskveil.designs.laplace.inverse import Inverse, fit_inverse
+from taskveil.designs.laplace.gradient import Inverse, fit_inverse
 from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.replicas import Records
 from taskveil.errors import TaskError
 
 RNG = np.random.default_rng(3)

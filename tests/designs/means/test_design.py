@@ -144,7 +144,7 @@ def test_tables_with_text_and_holes() -> None:
 
 @pytest.mark.parametrize("method", ["codebook", "task_aware", "task_agnostic", "nothing", "attribute_laplace"])
 def test_methods_that_are_biased_refuse_and_say_so(method: str) -> None:
-    with pytest.raises(TaskError, match=f"{method} answers for single records.*biased"):
+    with pytest.raises(TaskError, match=f"{method} shrinks the answers for single records.*biased"):
         tv.design(X, tv.MeanTask(SCALED), epsilon=1.0, method=method)  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hand_made_networks import window
-from taskveil.designs.predictors.chains import Chain, Foreign
+from taskveil.designs.predictors.layer_models import Chain, Foreign
 from taskveil.designs.predictors.whole_layers import Convolution, Dense, Pooling
 
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from taskveil.client.layers import LEVELS, MonotoneTables
-from taskveil.designs.predictors import scales as module
-from taskveil.designs.predictors.scales import KNOTS, heavy_tailed, ranked, tables_for
+from taskveil.designs.predictors import light as module
+from taskveil.designs.predictors.light import KNOTS, heavy_tailed, ranked, tables_for
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(1000, 5))

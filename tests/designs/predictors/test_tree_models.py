@@ -28,8 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from taskveil.designs.predictors.tree_models import as_trees
-from taskveil.designs.predictors.trees import Trees
+from taskveil.designs.predictors.trees import Trees, as_trees
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(250, 5)) * [1, 10, 1e-3, 1e5, 3], 3)  # many zeros, many ties, several sizes

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from taskveil.designs.laplace.build import box_region
 from taskveil.tasks.costs import Anchored, OwnLoss
-from taskveil.tasks.costs.anchored import ANCHORS
+from taskveil.tasks.costs.own_loss import ANCHORS
 
 RNG = np.random.default_rng(5)
 OUTPUTS = RNG.normal(size=(400, 1))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taskveil.designs.laplace.build import box_region
-from taskveil.tasks.costs import CrossEntropy, OwnLoss, SquaredError, Weighted, ZeroOne
+from taskveil.tasks.costs import CrossEntropy, OwnLoss, SquaredError, WeightedCost, ZeroOne
 
 RNG = np.random.default_rng(6)
 VALUES = 1e6 + 1e3 * RNG.normal(size=(200, 2))
@@ -20,7 +20,7 @@ FORMS = [
     (ZeroOne(), 0.5, CLASSES[::-1]),
     (ANCHORED, 3.0, COSTS),
 ]
-COST, TRUTH = Weighted.of(FORMS)
+COST, TRUTH = WeightedCost.of(FORMS)
 
 
 def own_answers(count: int) -> list[np.ndarray]:
@@ -76,7 +76,7 @@ def test_parts_are_cautious_and_soft_by_themselves() -> None:
     assert COST.parts[1].read(classes) == pytest.approx(CrossEntropy().softened(answers[1]))
     lacking = CLASSES.copy()
     lacking[:, 2] = 0.0
-    cost, truth = Weighted.of([(SquaredError(), 1.0, VALUES), (CrossEntropy(), 1.0, lacking)])
+    cost, truth = WeightedCost.of([(SquaredError(), 1.0, VALUES), (CrossEntropy(), 1.0, lacking)])
     written = np.hstack([cost.parts[0].write(answers[0]), cost.parts[1].write(answers[1])])
     cautious = cost.parts[1].read(cost.cautious(written, truth)[:, 2:])
     assert cautious == pytest.approx(CrossEntropy().cautious(answers[1], lacking))
@@ -98,7 +98,7 @@ def test_devices_rank_by_whole_numbers_as_by_scores() -> None:
 
 
 def test_a_truth_that_never_changes_is_harmless() -> None:
-    cost, truth = Weighted.of([(SquaredError(), 1.0, np.ones((20, 1))), (ZeroOne(), 1.0, np.eye(2)[[0] * 20])])
+    cost, truth = WeightedCost.of([(SquaredError(), 1.0, np.ones((20, 1))), (ZeroOne(), 1.0, np.eye(2)[[0] * 20])])
     assert (truth == 0).all()
     assert cost.scores(truth[:1], truth) + cost.left_out(truth)[:, None] == pytest.approx(np.zeros((20, 1)))
     vectors, offsets = cost.whole_scores(truth[:2], 2.0**-20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -69,9 +70,19 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 DEFAULT_EXPORTER = pytest.mark.skipif(find_spec("onnxscript") is None, reason="torch's default exporter: onnxscript")
 
 
-@pytest.mark.parametrize("default", [False, pytest.param(True, marks=DEFAULT_EXPORTER)])
-@pytest.mark.parametrize("free", [True, False])
-@pytest.mark.parametrize("name", MODULES)
+SMALL = {("image", True, True), ("dense", False, True), ("attention", True, False), ("flattened", False, False)}
+"""Name, free batch, default exporter: exports that `make test` reads; `make test-all` reads all."""
+
+
+@pytest.mark.parametrize(
+    ("name", "free", "default"),
+    [
+        pytest.param(
+            *one, marks=[*([DEFAULT_EXPORTER] if one[2] else []), *([] if one in SMALL else [pytest.mark.slow])]
+        )
+        for one in product(MODULES, (True, False), (False, True))
+    ],
+)
 def test_exports_of_torch_answer_as_the_module_does(name: str, free: bool, default: bool, tmp_path: Path) -> None:
     module, shape = MODULES[name]
     module.eval()

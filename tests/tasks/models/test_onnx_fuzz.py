@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from onnx_fuzz import Verdict, judge
-from taskveil.tasks.models.onnx_arithmetic import each
-from taskveil.tasks.models.onnx_nodes import Operator
-from taskveil.tasks.models.onnx_operators import OPERATORS
+from taskveil.tasks.models.onnx_operators import OPERATORS, each
+from taskveil.tasks.models.onnx_shapes import Operator
 
 GRAPHS = 300
 

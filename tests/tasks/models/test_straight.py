@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 from torch import Tensor, nn
 
 import taskveil as tv
-from taskveil.tasks.models.straight import probed_lines
+from taskveil.tasks.models.layered import probed_lines
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(200, 5))

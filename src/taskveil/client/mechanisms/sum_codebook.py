@@ -24,13 +24,13 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers, Integers16, own_arrays
 from taskveil.client.layers import EXACT
+from taskveil.client.mechanisms.codebook import MOST_STAGES
 from taskveil.client.mechanisms.mechanism import Mechanism
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
-MOST_STAGES = 64
 MOST_BRANCHES = 16
 MOST_CODEWORDS = 2**14
 """Of all stages together."""

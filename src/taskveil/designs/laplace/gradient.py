@@ -1,11 +1,13 @@
 """Learned designs for tasks that are models: ε-LDP for every input, all budgets and seeds in one batched program.
 
 Device   φ = s · clip(g(x), −1, 1) with a light g (linear plus one hidden layer) and shares s on the simplex: Δ₁ = 2
-         whatever arrives; the report is φ + Laplace(2/ε).
+         for every input; the report is φ + Laplace(2/ε).
 Stage 1  Encoder, shares and a small head (report → answer) minimise E[loss(head(report), y)] with fresh noise in every
-         step; Δ₁ is fixed by construction, so scaling φ cannot cheat. The model is not evaluated: this costs the same
-         for any task. Cross-validation folds ride along as replicas; they choose the latent dimension and when to stop.
-Stage 2  `inverse`: the decoder is x̂ = A(head(report)) with f(A(t)) = t, learned through the frozen model.
+         step. Δ₁ is fixed by construction, so scaling φ gains nothing. The model is not evaluated: this costs the same
+         for any task. Cross-validation folds are extra replicas; they choose the latent dimension and when to stop.
+Stage 2  The decoder is x̂ = A(head(report)) with f(A(t)) = t, learned through the frozen model. One inverse A serves all
+         budgets and seeds, because it depends on the task alone. So the model is evaluated on one mini-batch per step,
+         however many designs there are.
 
 The baselines use the same head and inverse on frozen latents: the record itself (task-agnostic), or an encoder trained
 without noise (privacy-agnostic).
@@ -13,25 +15,94 @@ without noise (privacy-agnostic).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from taskveil.designs.laplace.batches import Records
-from taskveil.designs.laplace.inverse import Inverse, fit_inverse
 from taskveil.designs.laplace.objective import Objective
-from taskveil.designs.laplace.replicas import Grid, Networks, Replicas, keep, snapshot, standard_laplace
+from taskveil.designs.laplace.replicas import Grid, Networks, Records, Replicas, keep, snapshot, standard_laplace
 from taskveil.progress import SILENT, Progress
 
-_NUMBERS_AT_ONCE = 2**25
+
+class Inverse(nn.Module):
+    """Wanted answers (B, outputs) → records (B, n): two hidden layers of ReLUs."""
+
+    middle: Tensor
+    reach: Tensor
+    centring: Tensor
+    center: Tensor
+    spread: Tensor
+
+    def __init__(self, wanted: Tensor, X: Records, objective: Objective, hidden: int) -> None:
+        super().__init__()
+        spread = X.std()
+        self.register_buffer("middle", X.mean())
+        self.register_buffer("reach", spread.clamp_min(1e-3 * float(spread.max()) + 1e-12))
+        centred = wanted @ objective.centring
+        self.register_buffer("centring", objective.centring)
+        self.register_buffer("center", centred.mean(0))
+        self.register_buffer("spread", centred.std(0).clamp_min(1e-6))
+        sizes = [wanted.shape[1], hidden, hidden, X.width]
+        self.layers = nn.ModuleList([nn.Linear(i, o) for i, o in pairwise(sizes)])
+
+    def forward(self, wanted: Tensor) -> Tensor:
+        """Wanted answers (B, outputs) → records (B, n)."""
+        x: Tensor = (wanted @ self.centring - self.center) / self.spread
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        result: Tensor = self.middle + self.reach * self.layers[-1](x)
+        return result
+
+
+def fit_inverse(
+    asked: Callable[[int], tuple[Tensor, Tensor]],
+    X: Records,
+    objective: Objective,
+    *,
+    hidden: int = 64,
+    steps: int = 400,
+    warm_up: int = 200,
+    batch: int = 256,
+    rate: float = 3e-3,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Inverse:
+    """First E[x | wanted answer] by least squares, then f(A(t)) = t through the model.
+
+    `asked(size)` draws answers that the designs ask for, (size, outputs), and the records behind them, (size, n). Every
+    step advances `progress` by one.
+    """
+    model = objective.differentiable
+    with torch.random.fork_rng(devices=[X.device] if X.device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        inverse = Inverse(asked(4096)[0], X, objective, hidden).to(X.device)
+    optimiser = torch.optim.Adam(inverse.parameters(), rate, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, warm_up + steps, pct_start=0.1)
+    for step in range(warm_up + steps):
+        progress.advance("inverting the task")
+        wanted, records = asked(batch)
+        estimates = inverse(wanted)
+        if step < warm_up:
+            total = ((estimates - records) / inverse.reach).square().mean()
+        else:
+            total = objective.mismatch(model(estimates), wanted)
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(total)
+        optimiser.step()
+        schedule.step()
+    return inverse.requires_grad_(False)
+
+
+_NUMBERS_AT_ONCE = 2**25  # in memory while held-out losses are computed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How stage 1 learns. None of it touches the guarantee."""
+class LearningSettings:
+    """How designs are learned. None of it touches the guarantee."""
 
     encoder_hidden: int = 16
     head_hidden: int = 16
@@ -43,9 +114,13 @@ class Settings:
     folds: int = 5
     held_out_draws: int = 16
     latent_dims: tuple[int, ...] = (1, 2, 3)
+    warm_up: int = 200
+    """Steps of least squares before stage 2 learns through the model."""
+    inverse_steps: int = 400
+    """Steps of stage 2 through the model."""
 
     @classmethod
-    def for_size(cls, records: int) -> Settings:
+    def for_size(cls, records: int) -> LearningSettings:
         """More records carry a larger encoder and more steps, and need one held-out fifth instead of five folds."""
         if records < 2000:
             return cls(folds=max(2, min(5, records // 2)))
@@ -67,7 +142,7 @@ class LightEncoder(nn.Module):
         return raw
 
     def shares(self, mask: Tensor) -> Tensor:
-        """(R, 1, Z): what part of the budget every latent has; none for padding."""
+        """(R, 1, Z): the share of the budget of every latent; zero for padding."""
         return (self.share + mask.log()).softmax(-1)
 
 
@@ -81,7 +156,7 @@ class Head(nn.Module):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reports:
-    """Where reports come from while learning: an encoder in training, or latents that are already fixed.
+    """Reports while designs learn: from an encoder in training, or from latents that are already fixed.
 
     `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head, `fixed`
     holds latents (N, Z) for all replicas alike or (N, R, Z).
@@ -114,7 +189,7 @@ class Reports:
         return phi + self.noise * standard_laplace(phi.shape, generator)
 
     def take(self, chosen: Tensor) -> Reports:
-        """Of some replicas. An encoder is cut down by whoever trained it (`replicas.keep`)."""
+        """Reports of some replicas. The caller cuts the encoder down (`replicas.keep`)."""
         fixed = self.fixed
         if fixed is not None and fixed.values.dim() == 3:
             fixed = Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
@@ -124,7 +199,7 @@ class Reports:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answers:
+class LearnedAnswers:
     """Report → answer for every replica: the heads in training, and stage 1's result, one replica a cell."""
 
     reports: Reports
@@ -141,12 +216,12 @@ def learn(
     reports: Reports,
     objective: Objective,
     grid: Grid,
-    settings: Settings,
+    settings: LearningSettings,
     *,
     seed: int,
     progress: Progress,
     title: str,
-) -> Answers:
+) -> LearnedAnswers:
     """Train encoder (where there is one) and head of all replicas; keep, for each cell, the best latent dimension at
     its best step, judged on held-out records, as learned from everything.
 
@@ -159,7 +234,7 @@ def learn(
         progress: advanced by one with every step, under `title`.
     """
     head = Head(reports.replicas, reports.gain.shape[-1], settings.head_hidden, len(objective.centre))
-    training = Answers(reports=reports, head=head, objective=objective)
+    training = LearnedAnswers(reports=reports, head=head, objective=objective)
     modules = nn.ModuleList([head] if reports.encoder is None else [reports.encoder, head])
     held = grid.held_out(len(reports.u), reports.u.device)
     final = grid.final(held.device)
@@ -179,8 +254,10 @@ def learn(
     return replace(training, reports=reports.take(final[cell, dim]))
 
 
-def _steps(training: Answers, modules: nn.Module, held: Tensor, settings: Settings, seed: int) -> Iterator[int]:
-    """Takes one step after the other on the records that are not held out (R, N), and says which it was."""
+def _steps(
+    training: LearnedAnswers, modules: nn.Module, held: Tensor, settings: LearningSettings, seed: int
+) -> Iterator[int]:
+    """Take one training step after the other on the records that are not held out (R, N); yields its number."""
     optimiser = _optimiser(modules, settings)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, settings.steps, pct_start=0.1)
     generator = torch.Generator(held.device).manual_seed(seed)
@@ -196,7 +273,7 @@ def _steps(training: Answers, modules: nn.Module, held: Tensor, settings: Settin
         yield step
 
 
-def _optimiser(modules: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+def _optimiser(modules: nn.Module, settings: LearningSettings) -> torch.optim.Optimizer:
     """AdamW that decays weights and nothing else."""
     decayed = [p for name, p in modules.named_parameters() if "weights" in name]
     others = [p for name, p in modules.named_parameters() if "weights" not in name]
@@ -212,7 +289,7 @@ def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tens
 
 
 @torch.no_grad()
-def _held_out(training: Answers, held: Tensor, draws: int) -> Tensor:
+def _held_out(training: LearnedAnswers, held: Tensor, draws: int) -> Tensor:
     """(R,): loss summed over each replica's held-out records, mean over draws; the same noise at every checkpoint."""
     generator = torch.Generator(held.device).manual_seed(12345)
     total = torch.zeros(len(held), device=held.device)
@@ -225,8 +302,8 @@ def _held_out(training: Answers, held: Tensor, draws: int) -> Tensor:
     return total
 
 
-def invert(answers: Answers, X: Records, *, seed: int, progress: Progress = SILENT, **options: Any) -> Inverse:
-    """Stage 2 for what the heads of all replicas ask for."""
+def invert(answers: LearnedAnswers, X: Records, *, seed: int, progress: Progress = SILENT, **options: Any) -> Inverse:
+    """Stage 2: the inverse for the answers that the heads of all replicas give."""
     generator = torch.Generator(X.device).manual_seed(seed)
     replicas = len(answers.reports.replicas)
 

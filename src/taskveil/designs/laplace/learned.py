@@ -14,12 +14,18 @@ from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import Region
 from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.batches import Records
 from taskveil.designs.laplace.build import box_region, cloud_region, image_region
-from taskveil.designs.laplace.gradient import Answers, LightEncoder, Reports, Settings, invert, learn
-from taskveil.designs.laplace.inverse import STEPS, WARM_UP, Inverse
+from taskveil.designs.laplace.gradient import (
+    Inverse,
+    LearnedAnswers,
+    LearningSettings,
+    LightEncoder,
+    Reports,
+    invert,
+    learn,
+)
 from taskveil.designs.laplace.objective import Objective, check_device
-from taskveil.designs.laplace.replicas import Grid
+from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.designs.moments import USUAL_DIM
 from taskveil.designs.problem import Problem
 from taskveil.designs.threads import one_thread
@@ -28,11 +34,11 @@ from taskveil.progress import Progress
 from taskveil.veil import Veil
 from taskveil.veil.decoders import Layer, NetworkDecoder
 
-MOST_CHECKED = 2000
-"""Volunteers' records the model is tried on before learning starts."""
+_MAX_CHECKED = 2000
+"""Volunteers' records that the model is tried on before learning starts."""
 
 Parts = list[tuple[Encoder, Laplace]]
-"""What devices run, cell by cell."""
+"""Encoder and mechanism of every cell."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,22 +52,22 @@ class TrainingSet:
     u: Records
     x: Records
     objective: Objective
-    settings: Settings
+    settings: LearningSettings
     progress: Progress
 
     @classmethod
-    def of(cls, problem: Problem, settings: Settings) -> TrainingSet:
-        """Everything wrong with the model or the labels is said here, before learning starts."""
+    def of(cls, problem: Problem, settings: LearningSettings) -> TrainingSet:
+        """The training set of a problem; errors in the model or the labels are raised here, before learning starts."""
         X, task, device = problem.X, problem.task, problem.device
         check_device(device)
         task.check_width(X.shape[1])
-        task.predict(X[:: max(1, len(X) // MOST_CHECKED)])  # raises where the model answers NaN
+        task.predict(X[:: max(1, len(X) // _MAX_CHECKED)])  # raises where the model answers NaN
         objective = Objective.of(task, X, problem.y, device)
         _ = objective.differentiable
         box = problem.domain.bounding_box
         extent = box.high - box.low
         spread = np.divide(X.std(axis=0), extent, out=np.zeros_like(extent), where=extent > 0)
-        # Attributes that hardly move within their range are not blown up beyond ten times the liveliest one.
+        # Attributes with little spread within their range are scaled up at most ten times as much as the widest one.
         scale = extent * np.maximum(spread, 0.1 * float(spread.max()))
         gain = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         mean = X.mean(axis=0)
@@ -82,7 +88,7 @@ class TrainingSet:
         """Where torch computes."""
         return str(self.u.device)
 
-    def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> Answers:
+    def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> LearnedAnswers:
         """Stage 1 on these records."""
         return learn(reports, self.objective, grid, self.settings, seed=seed, progress=self.progress, title=title)
 
@@ -94,21 +100,23 @@ def design_models(
     epsilons: Sequence[float],
     seeds: Sequence[int],
     method: str = "task_aware",
-    settings: Settings | None = None,
+    settings: LearningSettings | None = None,
 ) -> dict[tuple[float, int], Veil]:
     """A veil for every (ε, seed), all learned at once.
 
     Args:
-        problem: the volunteers, a task with gradients, where to learn, and where to say how far it is.
+        problem: the volunteers, a task with gradients, the torch device, and the progress bar.
         epsilons: budgets of one report.
         seeds: of the search for designs.
         method: "task_aware", "task_agnostic" or "privacy_agnostic".
         settings: how to learn; by default by the number of volunteers.
     """
-    data = TrainingSet.of(problem, settings or Settings.for_size(len(problem.X)))
+    data = TrainingSet.of(problem, settings or LearningSettings.for_size(len(problem.X)))
     cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
     stages = 2 if method == "privacy_agnostic" else 1
-    problem.progress.begin("learning", stages * data.settings.steps + WARM_UP + STEPS)
+    problem.progress.begin(
+        "learning", stages * data.settings.steps + data.settings.warm_up + data.settings.inverse_steps
+    )
     match method:
         case "task_aware":
             parts, answers = _task_aware(data, cells, problem.latent_dim)
@@ -118,7 +126,14 @@ def design_models(
             parts, answers = _on_frozen_latents(data, cells, _noiseless_encoders(data, seeds, problem.latent_dim))
         case _:
             raise TaskError(f"no learned design is named {method!r}.")
-    inverse = invert(answers, data.x, seed=seeds[0], progress=problem.progress)
+    inverse = invert(
+        answers,
+        data.x,
+        seed=seeds[0],
+        progress=problem.progress,
+        warm_up=data.settings.warm_up,
+        steps=data.settings.inverse_steps,
+    )
     decoders = [_decoder(answers, inverse, place, parts[place][0].latent_dim) for place in range(len(cells))]
     return {
         cell: Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method)
@@ -128,7 +143,7 @@ def design_models(
 
 def _task_aware(
     data: TrainingSet, cells: tuple[tuple[float, int], ...], latent_dim: int | None
-) -> tuple[Parts, Answers]:
+) -> tuple[Parts, LearnedAnswers]:
     """Encoder, shares of the budget and head learned together, with the noise they will meet."""
     width, settings = data.X.shape[1], data.settings
     most = min(width, latent_dim or width)
@@ -160,7 +175,7 @@ def _scaled_record(data: TrainingSet) -> Encoder:
 
 
 def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int | None) -> dict[int, Encoder]:
-    """One encoder per seed, learned without a thought for the noise; latents are centred on the volunteers' mean."""
+    """One encoder per seed, learned without noise; latents are centred on the volunteers' mean."""
     count = min(latent_dim or USUAL_DIM, data.X.shape[1])
     # Without noise the budget does not matter.
     grid = Grid(cells=tuple((1.0, seed) for seed in seeds), latent_dims=(count,), folds=data.settings.folds)
@@ -181,7 +196,7 @@ def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int
 
 def _on_frozen_latents(
     data: TrainingSet, cells: tuple[tuple[float, int], ...], encoders: dict[int, Encoder]
-) -> tuple[Parts, Answers]:
+) -> tuple[Parts, LearnedAnswers]:
     """Head and noise for encoders (of each seed, all of one latent dimension) that stay as they are."""
     parts: Parts = [
         (encoders[seed], Laplace.calibrated(region=_image(data, encoders[seed]), epsilon=epsilon))
@@ -249,7 +264,7 @@ def _as_floats(encoder: LinearEncoder) -> tuple[Floats, Floats]:
     return weights, origin - weights @ encoder.low
 
 
-def _decoder(answers: Answers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
+def _decoder(answers: LearnedAnswers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
     """Head and inverse as one network; the affine maps between them merge into one layer."""
     net, objective = answers.head.net, answers.objective
     gain = _numbers(answers.reports.gain[place, 0, :latents])

@@ -1,4 +1,4 @@
-"""A task's loss as torch sees it: for every replica and record at once, with labels prepared once."""
+"""A task's loss for torch: for every replica and record at once, with labels prepared once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Piece:
         return self.weight * self.cost.replica_losses(outputs[..., self.columns], self.truth[rows])
 
     def mismatch(self, outputs: Tensor, wanted: Tensor, spread: Tensor) -> Tensor:
-        """What is lost by answering `outputs` where `wanted` was the best answer, both (B, all outputs)."""
+        """The loss of answering `outputs` where `wanted` was the best answer, both (B, all outputs)."""
         mine, best = outputs[:, self.columns], wanted[:, self.columns]
         return self.weight * self.cost.mismatch(mine, best, spread[self.columns])
 
@@ -83,13 +83,13 @@ class Objective:
         return total * self.scale
 
     def mismatch(self, outputs: Tensor, wanted: Tensor) -> Tensor:
-        """What is lost on average by answering `outputs` where `wanted` was best, both (B, outputs)."""
+        """The mean loss of answering `outputs` where `wanted` was best, both (B, outputs)."""
         total = sum((piece.mismatch(outputs, wanted, self.spread) for piece in self.pieces), start=torch.zeros(()))
         return total * self.scale
 
     @property
     def differentiable(self) -> nn.Module:
-        """The model, or a TaskError that names the way out for black boxes."""
+        """The model; for a black box, a TaskError that says what to use instead."""
         if self.model is None:
             raise TaskError(
                 "this design learns through the model's gradients, which a black box does not give: "

@@ -1,8 +1,8 @@
-"""Networks of many designs side by side, trained as one batched tensor program.
+"""Records and networks of many designs side by side, trained as one batched tensor program.
 
-A replica is one (ε, latent dimension, seed). Every parameter has a leading dimension R for the replicas, every step
-of an elementwise optimiser is therefore R independent steps. Latents are padded to the largest dimension and masked.
-`Grid` knows which replica is which.
+A replica is one (ε, latent dimension, seed). Every parameter has a leading dimension R for the replicas, so one step of
+an elementwise optimiser is R independent steps. Latents are padded to the largest dimension and masked. `Grid` says
+which replica is which.
 """
 
 from __future__ import annotations
@@ -11,10 +11,52 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from taskveil.designs.sensitivity import sign_vectors
+
+_SHARE_OF_MEMORY = 0.25
+"""Share of the free memory of a CUDA device that one set of records may take; networks and noise need the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """(N, n) in single precision; `records[rows]` is a tensor on `device`, wherever the others wait."""
+
+    values: Tensor
+    device: torch.device
+
+    @classmethod
+    def of(cls, X: NDArray[np.float64], device: str) -> Records:
+        """Records (N, n) for a torch device; on it where they fit."""
+        values, where = torch.as_tensor(X, dtype=torch.float32), torch.device(device)
+        if where.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(where)
+            values = values.to(where) if values.nbytes <= _SHARE_OF_MEMORY * free else values.pin_memory()
+        return cls(values, where)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def width(self) -> int:
+        """The number of attributes."""
+        return self.values.shape[-1]
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.values[rows.to(self.values.device)].to(self.device)
+
+    def mean(self) -> Tensor:
+        """(n,), on the device."""
+        return self.values.mean(0).to(self.device)
+
+    def std(self) -> Tensor:
+        """(n,), on the device."""
+        return self.values.std(0).to(self.device)
+
 
 MOST_SIGNS = 12
 """Up to this many latents all sign vectors are tried at once; beyond, all pairs of records."""

@@ -17,22 +17,28 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST
-from taskveil.designs.predictors.tree_models import as_trees
-from taskveil.designs.predictors.trees import Trees, together
+from taskveil.designs.predictors.trees import Trees, as_trees, together
 from taskveil.errors import TaskError
 
 MOST_LEAVES = 8192
-"""Of an encoder: ten bytes each, and the knots."""
-
-ROUNDS, LEAVES = 60, 6
-"""Trees for every output of a model, at most, and leaves of a tree."""
+"""Leaves of an encoder, at most: ten bytes each, and the knots."""
 
 LOOKS = (2, 4, 7, 12, 20, 34, 60)
-"""Rounds after which held-out losses are compared."""
+"""Rounds after which held-out losses are compared; a round adds one tree for every output."""
 
-_RATE, _BINS, _SEEN, _PULL = 0.15, 64, 0.5, 3.0  # learning rate, bins, share of attributes per split, pull towards 0
+SETTINGS: dict[str, Any] = {
+    "max_iter": LOOKS[-1],
+    "learning_rate": 0.15,
+    "max_leaf_nodes": 6,
+    "max_bins": 64,
+    "max_features": 0.5,
+    "l2_regularization": 3.0,
+    "early_stopping": False,
+}
+"""Of scikit-learn's histogram gradient boosting."""
+
 _LEAST_WEIGHT = 1e-6  # of a class in a record that has others
-_LEAST_LEAF, _LARGEST_LEAST = 8, 50  # volunteers in a leaf at least: a hundredth of all, between these
+_LEAF_SIZES = (8, 50)  # the least number of volunteers in a leaf: a hundredth of all, between these
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,8 +92,8 @@ class BoostedTrees:
     def seconds(self, evidence: Evidence) -> float:
         """About how much processor time one fit takes."""
         (count, width), outputs = evidence.X.shape, evidence.truth.shape[1]
-        trees = ROUNDS * (outputs if outputs > 2 or not evidence.cost.logits else 1)
-        return float(trees * (4e-4 + 3e-6 * LEAVES * width + 1e-9 * count * width))
+        trees = LOOKS[-1] * (outputs if outputs > 2 or not evidence.cost.logits else 1)
+        return float(trees * (4e-4 + 3e-6 * SETTINGS["max_leaf_nodes"] * width + 1e-9 * count * width))
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""
@@ -98,15 +104,15 @@ class BoostedTrees:
         """The device's encoder of slope · mean outputs + shift (S,), of as many folds' models as a device can store."""
         every = np.arange(evidence.truth.shape[1])
         parts = [fit.trees(LOOKS[setting]) for fit in fits if isinstance(fit, Boosted)]
-        room = np.cumsum([len(part.values) for part in parts]) <= _most_leaves(evidence)
-        parts = parts[: max(1, int(room.sum()))]
+        fits_in = np.cumsum([len(part.values) for part in parts]) <= _most_leaves(evidence)
+        parts = parts[: max(1, int(fits_in.sum()))]
         mean = together(parts, [every] * len(parts), np.mean([part.offset for part in parts], axis=0), 1.0 / len(parts))
         return mean.encoder(evidence.low, evidence.high, slope=slope, offset=shift)
 
 
 def _most_leaves(evidence: Evidence) -> int:
     """As many as fit beside the knots, at ten bytes each and some for their trees."""
-    knots = 8 * (_BINS + 3) * evidence.X.shape[1]
+    knots = 8 * (SETTINGS["max_bins"] + 3) * evidence.X.shape[1]
     return int(np.clip((evidence.most_bytes - MANIFEST - knots) // 12, 0, MOST_LEAVES))
 
 
@@ -114,17 +120,8 @@ def _fit(X: Floats, truth: Floats, logits: bool, seed: int) -> Boosted:
     """One model of the records given."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    share = int(np.clip(len(X) // 100, _LEAST_LEAF, _LARGEST_LEAST))
-    settings = {
-        "max_iter": ROUNDS,
-        "learning_rate": _RATE,
-        "max_leaf_nodes": LEAVES,
-        "max_bins": _BINS,
-        "max_features": _SEEN,
-        "l2_regularization": _PULL,
-        "early_stopping": False,
-        "random_state": seed,
-    }
+    share = int(np.clip(len(X) // 100, *_LEAF_SIZES))
+    settings = SETTINGS | {"random_state": seed}
     every, width = truth.mean(axis=0), X.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about columns that hold one value
@@ -155,6 +152,6 @@ def _coarse(X: Floats) -> Floats:
     weights takes it far longer than all trees."""
     found = np.empty_like(X)
     for column, values in enumerate(X.T):
-        kept = np.unique(np.quantile(values, np.linspace(0.0, 1.0, _BINS), method="closest_observation"))
+        kept = np.unique(np.quantile(values, np.linspace(0.0, 1.0, SETTINGS["max_bins"]), method="closest_observation"))
         found[:, column] = kept[np.searchsorted(kept, values, side="right") - 1]
     return found

@@ -1,4 +1,4 @@
-"""Which predictors compete for a model's codebook: all that is allowed on the device, listed here with their cost."""
+"""The predictors that compete for a model's codebook: all that are allowed on the device."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
 from taskveil.tasks.models.freezing import is_torch_module
 
-SECONDS = 6.0
-"""Of processor time that the fits of trees may take, about, for them to be a candidate of encoder="auto": tables of
-many columns and classes take longer. Networks always are one, since pictures need them."""
+MAX_TREE_SECONDS = 6.0
+"""Processor time that the fits of trees may take, about, for trees to be a candidate of encoder="auto". Tables with
+many columns and classes take longer. Networks are always a candidate, since pictures need them."""
 
 
 def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
@@ -44,10 +44,10 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
         return [Given.of(allowed.encoder, evidence)]
     found: list[Family] = [Linear()] if allowed.allows("linear") else []
     if not (allowed.encoder == "auto" and y is None and isinstance(task, ModelTask) and task.lines is not None):
-        # Of a linear model that is itself the truth, nothing but lines is to be learnt.
+        # Where a linear model is itself the truth, a linear predictor is enough.
         found += [Light()] if allowed.allows("light") else []
         trees = BoostedTrees()
-        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= SECONDS
+        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= MAX_TREE_SECONDS
         found += [trees] if allowed.allows("trees") and quick else []
     if allowed.allows("own"):
         found += _own(task, y, evidence, allowed)
@@ -55,7 +55,7 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
 
 
 def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
-    """The task's own model, where that is one that can be judged honestly; TaskError where it was asked for."""
+    """The task's own model, where it can be judged out-of-fold; TaskError where it was asked for and cannot."""
     if not isinstance(task, ModelTask) or isinstance(task.cost, OwnLoss):
         if allowed.encoder == "own":
             raise TaskError(
@@ -76,7 +76,7 @@ def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Fami
 
 
 def leave_out(error: TaskError, allowed: OnDevice) -> None:
-    """A warning that the shared model cannot compete; TaskError where it was asked for."""
+    """Warn that the shared model cannot compete; TaskError where it was asked for."""
     if allowed.encoder == "own":
         raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
     said = f"the shared model takes no part in the design: {error}"
@@ -107,7 +107,7 @@ class Given:
                 "predictions of what answers are judged by, class probabilities for a classifier."
             )
         if np.ptp(said, axis=0).max() == 0:
-            raise TaskError("the encoder says the same of all volunteers: there is nothing to report.")
+            raise TaskError("the encoder gives the same prediction for all volunteers: there is nothing to report.")
         return cls(function=encoder, named=encoder)
 
     def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - nothing is fitted

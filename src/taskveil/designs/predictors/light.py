@@ -1,9 +1,13 @@
-"""The light predictor: networks of one hidden layer, all trained side by side in numpy.
+"""The light predictor: networks with one hidden layer, trained side by side in numpy.
 
-Every fit has its own weights; all see the same batches, in which the records that a fit must not learn from count
-nothing. Weights are averaged over the latest steps. Such averages after several numbers of steps are the settings among
-which held-out losses choose, which is early stopping. The mean of the folds' networks is itself one hidden layer, the
-neurons side by side, and becomes the device's encoder.
+Each fit has its own weights. All fits see the same batches, and records that a fit must not learn from have weight zero
+there. Weights are averaged over the latest steps. Held-out losses choose between such averages after several numbers of
+steps, which is early stopping. The mean of the folds' networks is again a network with one hidden layer, and it becomes
+the device's encoder.
+
+Attributes with heavy tails are seen by rank, through tables that a device can run. A network sees an attribute through
+its range. When a few people are far out (incomes, rain, waiting times), all others look alike; ranks separate them.
+Tables are made from records alone, never from labels.
 """
 
 from __future__ import annotations
@@ -13,26 +17,103 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
-from taskveil.client.layers import LEVELS, MonotoneTables
+from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST, bytes_of
-from taskveil.designs.predictors.scales import tables_for
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 
-BATCH, FEWEST, MOST = 128, 16, 96
-"""Records in a batch; neurons of a network."""
-RATE, DECAY, AVERAGING = 9e-3, 0.1, 0.98
-RECIPES = ((0.0, DECAY), (0.2, DECAY), (0.2, 3 * DECAY))
-"""The share of the attributes that is left out at random while networks learn, and the decay of weights: how much is
-done against learning noise is a setting too."""
+KNOTS = 64
+"""Knots of a table, at most."""
+
+HEAVY_KURTOSIS = 3.0
+"""Excess kurtosis above which an attribute has a heavy tail: that of the Laplace distribution. A Gaussian has 0, an
+exponential 6."""
+
+MOST_TABLES = 256
+"""Attributes up to which there are tables: each costs devices a kilobyte."""
+
+LEAST_PER_KNOT = 5
+"""People whose mean is a knot, at least."""
+
+Line = tuple[Floats, Floats]
+"""Knots and levels (as shares of the highest) of one attribute's table, as many as it needs."""
+
+
+def heavy_tailed(X: Floats) -> Bools:
+    """(n,): which attributes of the records (N, n) have heavy tails. Two values cannot: any scale of them is linear."""
+    largest = np.abs(X).max(axis=0)
+    Y = X / np.where(largest > 0, largest, 1.0)
+    Y = Y - Y.mean(axis=0)
+    several = np.array([len(np.unique(column)) > 2 for column in X.T])
+    spread = Y.std(axis=0)
+    standard = Y / np.where(spread > 0, spread, 1.0)
+    return np.asarray(several & ((standard**4).mean(axis=0) - 3.0 > HEAVY_KURTOSIS))
+
+
+def tables_for(X: Floats) -> MonotoneTables | None:
+    """The tables through which a network sees records (N, n): heavy-tailed attributes by rank, the others as they are.
+    None where no attribute has a heavy tail."""
+    heavy = heavy_tailed(X)
+    if not heavy.any() or X.shape[1] > MOST_TABLES:
+        return None
+    X = np.clip(X, -FARTHEST_KNOT, FARTHEST_KNOT)  # beyond, differences are infinite
+    lines = [ranked(column) if bent else even(column) for column, bent in zip(X.T, heavy, strict=True)]
+    count = max(len(knots) for knots, _ in lines)
+    padded = [[np.pad(part, (0, count - len(part)), mode="edge") for part in line] for line in lines]
+    knots, shares = np.stack(padded, axis=1)
+    return MonotoneTables(knots=knots, levels=np.rint(shares * LEVELS).astype(np.int64))
+
+
+def even(values: Floats) -> Line:
+    """From the lowest to the highest in a straight line."""
+    return np.array([values.min(), values.max()]), np.array([0.0, 1.0])
+
+
+def ranked(values: Floats) -> Line:
+    """Where the value would stand among people of a Gaussian. Neighbours are taken together by evenly spaced places of
+    the bell, at least `LEAST_PER_KNOT` of them: a knot, which anybody can read in a release, is nobody's own value."""
+    end = -ndtri(0.5 / len(values))
+    ideal = len(values) * ndtr(np.linspace(-end, end, KNOTS + 1)[1:-1])
+    cuts = [0]
+    for cut in np.rint(ideal).astype(int).tolist():
+        if cut - cuts[-1] >= LEAST_PER_KNOT and len(values) - cut >= LEAST_PER_KNOT:
+            cuts.append(cut)
+    counts = np.diff([*cuts, len(values)])
+    places = ndtri((np.arange(len(values)) + 0.5) / len(values))
+    means, shares = (np.add.reduceat(part, cuts) / counts for part in (np.sort(values), places))
+    knots, tied = np.unique(np.maximum.accumulate(means), return_inverse=True)
+    shares = np.bincount(tied, shares * counts) / np.bincount(tied, counts)
+    return (knots, (shares - shares[0]) / (shares[-1] - shares[0])) if len(knots) > 1 else even(values)
+
+
+NEURONS = (16, 96)
+"""Neurons of a network, at least and at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How networks learn by AdamW: records in a batch, learning rate, decay of weights, and the share of the average
+    that stays when the weights after a step join it."""
+
+    batch: int
+    rate: float
+    decay: float
+    averaging: float
+
+
+PACE = Pace(batch=128, rate=9e-3, decay=0.1, averaging=0.98)
+RECIPES = ((0.0, PACE.decay), (0.2, PACE.decay), (0.2, 3 * PACE.decay))
+"""Dropout (the share of attributes left out at random while networks learn) and decay of weights. Held-out losses
+choose between them, as between the numbers of steps."""
 LOOKS = (20, 35, 60, 100, 170, 280, 480, 800)
 """Steps after which the networks are kept: as long as learning lasts, and what held-out losses choose from."""
 
-_FLOOR = 0.5  # keeps near-constant attributes from being blown up by scaling
-_AT_ONCE = 2**14  # records asked about together
+_FLOOR = 0.5  # of the mean variance, added to every variance: near-constant attributes stay small
+_AT_ONCE = 2**14  # records in one call
 
 Singles = NDArray[np.float32]
 
@@ -97,7 +178,7 @@ class Scaler:
 def neurons_for(count: int) -> int:
     """How many neurons a network has that learns from `count` records: in proportion to their square root, at which
     error by too few neurons and error by too few records balance (Barron, 1994)."""
-    return int(np.clip(round(3.0 * count**0.5), FEWEST, MOST))
+    return int(np.clip(round(3.0 * count**0.5), *NEURONS))
 
 
 def magnitudes(X: Floats) -> Floats:
@@ -120,7 +201,7 @@ class Light:
         """About how much processor time one fit takes."""
         width, outputs, neurons = evidence.X.shape[1], evidence.truth.shape[1], neurons_for(len(evidence))
         steps = len(RECIPES) * LOOKS[-1]
-        return float(steps * min(BATCH, len(evidence)) * neurons * (1e-10 * (width + outputs) + 1e-9))
+        return float(steps * min(PACE.batch, len(evidence)) * neurons * (1e-10 * (width + outputs) + 1e-9))
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""
@@ -169,7 +250,7 @@ class _Training:
         self.truth = evidence.truth
         # Memory for neurons and their slopes: new memory in every step would take as long as the products. And zeros:
         # numpy is several times as fast at the larger of two arrays as at that of an array and a number.
-        self.room = np.zeros((3, fits, min(BATCH, count), neurons), dtype=np.float32)
+        self.memory = np.zeros((3, fits, min(PACE.batch, count), neurons), dtype=np.float32)
         self.random = np.random.default_rng(evidence.seed)
 
         def normal(size: float, *shape: int) -> Singles:
@@ -182,7 +263,7 @@ class _Training:
             np.zeros((fits, 1, outputs), dtype=np.float32),
         ]
         # Inputs have length one and the first layer entries of order one, so its steps must be larger.
-        self.rates = [RATE * width**0.5, RATE, RATE, RATE]
+        self.rates = [PACE.rate * width**0.5, PACE.rate, PACE.rate, PACE.rate]
         self.decays = [decay, 0.0, decay, 0.0]
 
     def networks(self) -> list[Network]:
@@ -198,7 +279,7 @@ class _Training:
                 pace = self.rates[place] * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)
                 parameter *= np.float32(1.0 - self.rates[place] * self.decays[place])
                 parameter -= pace * first / (np.sqrt(second) + np.float32(1e-8))
-                average[place] += np.float32(1 - min(AVERAGING, step / (step + 10))) * (parameter - average[place])
+                average[place] += np.float32(1 - min(PACE.averaging, step / (step + 10))) * (parameter - average[place])
             if step in LOOKS:
                 seen.append([mean.copy() for mean in average])
         stacked = [np.stack([look[place] for look in seen], axis=1) for place in range(4)]
@@ -214,14 +295,14 @@ class _Training:
         count = len(self.inputs)
         while True:
             order = self.random.permutation(count)
-            yield from (order[begin : begin + BATCH] for begin in range(0, count, BATCH))
+            yield from (order[begin : begin + PACE.batch] for begin in range(0, count, PACE.batch))
 
     def _slopes(self, pick: Integers) -> list[Singles]:
         """The gradient of the mean loss of every fit over its own records of the batch."""
         first, first_offset, second, second_offset = self.parameters
         mask = self.random.random((len(pick), self.inputs.shape[1]), dtype=np.float32) >= self.dropout
         inputs = self.inputs[pick] * mask / np.float32(1 - self.dropout)
-        neurons, back, zeros = self.room[:, :, : len(pick)]
+        neurons, back, zeros = self.memory[:, :, : len(pick)]
         np.matmul(inputs, first, out=neurons)
         neurons += first_offset
         np.maximum(neurons, zeros, out=neurons)

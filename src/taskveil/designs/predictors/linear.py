@@ -20,7 +20,7 @@ PENALTIES = (100.0, 10.0, 1.0, 0.1, 0.01)
 """In records' worth of evidence for every weight, attributes having variance one."""
 
 _STEPS = 60  # of logistic regression
-_LEARNT_FROM = 4000  # records that logistic regression learns from, at most
+_LEARNT_FROM = 4000  # records that logistic regression is fitted to, at most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

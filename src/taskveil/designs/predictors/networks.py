@@ -1,8 +1,7 @@
 """A network of the user's architecture, trained anew: copies with fresh weights, which devices run side by side.
 
-Copies learn from some of the volunteers. What a copy says of the others is what a device would say of strangers. The
-mean of the folds' copies is better than any of them; where a device cannot store them all, it gets one more, trained on
-all volunteers.
+Each copy learns from some of the volunteers, and its predictions for the others are out-of-fold. The mean of the copies
+is better than any of them. Where a device cannot store all copies, it gets one network trained on all volunteers.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ from torch.nn.modules.dropout import _DropoutNd
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.crossfit import Evidence, Fit
-from taskveil.designs.laplace.batches import Records
+from taskveil.designs.laplace.replicas import Records
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.layer_models import as_layers
+from taskveil.designs.predictors.light import Pace
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 
-BATCH, RATE, DECAY, AVERAGING = 64, 3e-3, 0.1, 0.995
+PACE = Pace(batch=64, rate=3e-3, decay=0.1, averaging=0.995)
 LOOKS = (60, 100, 160, 250, 400, 630, 1000, 1600)
-"""Steps after which networks are kept: what held-out losses choose from."""
+"""Numbers of steps after which networks are kept; held-out losses choose between them."""
 DROPOUT = 0.3
-"""Of what hidden layers see of pictures, while they learn, unless the architecture has dropout of its own."""
-_AT_ONCE = 2**11  # records asked about together
+"""The share of inputs that hidden layers of pictures leave out in training, unless the architecture has dropout."""
+_AT_ONCE = 2**11  # records in one call
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,7 +89,7 @@ class Architecture:
             raise TaskError(f"the network cannot run on devices: {error}") from error
         return cls(module=module, pictures=found.sees_pictures, name=name)
 
-    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - who asks for an architecture knows
+    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - not counted
         """About how much processor time one fit takes: not counted, since the caller chose the architecture."""
         return 0.0
 
@@ -136,7 +136,7 @@ class Architecture:
 
 
 def _can_start_anew(module: nn.Module) -> bool:
-    """Whether whatever holds weights knows how to draw them again."""
+    """Whether every layer with weights can draw them again."""
     return all(
         hasattr(part, "reset_parameters")
         for part in module.modules()
@@ -171,7 +171,7 @@ def _drop(part: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _Learning:
-    """The volunteers as networks see them, and how networks learn from them."""
+    """The volunteers as inputs of networks, and the training."""
 
     def __init__(self, module: nn.Module, pictures: bool, evidence: Evidence) -> None:
         X, device = evidence.X, evidence.device
@@ -198,7 +198,7 @@ class _Learning:
         return Trained(networks=kept, device=self.device, shift=shift, unit=unit)
 
     def _own_randomness(self) -> AbstractContextManager[None]:
-        """First weights and dropout come from torch's own generators, which the caller finds as they were."""
+        """A context in which torch's own generators may be used; afterwards they are as they were before."""
         return torch.random.fork_rng(devices=None if self.device.startswith("cuda") else [])
 
     def _run(self, rows: Integers, goal: Tensor, seed: int) -> Iterator[nn.Module]:
@@ -206,14 +206,14 @@ class _Learning:
         torch.manual_seed(seed)
         network = _Scaled(self.module, *self._scaler, dropout=self._dropout).to(self.device)
         parameters = list(network.parameters())
-        groups = [{"params": [p], "weight_decay": DECAY if p.dim() > 1 else 0.0} for p in parameters]
-        optimizer = torch.optim.AdamW(groups, lr=RATE)
+        groups = [{"params": [p], "weight_decay": PACE.decay if p.dim() > 1 else 0.0} for p in parameters]
+        optimizer = torch.optim.AdamW(groups, lr=PACE.rate)
         average, taken = copy.deepcopy(network).requires_grad_(False), 0
         random = torch.Generator().manual_seed(seed)
         mine = torch.as_tensor(rows)
         while True:
             # A last batch of one would leave batch normalisation without a spread.
-            for pick in torch.split(mine[torch.randperm(len(mine), generator=random)], BATCH):
+            for pick in torch.split(mine[torch.randperm(len(mine), generator=random)], PACE.batch):
                 if len(pick) == 1 and len(mine) > 1:
                     continue
                 network.train()
@@ -222,7 +222,7 @@ class _Learning:
                 losses.mean().backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 taken += 1
-                _average(average, network, 1 - min(AVERAGING, taken / (taken + 10)))
+                _average(average, network, 1 - min(PACE.averaging, taken / (taken + 10)))
                 yield average
 
 

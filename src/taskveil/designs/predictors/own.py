@@ -1,7 +1,7 @@
 """The task's own model on the device, when its owner shares it.
 
-A model that was fitted to the volunteers has seen their labels, and what it says of them is too good to calibrate
-anything by. Copies that are fitted without some of the volunteers say of these what the model would say of strangers.
+A model that was fitted to the volunteers has seen their labels, so its predictions for them are too good to calibrate
+with. Copies that are fitted without some of the volunteers give out-of-fold predictions for these.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.predictors.linear import affine_encoder
 from taskveil.designs.predictors.pipelines import table_lines, table_trees
-from taskveil.designs.predictors.tree_models import as_trees
+from taskveil.designs.predictors.trees import as_trees
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
-from taskveil.tasks.models.estimators import from_estimator, unfitted
+from taskveil.tasks.models.estimators import TINY_PROBABILITY, from_estimator, unfitted
 
 OWN = "own"
-"""What the predictor is called."""
-
-_UNSEEN = 1e-12  # the probability of a class that a copy has not seen
+"""The name of this predictor."""
 
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """A model with one setting: what `function` says of records (N, n), (N, S)."""
+    """A model with one setting: `function` maps records (N, n) to outputs (N, S)."""
 
     function: Callable[[Floats], Floats]
 
@@ -119,8 +117,8 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
         raise TaskError("only scikit-learn estimators can be fitted again without some of the volunteers.")
     known, seen = task.frozen.classes, np.unique(np.asarray(y))
     if known is not None and len(seen) == 1 and seen[0] in known:
-        # Of one class nothing is to be learnt, and most estimators refuse to try.
-        sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(_UNSEEN))[None])
+        # Most estimators refuse to fit a single class.
+        sure = task.cost.answers(np.where(known == seen[0], 0.0, np.log(TINY_PROBABILITY))[None])
         return lambda X: np.repeat(sure, len(X), axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of the model itself has warned already
@@ -138,7 +136,7 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
         outputs = frozen(X)
         if places is not None:
             # A copy knows only the classes it has seen: the others get next to no probability.
-            every = np.full((len(outputs), task.outputs), np.log(_UNSEEN))
+            every = np.full((len(outputs), task.outputs), np.log(TINY_PROBABILITY))
             every[:, places] = outputs
             outputs = every
         return task.cost.answers(outputs)
@@ -158,8 +156,8 @@ def own_model(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> O
 
 
 def as_it_is(task: ModelTask, y: Any) -> Own:
-    """The family of a model that nobody calibrates and that devices run by name: what its copies answer to volunteers
-    they were not fitted to."""
+    """The family of a model that is not calibrated and that devices run by name: its outputs are out-of-fold answers
+    of its copies."""
 
     def named(slope: float, shift: Floats) -> Encoder:  # noqa: ARG001 - never called
         raise TaskError("a model that is run as it is has no encoder of ours.")
@@ -168,7 +166,7 @@ def as_it_is(task: ModelTask, y: Any) -> Own:
 
 
 def _form(task: ModelTask, evidence: Evidence) -> Form:
-    """The smallest form that says what the model says; a named function where there is none."""
+    """The smallest form that gives the model's answers; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
     if (lines := task.lines if task.takes_numbers else table_lines(task, evidence.X)) is not None:
         weights, start = lines
@@ -190,7 +188,7 @@ def _form(task: ModelTask, evidence: Evidence) -> Form:
             ),
         )
 
-    def named(slope: float, shift: Floats) -> Encoder:  # noqa: ARG001 - who brings the model knows neither
+    def named(slope: float, shift: Floats) -> Encoder:  # noqa: ARG001 - a named model has neither
         return NamedEncoder.of(task.answers, name=task.encoder_name, low=low, high=high, latents=task.outputs)
 
     return Form(logits=logits, encoder=named, as_it_is=True)

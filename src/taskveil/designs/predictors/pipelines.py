@@ -1,10 +1,10 @@
 """Pipelines over a table's named columns as devices run them, on the numbers that records become.
 
-A pipeline turns columns into features and has a model behind them. Where every feature comes from one number and never
-falls in it (an encoder's ones and zeros, a scaled or imputed number), a split of a tree on a feature is a split on that
-number; and where the whole pipeline is affine, so is what devices run. Nobody looks into the pipeline for that: it is
-asked, and a conversion is believed after it gave the pipeline's own predictions on records of every kind: anywhere in
-the bounds, and where the volunteers are, who may all be in a corner of them.
+A pipeline turns columns into features and has a model behind them. Suppose that every feature comes from one number and
+never falls where that number rises (an encoder's ones and zeros, a scaled or imputed number). Then a split of a tree on
+a feature is a split on that number. Where the whole pipeline is affine, devices run an affine map. The pipeline is not
+inspected for that, but asked. A conversion is used only if it gives the pipeline's own predictions on records of every
+kind: anywhere in the bounds, and near the volunteers, who may fill only a small part of the bounds.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import Category, Count, Flag
-from taskveil.designs.predictors.tree_models import as_place, as_trees, between, from_place
-from taskveil.designs.predictors.trees import Trees
+from taskveil.client.fields import BaseField
+from taskveil.designs.predictors.trees import Trees, as_place, as_trees, between, from_place
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
 
-_ASKED = 64  # records of every kind that tell what a feature depends on
-_COMPARED = 1024  # on which a conversion must agree
-_CLOSE = 1e-6  # of the outputs' spread
+_ASKED = 64  # records of every kind that show what a feature depends on
+_COMPARED = 1024  # records on which a conversion is compared with its original
+_CLOSE = 1e-6  # error of a conversion, as a share of the outputs' spread
 
 
 def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
@@ -34,7 +33,7 @@ def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
     that falls where its number rises, or a model behind them that is none of the known trees. It is compared with the
     pipeline also where the `volunteers` (N, n) are."""
     schema, frame = task.schema, task.frozen.frame
-    if schema is None or frame is None or len(getattr(task.model, "steps", ())) < 2:
+    if not schema or frame is None or len(getattr(task.model, "steps", ())) < 2:
         return None
     first, model = task.model[:-1], task.model.steps[-1][1]
 
@@ -66,7 +65,7 @@ def table_lines(task: ModelTask, volunteers: Floats) -> tuple[Floats, Floats] | 
     """Weights (S, n) and offset (S,) of a pipeline whose outputs are affine in the numbers that records become, those
     of a classifier up to what all its logits share; None for any other. Compared also where the `volunteers` (N, n)
     are."""
-    if task.schema is None:
+    if not task.schema:
         return None
     X = records_of(task.schema, 8 * task.schema.width + _ASKED, np.random.default_rng(1))
     spread = np.maximum(X.std(axis=0), 1e-300)
@@ -85,11 +84,10 @@ def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
     for of, field in zip(schema.types, schema.fields.fields, strict=True):
         low, high = (np.array(end) for end in field.box)
         part = rng.uniform(low, high, size=(count, len(low)))
-        if isinstance(field, Category):
+        if field.exclusive:
             part = _ones(of, field)[rng.integers(0, len(_ones(of, field)), size=count)]
-        elif isinstance(field, Count | Flag):
-            part = np.floor(part) if isinstance(field, Count) else np.rint(part)
-        if field.missing and not isinstance(field, Category):
+        part = field.rounded(part)
+        if field.flagged:
             lost = rng.random(count) < 0.2
             part[:, -1] = 0.0
             part[lost] = field.expand([None])[0]
@@ -103,7 +101,7 @@ def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.
     parts = []
     for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
         part = volunteers[rng.integers(0, len(volunteers), size=count), place]
-        if not isinstance(field, Category | Flag):
+        if not field.exclusive and field.holds[0] != "flag":
             there = part[:, -1] == 0 if field.missing else np.ones(count, dtype=bool)
             known = (
                 volunteers[volunteers[:, place.stop - 1] == 0, place.start]
@@ -112,15 +110,15 @@ def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.
             )
             if there.any():
                 drawn = np.quantile(known, rng.random(int(there.sum())))
-                part[there, 0] = np.floor(drawn) if isinstance(field, Count) else drawn
+                part[there, 0] = field.rounded(drawn)
         parts.append(part)
     return np.hstack(parts)
 
 
-def _ones(of: ColumnType, field: Category) -> Floats:
+def _ones(of: ColumnType, field: BaseField) -> Floats:
     """(K, width): every kind of value that a category can have."""
     width = len(field.box[0])
-    return np.eye(width + (of.other not in field.values), width)
+    return np.eye(width + (of.other not in field.words), width)
 
 
 def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers | None:
@@ -135,15 +133,15 @@ def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers |
         moved = (features(changed) != before).any(axis=0)
         if (source[moved] >= 0).any():
             return None
-        if isinstance(field, Category):
+        if field.exclusive:
             ones = _ones(of, field)
             each = np.repeat(X[:1], len(ones), axis=0)
             each[:, place] = ones
-            told = features(each)[:, moved]
-            single = ((told == 0) | (told == 1)).all() and (told[: ones.shape[1]].sum(axis=0) == 1).all()
-            if not single or told[ones.shape[1] :].any():
+            shown = features(each)[:, moved]
+            single = ((shown == 0) | (shown == 1)).all() and (shown[: ones.shape[1]].sum(axis=0) == 1).all()
+            if not single or shown[ones.shape[1] :].any():
                 return None
-            source[moved] = place.start + told.argmax(axis=0)
+            source[moved] = place.start + shown.argmax(axis=0)
         else:
             source[moved] = place.start
     return np.asarray(np.maximum(source, 0))
@@ -156,7 +154,7 @@ def _moved(
     the bounds; ones and zeros of a category are features as they are."""
     whole = np.zeros(schema.width, dtype=bool)
     for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
-        whole[place] = isinstance(field, Category)
+        whole[place] = field.exclusive
     low, high = schema.fields.box
     at = source[feature]
     base = schema.typical(1)[0]

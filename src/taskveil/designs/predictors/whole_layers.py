@@ -19,14 +19,12 @@ from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncode
 from taskveil.client.networks import Layer as WholeLayer
 from taskveil.errors import DataError
 
-ROOM = 1.25
-"""Times what volunteers reach, before a layer's numbers are cut off."""
-
+_HEADROOM = 1.25  # times the largest number of a volunteer: larger numbers of a layer are cut off
 _UNBOUNDED = 2**53 - 1
-_FINE, _COARSE = 16, 8  # bits of a layer's numbers
-_SINGLE = 2.0**23  # half of what single precision adds up exactly: the other half is for offsets
-_SMALL = 2**16  # bytes that finer weights may take
-_SEEN = 1000  # volunteers that are looked at
+_COARSE, _FINE = 8, 16  # bits of a layer's numbers
+_EXACT_IN_SINGLE = 2.0**23  # half of the sums that single precision holds exactly; the other half is for offsets
+_MAX_FINE_BYTES = 2**16  # of finer weights
+_MAX_SEEN = 1000  # volunteers who show how large a layer's numbers become
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,7 +111,7 @@ class Layers:
             raise DataError("the network ends in a log-softmax, so its outputs are only good for class probabilities.")
         low, high = self._ranges(low, high)
         with np.errstate(all="ignore"):
-            q: Array = np.nan_to_num(levels(X[:: max(1, len(X) // _SEEN)], low, high), nan=LEVELS / 2)
+            q: Array = np.nan_to_num(levels(X[:: max(1, len(X) // _MAX_SEEN)], low, high), nan=LEVELS / 2)
             extent = high - low
         # Values are scale · q + shift; those of a range that no double holds count as the middle, which says nothing.
         scale, shift = np.where(np.isfinite(extent), extent / LEVELS, 0.0), np.where(np.isfinite(extent), low, 0.0)
@@ -156,16 +154,16 @@ class Layers:
         first = self.layers[0]
         if not isinstance(first, Convolution) or self._bits(0) > _COARSE:
             return 0
-        room = int(np.log2(_SINGLE / (127 * first.weights[0].size)))
-        return LEVELS.bit_length() - 1 - room if room > _COARSE + 1 else 0
+        left = int(np.log2(_EXACT_IN_SINGLE / (127 * first.weights[0].size)))
+        return LEVELS.bit_length() - 1 - left if left > _COARSE + 1 else 0
 
     def _bits(self, place: int) -> int:
         """Of the weights of the layer at that place: most for a first dense layer, since attributes have ranges of very
         different sizes."""
         layer = self.layers[0]
-        if place == 0 and isinstance(layer, Dense) and 2 * layer.weights.size <= 2 * _SMALL:
-            return 32 if 4 * layer.weights.size <= _SMALL else 16
-        return 16 if 2 * self.weights <= _SMALL else 8
+        if place == 0 and isinstance(layer, Dense) and 2 * layer.weights.size <= 2 * _MAX_FINE_BYTES:
+            return 32 if 4 * layer.weights.size <= _MAX_FINE_BYTES else 16
+        return 16 if 2 * self.weights <= _MAX_FINE_BYTES else 8
 
 
 def averaged(networks: Sequence[Layers]) -> Layers | None:
@@ -262,12 +260,12 @@ def _whole(
     sums = np.abs(exact(q)).reshape(len(q), len(offset), -1).max(axis=(0, 2))
 
     def halvings(bits: int) -> Integers:
-        return np.asarray(np.maximum(np.ceil(np.log2(np.maximum(ROOM * sums, 1.0)) - bits), 0).astype(np.int64))
+        return np.asarray(np.maximum(np.ceil(np.log2(np.maximum(_HEADROOM * sums, 1.0)) - bits), 0).astype(np.int64))
 
     fine = halvings(_FINE)
     heaviest = _heaviest(following, np.repeat(step * 2.0**fine, places)) * 2.0 ** (later_bits - 1)
-    room = int(np.floor(np.log2(_SINGLE / heaviest)))
-    kept = min(room, _FINE) if room >= _COARSE else _FINE
+    left = int(np.floor(np.log2(_EXACT_IN_SINGLE / heaviest)))
+    kept = min(left, _FINE) if left >= _COARSE else _FINE
     halved = halvings(kept)
     # Half a unit more, and rounding down rounds to the nearest.
     fields |= {"shift": halved, "offset": offset + (1 << halved >> 1), "top": 2**kept - 1}

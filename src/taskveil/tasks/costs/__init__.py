@@ -1,18 +1,18 @@
-"""What a wrong answer costs: one object per loss, which answers for itself whatever others ask of it.
+"""What a wrong answer costs: one object per loss.
 
-Five things are kept apart, one row per record each:
+A loss knows five things, with one row per record each:
 
-- `outputs` (N, m): what a model gives, values or logits;
-- `answers` (N, S): what the outputs say, values or class probabilities;
-- `labels`: what is known about the records, checked and in the loss's own form;
-- `truth` (N, S): what answers are judged against, made from labels or else from the model's own answers;
-- `losses` (N,): what it costs.
+- `outputs` (N, m): the outputs of a model, values or logits;
+- `answers` (N, S): the same as values or class probabilities;
+- `labels`: the labels of the records, checked and in the loss's own form;
+- `truth` (N, S): the target of answers, made from labels or else from the model's own answers;
+- `losses` (N,): the cost of the answers.
 
 Codebooks need a loss that is linear in the truth (`LinearInTruth`), up to a term of the truth alone: loss = score +
 left_out(truth) with
-score = (|a|² − 2 t·a)/S for squared error, −t·ln a for cross-entropy and 1 − t·(the class of a) for zero-one. So all
-that matters about a report is the mean truth given it, which names the best answer. `linear_form` brings any loss to
-that form: one of one's own over a list of answers (`Anchored`), several as their sum (`Weighted`).
+score = (|a|² − 2 t·a)/S for squared error, −t·ln a for cross-entropy and 1 − t·(the class of a) for zero-one. So only
+the mean truth given a report matters, and it names the best answer. `linear_form` brings any loss to that form: a loss
+of your own over a list of answers (`Anchored`), several losses as their sum (`WeightedCost`).
 
 Tensors are used through their methods only: importing this package does not import torch.
 """
@@ -22,13 +22,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.anchored import Anchored
-from taskveil.tasks.costs.cross_entropy import CrossEntropy
-from taskveil.tasks.costs.linear_in_truth import Learnable, LinearInTruth
-from taskveil.tasks.costs.own_loss import OwnLoss
-from taskveil.tasks.costs.squared_error import SquaredError
-from taskveil.tasks.costs.weighted import Weighted
-from taskveil.tasks.costs.zero_one import ZeroOne
+from taskveil.tasks.costs.named import CrossEntropy, Learnable, LinearInTruth, SquaredError, ZeroOne
+from taskveil.tasks.costs.own_loss import Anchored, OwnLoss
+from taskveil.tasks.costs.weighted import WeightedCost
 
 __all__ = [
     "Anchored",
@@ -39,7 +35,7 @@ __all__ = [
     "LossName",
     "OwnLoss",
     "SquaredError",
-    "Weighted",
+    "WeightedCost",
     "ZeroOne",
     "as_cost",
 ]

@@ -1,4 +1,10 @@
-"""A loss of one's own: a callable that has no formula for the best answer."""
+"""A loss of your own, and any loss over a list of answers.
+
+A loss of your own is not linear in its labels. But with A answers to choose from, its costs are a vector of A numbers,
+and the loss of giving one of them is linear in that vector. So codebooks serve it like any other loss: the device
+predicts the vector, and the best answer to a report is the one of least mean cost given the report. The loss needs no
+gradient, and neither does the model.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,101 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats
+from taskveil.arrays import Array, Floats, Integers
 from taskveil.errors import TaskError
-from taskveil.tasks.costs.anchored import Anchored, drawn_together
-from taskveil.tasks.costs.labels import Answering
-from taskveil.tasks.costs.squared_error import positive
+from taskveil.tasks.costs.named import Answering, LinearInTruth, SquaredError, positive
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+ANCHORS = 48
+"""Answers on the list, at most. Twice as many outputs of the model are tried."""
+
+_LEAST_GAIN = 1e-3  # as a share of what the list saves: an answer that saves less is left out
+_MAX_JUDGED = 600  # records that answers are tried on
+_DRAWN = (1.0, 0.6, 0.3, 0.1, 0.0)  # distances of tried answers from the mean output: private answers are cautious
+_CLEAR = (1.0, 0.6, 0.3, 0.1)  # the share of a report that depends on its record; the rest is like anybody's
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Anchored(LinearInTruth):
+    """The cost of one of the answers `anchors` (A, m). The truth (N, A) is what each of them costs a record; answers
+    (K, A) are mean costs, the least of which names an anchor."""
+
+    anchors: Floats
+
+    @classmethod
+    def among(cls, costs: Callable[[Floats, Any], Floats], outputs: Floats, labels: Array) -> tuple[Anchored, Floats]:
+        """The list that serves N records best, and their truth (N, A).
+
+        Args:
+            costs: of every answer (k, m) for every record → (N, k).
+            outputs: what the model says of some records (N', m), the answers to choose from.
+            labels: of N records, one row each.
+        """
+        candidates = drawn_together(outputs[:: max(1, len(outputs) // (2 * ANCHORS))])
+        chosen = _most_useful(costs(candidates, labels[:: max(1, len(labels) // _MAX_JUDGED)]))
+        return cls(anchors=candidates[chosen]), costs(candidates[chosen], labels)
+
+    @property
+    def learned_by(self) -> SquaredError:
+        """The loss that predictors of the truth are trained on."""
+        return SquaredError(one_unit=True)
+
+    def outputs(self, answers: Floats) -> Floats:
+        """Answers (K, A) → the model's outputs (K, m) that say so: the anchors they name."""
+        return np.asarray(self.anchors[answers.argmin(axis=1)])
+
+    def scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(K, A), expected truth (N, A) → (N, K): the expected cost."""
+        return np.asarray(truth[:, answers.argmin(axis=1)])
+
+    def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
+        """(N, A), (N, A) → (N,): the score of each answer for its own record."""
+        return np.asarray(np.take_along_axis(truth, answers.argmin(axis=1)[:, None], axis=1)[:, 0])
+
+    def least_scores(self, truth: Floats) -> Floats:
+        """(N, A) → (N,): the score of the best anchor."""
+        return np.asarray(truth.min(axis=1))
+
+    def different(self, outputs: int) -> float:
+        """How many answers there are that differ in what they cost: the anchors."""
+        return outputs
+
+    def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
+        """The lowest and highest prediction (A,) a device may make: twice the volunteers' range."""
+        return self.learned_by.latent_range(predicted)
+
+    def whole_scores(self, answers: Floats, step: float) -> tuple[Integers, Integers]:  # noqa: ARG002 - any step will do
+        """Vectors (K, A) and offsets (K,) in whole numbers: vectors · k falls as the predicted cost of the anchor
+        rises."""
+        vectors = -np.eye(answers.shape[1], dtype=np.int64)[answers.argmin(axis=1)]
+        return vectors, np.zeros(len(answers), dtype=np.int64)
+
+
+def drawn_together(outputs: Floats) -> Floats:
+    """(k, m): the outputs (N, m), and the same drawn towards their mean, each once."""
+    middle = outputs.mean(axis=0)
+    return np.unique(np.vstack([middle + share * (outputs - middle) for share in _DRAWN]), axis=0)
+
+
+def _most_useful(costs: Floats) -> list[int]:
+    """Candidates, the best constant one first, then whichever spares most, until none spares much; costs (N, k).
+
+    They must serve reports of every clarity: behind a noisy one a record's costs are mixed with everybody's.
+    """
+    anybody = costs.mean(axis=0)
+    seen = np.concatenate([clear * costs + (1.0 - clear) * anybody for clear in _CLEAR])
+    chosen = [int(anybody.argmin())]
+    least, start = seen[:, chosen[0]], float(seen[:, chosen[0]].mean())
+    while len(chosen) < min(ANCHORS, costs.shape[1]):
+        means = np.minimum(least[:, None], seen).mean(axis=0)
+        best = int(means.argmin())
+        if float(least.mean()) - means[best] <= _LEAST_GAIN * (start - means[best]):
+            break
+        chosen.append(best)
+        least = np.minimum(least, seen[:, best])
+    return chosen
 
 
 @dataclass(frozen=True)

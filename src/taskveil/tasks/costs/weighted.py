@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.tasks.costs.linear_in_truth import LinearInTruth
-from taskveil.tasks.costs.squared_error import SquaredError
+from taskveil.tasks.costs.named import LinearInTruth, SquaredError
 
-_REACH, _EXACT = 2.0**22, 2.0**50  # of a latent in steps, and of a score in whole numbers
+_MAX_STEPS, _MAX_SCORE = (
+    2.0**22,
+    2.0**50,
+)  # of a latent in steps; of a score in whole numbers, which doubles add exactly
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
+class WeightedPart:
     """One loss among several: its weight, and how its truth (N, s) is written, (truth − middle) · unit."""
 
     cost: LinearInTruth
@@ -25,7 +26,7 @@ class Part:
     unit: float
 
     @classmethod
-    def of(cls, cost: LinearInTruth, weight: float, truth: Floats) -> Part:
+    def of(cls, cost: LinearInTruth, weight: float, truth: Floats) -> WeightedPart:
         """The unit makes the truth's variance what knowing it would spare: then errors in predictions of different
         parts compare as what they cost does."""
         middle = truth.mean(axis=0)
@@ -44,19 +45,19 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighted:
+class WeightedCost(LinearInTruth):
     """Σ weightᵢ · lossᵢ. Truth and answers (N, S) hold the columns of all parts, each in its unit."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WeightedPart, ...]
 
     @classmethod
-    def of(cls, forms: Sequence[tuple[LinearInTruth, float, Floats]]) -> tuple[Weighted, Floats]:
+    def of(cls, forms: Sequence[tuple[LinearInTruth, float, Floats]]) -> tuple[WeightedCost, Floats]:
         """The sum of losses given with weights and truths (N, sᵢ), and its own truth (N, S)."""
-        parts = tuple(Part.of(cost, weight, truth) for cost, weight, truth in forms)
+        parts = tuple(WeightedPart.of(cost, weight, truth) for cost, weight, truth in forms)
         written = [part.write(truth) for part, (_, _, truth) in zip(parts, forms, strict=True)]
         return cls(parts=parts), np.hstack(written)
 
-    def _split(self, *written: Floats) -> list[tuple[Part, list[Floats]]]:
+    def _split(self, *written: Floats) -> list[tuple[WeightedPart, list[Floats]]]:
         """For every part its own columns of the arrays (N, S), in its own form."""
         ends = np.cumsum([len(part.middle) for part in self.parts])[:-1]
         columns = zip(*(np.split(array, ends, axis=1) for array in written), strict=True)
@@ -91,14 +92,6 @@ class Weighted:
         """(N, S) → (N,): the term of the truth alone, loss = score + left_out."""
         return np.asarray(sum(part.weight * part.cost.left_out(own) for part, (own,) in self._split(truth)))
 
-    def different(self, outputs: int) -> float:  # noqa: ARG002 - the parts may know less
-        """How many answers there are that differ in what they cost: no end of them, or many combinations."""
-        return math.inf
-
-    def labels_apart(self, count: int) -> Floats | None:  # noqa: ARG002 - the classes of which part?
-        """Several losses have several classes, or none."""
-        return None
-
     def softened(self, answers: Floats) -> Floats:
         """Answers that are finite in cost whatever the truth."""
         return self._rewritten(lambda cost, own: cost.softened(own), answers)
@@ -122,5 +115,5 @@ class Weighted:
         vectors = step * (self.scores(answers, np.eye(width)) - offsets).T
         # What is the same for all answers ranks none of them.
         vectors, offsets = vectors - vectors.mean(axis=0), offsets - offsets.mean()
-        unit = float((np.abs(vectors).sum(axis=1) * _REACH + np.abs(offsets)).max()) / _EXACT or 1.0
+        unit = float((np.abs(vectors).sum(axis=1) * _MAX_STEPS + np.abs(offsets)).max()) / _MAX_SCORE or 1.0
         return np.rint(-vectors / unit).astype(np.int64), np.rint(-offsets / unit).astype(np.int64)

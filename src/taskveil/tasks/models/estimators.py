@@ -57,11 +57,11 @@ def from_estimator(
     own = copy.deepcopy(model) if checked is None else model
     classes = np.asarray(own.classes_) if classifier else None
     named, features = _names(own), _features(model)
-    by_numbers = schema is None or (
+    by_numbers = not schema or (
         named is None and features == schema.width and (schema.plain or features != len(schema))
     )
-    frame = _frame(named) if schema is None or by_numbers else _tables(own, named, features, schema)
-    width = features if schema is None else None
+    frame = _tables(own, named, features, schema) if schema and not by_numbers else _frame(named)
+    width = None if schema else features
 
     def function(X: Floats) -> Floats:
         with warnings.catch_warnings():
@@ -88,7 +88,7 @@ def from_estimator(
             if named is None and isinstance(error.__cause__, TaskError | None):
                 raise
     frozen.columns = named
-    frozen.takes_numbers = by_numbers or (schema is not None and schema.plain and named in (None, schema.names))
+    frozen.takes_numbers = by_numbers or bool(schema and schema.plain and named in (None, schema.names))
     frozen.bind = lambda schema: from_estimator(own, cost, schema)
     return frozen
 
@@ -156,7 +156,7 @@ def _features(model: Any) -> int | None:
 def _as_module(form: Layered) -> torch.nn.Module:
     """The layers as a torch module; MissingExtraError where torch is not installed."""
     with needs("torch_module", extra="torch"):
-        from taskveil.tasks.models.layered_module import as_module
+        from taskveil.tasks.models.modules import as_module
 
     return as_module(form)
 

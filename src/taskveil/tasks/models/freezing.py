@@ -10,8 +10,7 @@ from taskveil.errors import MissingExtraError, TaskError
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import from_estimator
 from taskveil.tasks.models.frozen import FrozenModel
-from taskveil.tasks.models.onnx_files import HOW_TO_RUN, BeyondReaderError
-from taskveil.tasks.models.onnx_session import from_session, read_session
+from taskveil.tasks.models.onnx_session import HOW_TO_RUN, BeyondReaderError, from_session, read_session
 
 
 def freeze(model: Any, cost: Cost) -> FrozenModel:

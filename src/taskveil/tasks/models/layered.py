@@ -1,5 +1,8 @@
-"""scikit-learn's linear, logistic and multi-layer models, also behind scalers, as plain arrays: they predict, give
-gradients and say whether they are linear, all with numpy alone.
+"""Models as layers of numbers, and models that turn out to be linear: all with numpy and scipy alone.
+
+scikit-learn's linear, logistic and multi-layer models, also behind scalers, become plain arrays that predict, give
+gradients and say whether they are linear. Any other model is probed: records of many sizes show whether its outputs, or
+its logits, are linear.
 """
 
 from __future__ import annotations
@@ -9,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from taskveil.arrays import Floats
-from taskveil.tasks.models.straight import spread_points
+from taskveil.errors import TaskError
 
 Activation = Literal["relu", "tanh", "logistic", "identity"]
 
@@ -30,12 +33,12 @@ _SLOPES: dict[Activation, Callable[[Floats], Floats]] = {
 }
 """The derivative of every activation, from its value."""
 
-_POINTS = 256  # records that a form is compared with its original at
-_LOST = 1e-5  # of the spread of a layer's outputs
-_MODERATE = 4.0  # logits that differ by more come from probabilities that say little about them
+_COMPARED = 256  # records on which a form is compared with its original
+_MAX_LOST = 1e-5  # error of a folded layer, as a share of its outputs' spread
+_CLEAR_LOGITS = 6.0  # logits that differ by more cannot be read from probabilities in single precision
 
 
-class Scaler(NamedTuple):
+class ScalerForm(NamedTuple):
     """(x − center) · slope + offset, attribute by attribute: each (n,)."""
 
     center: Floats
@@ -43,7 +46,7 @@ class Scaler(NamedTuple):
     offset: Floats
 
 
-class Dense(NamedTuple):
+class DenseForm(NamedTuple):
     """x ↦ weights x + offset: weights (m, n), offset (m,)."""
 
     weights: Floats
@@ -54,8 +57,8 @@ class Dense(NamedTuple):
 class Layered:
     """Scalers, then dense layers with an activation between them: records (N, n) → values or logits (N, m)."""
 
-    scalers: tuple[Scaler, ...]
-    layers: tuple[Dense, ...]
+    scalers: tuple[ScalerForm, ...]
+    layers: tuple[DenseForm, ...]
     activation: Activation | None
     """Of a multi-layer model, also one without hidden layers; None for a linear one."""
 
@@ -108,10 +111,10 @@ class Layered:
     def typical_scaled(self) -> Floats:
         """(N, n): numbers like those that scalers make of records, of several sizes."""
         width = self.layers[0].weights.shape[1]
-        sizes: Floats = np.resize([0.1, 1.0, 10.0], (_POINTS, 1))
-        return spread_points(_POINTS, width) * sizes
+        sizes: Floats = np.resize([0.1, 1.0, 10.0], (_COMPARED, 1))
+        return spread_points(_COMPARED, width) * sizes
 
-    def _folded(self) -> tuple[Dense, ...] | None:
+    def _folded(self) -> tuple[DenseForm, ...] | None:
         """The layers with all scalers inside the first; None where that costs digits, as it does for an attribute that
         lies very far from zero."""
         (weights, offset), *others = self.layers
@@ -121,9 +124,9 @@ class Layered:
             weights = weights * scaler.slope
             X = (X - scaler.offset) / scaler.slope + scaler.center
         mine, true = X @ weights.T + offset, scaled @ self.layers[0].weights.T + self.layers[0].offset
-        if not (np.abs(mine - true) <= _LOST * np.ptp(true, axis=0) + 1e-300).all():
+        if not (np.abs(mine - true) <= _MAX_LOST * np.ptp(true, axis=0) + 1e-300).all():
             return None
-        return Dense(weights, offset), *others
+        return DenseForm(weights, offset), *others
 
     def _values(self, scaled: Floats) -> list[Floats]:
         """What every layer takes (N, …), from the first on, and what the last gives."""
@@ -148,7 +151,7 @@ def layered(model: Any, classifier: bool) -> Layered | None:
     if classifier and len(layers[-1].weights) == 1:
         # A binary classifier's single score z becomes the two logits (0, z).
         weights, offset = layers[-1]
-        both = Dense(np.vstack([np.zeros_like(weights), weights]), np.append(0.0, offset))
+        both = DenseForm(np.vstack([np.zeros_like(weights), weights]), np.append(0.0, offset))
         layers = (*layers[:-1], both)
     return Layered(scalers=tuple(s for s in scalers if s is not None), layers=layers, activation=activation)
 
@@ -159,7 +162,7 @@ def agrees(form: Layered, model: Any, function: Callable[[Floats], Floats], clas
     scaled = form.typical_scaled()
     if classifier:
         scores = form.behind_scalers(scaled)
-        scaled *= min(1.0, _MODERATE / float(np.ptp(scores, axis=1).max() + 1e-300))
+        scaled *= min(1.0, _CLEAR_LOGITS / float(np.ptp(scores, axis=1).max() + 1e-300))
     X = scaled
     for _, scaler in reversed(getattr(model, "steps", [])[:-1]):
         X = X if scaler in (None, "passthrough") else scaler.inverse_transform(X)
@@ -174,7 +177,7 @@ def _same(mine: Floats, theirs: Floats, classifier: bool) -> bool:
     return mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=1e-7, atol=1e-9)
 
 
-def _scaler(scaler: Any) -> Scaler | None:
+def _scaler(scaler: Any) -> ScalerForm | None:
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
     if getattr(scaler, "clip", False):
@@ -184,9 +187,9 @@ def _scaler(scaler: Any) -> Scaler | None:
         value = getattr(scaler, name, None)
         return default if value is None else value
 
-    def all_of(*values: Any) -> Scaler:
+    def all_of(*values: Any) -> ScalerForm:
         width = scaler.n_features_in_
-        return Scaler(*(np.array(np.broadcast_to(value, width), dtype=np.float64) for value in values))
+        return ScalerForm(*(np.array(np.broadcast_to(value, width), dtype=np.float64) for value in values))
 
     if isinstance(scaler, MinMaxScaler):
         return all_of(0.0, scaler.scale_, scaler.min_)
@@ -196,7 +199,7 @@ def _scaler(scaler: Any) -> Scaler | None:
     return None
 
 
-def _layers(model: Any, classifier: bool) -> tuple[tuple[Dense, ...], Activation | None] | None:
+def _layers(model: Any, classifier: bool) -> tuple[tuple[DenseForm, ...], Activation | None] | None:
     """The dense layers of a linear or multi-layer model and the activation between them."""
     from scipy.sparse import issparse
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -215,10 +218,10 @@ def _layers(model: Any, classifier: bool) -> tuple[tuple[Dense, ...], Activation
     return None
 
 
-def _dense(weights: Any, offset: Any) -> Dense:
+def _dense(weights: Any, offset: Any) -> DenseForm:
     """Copies in double precision; one offset may stand for all outputs."""
     own = np.array(weights, dtype=np.float64)
-    return Dense(own, np.array(np.broadcast_to(np.asarray(offset, dtype=np.float64), (len(own),))))
+    return DenseForm(own, np.array(np.broadcast_to(np.asarray(offset, dtype=np.float64), (len(own),))))
 
 
 def _is_logistic(model: Any) -> bool:
@@ -233,3 +236,112 @@ def _is_logistic(model: Any) -> bool:
     if isinstance(model, SGDClassifier):
         return bool(model.loss == "log_loss" and len(model.classes_) == 2)
     return isinstance(model, LogisticRegression | LogisticRegressionCV | LinearDiscriminantAnalysis)
+
+
+# Models of other kinds are asked whether they are linear.
+
+Lines = tuple[Floats, Floats]
+"""Weights (m, n) and offset (m,): outputs = weights x + offset."""
+
+_SIZES = 10.0 ** np.arange(-1, 10)
+"""Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
+thousands bend in thousands, and trees have their splits there."""
+_PER_SIZE = 24  # records of every size
+_CLOSE = 1e-3  # error of a clear logit read from probabilities
+_MAX_TRIES = 60  # changes of the steps along which logits are measured
+_STEP_SIZE = 2.0**10  # at which weights are measured; at smaller steps the offset costs them digits
+
+
+def probed_lines(
+    model: Callable[[Floats], Floats], width: int, rounding: float, *, up_to_shift: bool = False
+) -> Lines | None:
+    """Weights and offset of a model that is linear to the last digits of its precision, at records of all sizes; None
+    for any other, and for one that says the same of all.
+
+    Args:
+        model: records (N, n) → outputs (N, m); a TaskError of its own means that it is not linear.
+        width: the number of attributes n.
+        rounding: the relative error of one operation in the model's precision.
+        up_to_shift: outputs count up to a number that is added to all those of a record: the first is made 0.
+    """
+
+    def asked(X: Floats) -> Floats:
+        said = model(X)
+        return said - said[:, :1] if up_to_shift else said
+
+    points = spread_points(_PER_SIZE * len(_SIZES), width) * np.repeat(_SIZES, _PER_SIZE)[:, None]
+    slack = (16.0 + 4.0 * np.sqrt(width)) * rounding
+    try:
+        start = asked(np.zeros((1, width)))[0]
+        said, opposite = asked(points), asked(-points)
+        # Most models are found out by a few records, whatever the number of attributes.
+        if not (np.abs(said + opposite - 2.0 * start) <= slack * _sizes(said, opposite, start)).all():
+            return None
+        steps = _STEP_SIZE * np.eye(width)
+        weights = ((asked(steps) - asked(-steps)) / (2.0 * _STEP_SIZE)).T
+    except TaskError:
+        return None
+    size = np.abs(points) @ np.abs(weights).T + np.abs(start)
+    if up_to_shift:
+        size = size + size.max(axis=1, keepdims=True)
+    straight = (np.abs(points @ weights.T + start - said) <= slack * size).all()
+    return (weights, start) if straight and weights.any() else None
+
+
+def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None:
+    """Weights and offset of logits, the first of which is 0, for a model that answers with logarithms of probabilities
+    in single precision; None where these are not linear, or say too little at zero. A model whose probabilities are
+    near 0 or 1 says little about its logits, so this alone does not tell linear models from others.
+
+    Args:
+        model: records (N, n) → logarithms of probabilities (N, m); a TaskError of its own means that it is not linear.
+        width: the number of attributes n.
+    """
+
+    def asked(X: Floats) -> Floats:
+        said = model(X)
+        return said - said[:, :1]
+
+    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _PER_SIZE)
+    try:
+        start = asked(np.zeros((1, width)))[0]
+        if np.ptp(start) > _CLEAR_LOGITS:
+            return None
+        steps = np.ones(width)  # so large that logits move by about one
+        for _ in range(_MAX_TRIES):
+            moved = np.abs(asked(np.diag(steps)) - start).max(axis=1)
+            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _SIZES[-1]), 4.0, 1.0))
+            if (factor == 1.0).all():
+                break
+            steps *= factor
+        weights = ((asked(np.diag(steps)) - asked(-np.diag(steps))) / (2.0 * steps[:, None])).T
+        points = spread_points(len(sizes), width) * sizes[:, None] * steps / np.sqrt(width)
+        said = asked(points)
+    except TaskError:
+        return None
+    mine = points @ weights.T + start
+    clear = np.ptp(mine, axis=1) <= _CLEAR_LOGITS
+    straight = (np.abs(mine - said)[clear] <= _CLOSE).all() and (
+        np.abs(_chances(mine) - _chances(said)) <= _CLOSE
+    ).all()
+    return (weights, start) if straight and clear.any() and weights.any() else None
+
+
+def _chances(logits: Floats) -> Floats:
+    """Logits (N, m) → probabilities."""
+    found = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def spread_points(count: int, width: int) -> Floats:
+    """(count, width) numbers spread like normal ones, but by a formula: the audit wants no generator within a device's
+    reach."""
+    share = np.sin(np.arange(1, count * width + 1)) * 43758.5453 % 1.0
+    return np.asarray(ndtri(np.clip(share, 1e-6, 1 - 1e-6)).reshape(count, width))
+
+
+def _sizes(said: Floats, opposite: Floats, start: Floats) -> Floats:
+    """(N, 1): how large the numbers are that were added up to answers: about the largest answer to a record of that
+    size."""
+    largest = np.maximum(np.abs(said), np.abs(opposite)).max(axis=1).reshape(-1, _PER_SIZE).max(axis=1)
+    return np.asarray(np.repeat(largest, _PER_SIZE)[:, None] + np.abs(start).max())

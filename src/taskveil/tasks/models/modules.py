@@ -1,4 +1,4 @@
-"""torch modules: checked and frozen as models, put together, asked for their precision and place."""
+"""torch modules: checked and frozen as models, combined, and built from layers of numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
 from taskveil.tasks.models.frozen import FrozenModel
+from taskveil.tasks.models.layered import Activation, Layered, ScalerForm
 
 
 def check_module(model: nn.Module) -> None:
@@ -104,3 +105,36 @@ def module_dtype(module: nn.Module) -> torch.dtype:
 def module_device(module: nn.Module) -> torch.device:
     """Where a module computes."""
     return next((tensor.device for tensor in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
+
+
+_ACTIVATIONS: dict[Activation, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "logistic": nn.Sigmoid,
+    "identity": nn.Identity,
+}
+
+
+def as_module(form: Layered) -> nn.Module:
+    """The same function in double precision, in evaluation mode, without gradients of its weights."""
+    modules: list[nn.Module] = [_Scaling(scaler) for scaler in form.scalers]
+    for place, (weights, offset) in enumerate(form.layers):
+        modules += [_ACTIVATIONS[form.activation or "identity"]()] if place > 0 else []
+        modules.append(affine(weights, offset))
+    return nn.Sequential(*modules).eval().requires_grad_(False)
+
+
+class _Scaling(nn.Module):
+    """A scaler as a layer."""
+
+    center: Tensor
+    slope: Tensor
+    offset: Tensor
+
+    def __init__(self, scaler: ScalerForm) -> None:
+        super().__init__()
+        for name, value in scaler._asdict().items():
+            self.register_buffer(name, torch.tensor(value))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.center) * self.slope + self.offset

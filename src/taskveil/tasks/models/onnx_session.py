@@ -1,12 +1,17 @@
-"""ONNX files beyond our reader as black boxes: onnxruntime runs them, without gradients.
+"""ONNX files as black boxes: onnxruntime runs them, without gradients.
 
-So run what converters of scikit-learn write: scalers, linear models and trees, classifiers with their labels and
-probabilities, and tables with one input per column. A file is run from a copy of its bytes, on one thread of the
-processor, with the operators of ONNX's own domains alone.
+This serves files beyond our reader, as converters of scikit-learn write them: scalers, linear models and trees,
+classifiers with their labels and probabilities, and tables with one input per column. A file is run from a copy of its
+bytes, on one thread of the processor, with the operators of ONNX's own domains alone.
+
+Converters of scikit-learn write two outputs for a classifier: the label and the probabilities of all classes. These are
+a tensor (N, classes), or a ZipMap makes a map from class to probability for every row. The tensor that goes into the
+ZipMap holds the same numbers, and it is used instead.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,23 +20,246 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats
-from taskveil.errors import TaskError, needs
+from taskveil.errors import MissingExtraError, TaskError, needs
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import TINY_PROBABILITY
 from taskveil.tasks.models.frozen import FrozenModel
-from taskveil.tasks.models.onnx_answers import find_answer
-from taskveil.tasks.models.onnx_entries import Entry, as_numbers, find_entries
-from taskveil.tasks.models.onnx_files import LEARNING_DOMAIN, OWN_DOMAIN, load_onnx
 
-_ADD_UP = 1e-4  # to one, in single precision and over many trees
+OWN_DOMAIN = ("", "ai.onnx")
+LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of scikit-learn write them
+
+HOW_TO_RUN = "pip install 'taskveil[onnx]' runs ONNX files, pip install 'taskveil[torch]' gives their gradients too"
+
+
+class BeyondReaderError(TaskError):
+    """A sound file with an operator of ONNX's own, an input or an output that our reader does not know."""
+
+
+def load_onnx(path: Path) -> Any:
+    """The file's content, valid by onnx's own checker, with weights that lie beside it in its folder."""
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"ONNX files need onnx: {HOW_TO_RUN}", name=error.name) from None
+    if not path.is_file():
+        raise TaskError(
+            f"there is no file {path}; a model is an ONNX file, a torch module or a scikit-learn estimator."
+        )
+    try:
+        model = onnx.load(str(path))
+        onnx.checker.check_model(model)
+    except Exception as error:
+        raise TaskError(f"{path} is no valid ONNX file: {error}") from error
+    return model
+
+
+_KINDS = {1: "float32", 11: "float64", 7: "int64", 6: "int32", 9: "bool", 8: "text"}
+"""Types of inputs and outputs, by TensorProto's numbering."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One input: its name, the type of its values, and its shape with 0 where the file leaves a dimension free."""
+
+    name: str
+    kind: str
+    """The name of a numpy type, or "text"."""
+    shape: tuple[int, ...]
+    """Of one record."""
+    batch: int
+    """For how many records at once; 0 for any number."""
+
+    @property
+    def width(self) -> int | None:
+        """How many attributes a record has; None where the file leaves it free."""
+        return math.prod(self.shape) or None
+
+    def taken(self, values: Array) -> Array:
+        """Values of records (N,) or (N, n) in this input's type and shape; ValueError where they are of another kind.
+
+        Missing numbers are NaN, missing texts empty; whole numbers are rounded to, and cannot be missing.
+        """
+        found = _as_texts(self.name, values) if self.kind == "text" else as_numbers(self.name, values)
+        shape = (len(found), *self.shape) if self.width is not None else (len(found), -1)
+        return _cast(found, self).reshape(shape)
+
+
+def find_entries(path: Path, graph: Any) -> tuple[Entry, ...]:
+    """The inputs of the file `path`; TaskError unless they are one matrix of floating numbers, or columns."""
+    stated = {t.name for t in graph.initializer}  # defaults, as old files list them
+    entries = tuple(_entry(path, i, graph) for i in graph.input if i.name not in stated)
+    if not entries:
+        raise TaskError(f"{path} takes no input: a model answers records.")
+    if len({entry.batch for entry in entries}) > 1:
+        raise TaskError(f"{path} states different numbers of records for its inputs: leave that dimension free.")
+    columns = len(entries) > 1 or entries[0].kind == "text"
+    for entry in entries:
+        if columns and entry.width != 1:
+            raise TaskError(f"{path} has several inputs: each must be one column, but {entry.name} is {entry.shape}.")
+        if not columns and entry.kind not in ("float32", "float64"):
+            raise TaskError(f"{path} must take a matrix of floating numbers: FLOAT or DOUBLE.")
+    return entries
+
+
+def _entry(path: Path, proto: Any, graph: Any) -> Entry:
+    tensor = proto.type.tensor_type
+    batch, *shape = [d.dim_value for d in tensor.shape.dim] or [0]
+    if len(shape) > 1 and 0 in shape:
+        raise TaskError(f"{path} must state the shape of its input {proto.name}; it says {shape} for a record.")
+    if tensor.elem_type not in _KINDS:
+        raise TaskError(f"{path} has an input {proto.name} that is neither numbers nor text.")
+    if shape == [0]:
+        shape = [_first_width(proto.name, graph)]
+    return Entry(name=proto.name, kind=_KINDS[tensor.elem_type], shape=tuple(shape), batch=batch)
+
+
+def _first_width(name: str, graph: Any) -> int:
+    """How many attributes the first node takes where the file does not say, 0 where that node does not say either.
+
+    onnxruntime would answer fewer without an error.
+    """
+    for node in graph.node:
+        options = {option.name: option for option in node.attribute}
+        if node.input[:1] != [name]:
+            continue
+        if node.op_type == "Scaler" and "offset" in options:
+            return len(options["offset"].floats)
+        if node.op_type == "LinearClassifier" and "intercepts" in options:
+            return len(options["coefficients"].floats) // max(1, len(options["intercepts"].floats))
+        if node.op_type == "LinearRegressor":
+            targets = options["targets"].i if "targets" in options else 1
+            return len(options["coefficients"].floats) // max(1, targets)
+    return 0
+
+
+def as_numbers(name: str, values: Array) -> Floats:
+    """Numbers and flags of the column `name` as doubles, missing ones NaN; ValueError where it holds anything else."""
+    found = np.asarray(values)
+    if found.dtype.kind in "biuf":
+        return found.astype(np.float64)
+    flat = found.ravel().tolist() if found.dtype.kind == "O" else [""]
+    if not all(v is None or isinstance(v, bool | int | float | np.number | np.bool_) for v in flat):
+        raise ValueError(f"its input {name} takes numbers")
+    return np.array([np.nan if v is None else float(v) for v in flat]).reshape(found.shape)
+
+
+def _as_texts(name: str, values: Array) -> Array:
+    """Texts, flags and dates of the column `name` (N,) as text, missing ones empty; ValueError for numbers."""
+    found = np.asarray(values)
+    if found.dtype.kind == "M":
+        return np.where(np.isnat(found), "", np.datetime_as_string(found)).astype(object)
+    if found.dtype.kind not in "OSUTb":
+        raise ValueError(f"its input {name} takes text")
+    return np.array(["" if v is None or v != v else str(v) for v in found.ravel()], dtype=object)
+
+
+def _cast(values: Array, entry: Entry) -> Array:
+    """Values in the input's type; whole numbers to the nearest that it has."""
+    if entry.kind == "text":
+        return values
+    if entry.kind in ("float32", "float64"):
+        with np.errstate(over="ignore"):  # beyond single precision lies infinity
+            return values.astype(entry.kind)
+    if np.isnan(values).any():
+        raise ValueError(f"its input {entry.name} takes whole numbers, which cannot be missing")
+    if entry.kind == "bool":
+        return values >= 0.5
+    limits = np.iinfo(entry.kind)
+    # The largest double below 2⁶³ is the largest that fits.
+    return np.rint(values).clip(float(limits.min), np.nextafter(float(limits.max) + 1.0, 0.0)).astype(entry.kind)
+
+
+_NAMES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
+_CARRIES_NAMES = ("ArrayFeatureExtractor", "Cast", "Identity", "Reshape", "Squeeze")  # in their first input
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The tensor to ask a file for, and what it says."""
+
+    name: str
+    probabilities: bool
+    """Of classes; else values or logits."""
+    classes: Array | None
+    """Their names in the order of the columns, where the file names them."""
+
+
+def find_answer(path: Any, graph: Any) -> Answer:
+    """What the file `path` answers, or TaskError where that is not one row of numbers for each record."""
+    makers = {name: node for node in graph.node for name in node.output}
+    labels = [o for o in graph.output if _kind(o) in ("int64", "text")]
+    others = [o for o in graph.output if _kind(o) not in ("int64", "text")]
+    if len(labels) > 1 or len(others) != 1:
+        raise TaskError(
+            f"{path} must have one output, or a label and the probabilities of all classes; it has "
+            f"{len(graph.output)}, of which {len(labels)} could be labels. Export it with one task, and with "
+            "probabilities as one tensor or ZipMap."
+        )
+    (found,) = others
+    maker = makers.get(found.name)
+    if maker is not None and maker.op_type == "ZipMap":
+        return Answer(name=maker.input[0], probabilities=True, classes=_distinct(path, _stated(maker)))
+    if _kind(found) not in ("float32", "float64"):
+        raise TaskError(f"{path} must answer with floating numbers, FLOAT or DOUBLE, in its output {found.name}.")
+    if labels:
+        classes = _distinct(path, _carried(labels[0].name, makers, graph))
+        return Answer(name=found.name, probabilities=True, classes=classes)
+    last = maker is not None and maker.op_type == "Softmax"
+    return Answer(name=found.name, probabilities=last, classes=None)
+
+
+def _kind(output: Any) -> str | None:
+    """The type of an output's values, None where it is no tensor or of a type that is not known."""
+    tensor = output.type.WhichOneof("value") == "tensor_type"
+    return _KINDS.get(output.type.tensor_type.elem_type) if tensor else None
+
+
+def _stated(node: Any) -> Array | None:
+    """The classes' names in a node's own options: texts or whole numbers."""
+    options = {option.name: option for option in node.attribute}
+    for name in _NAMES:
+        if name in options and (options[name].strings or options[name].ints):
+            texts = [text.decode(errors="replace") for text in options[name].strings]
+            return np.array(texts) if texts else np.array(options[name].ints, dtype=np.int64)
+    return None
+
+
+def _carried(name: str, makers: dict[str, Any], graph: Any) -> Array | None:
+    """The classes' names in what makes the label `name`: an option of the classifier, or a list from which it picks."""
+    from onnx.numpy_helper import to_array
+
+    lists = {t.name: t for t in graph.initializer}
+    while name not in lists:
+        node = makers.get(name)
+        if node is None or (found := _stated(node)) is not None:
+            return None if node is None else found
+        if node.op_type not in _CARRIES_NAMES:
+            return None
+        name = node.input[0]
+    values = np.ravel(to_array(lists[name]))
+    if values.dtype.kind in "OSU":
+        return np.array([v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in values])
+    return values.astype(np.int64)
+
+
+def _distinct(path: Any, classes: Array | None) -> Array:
+    if classes is None or len(set(classes.tolist())) != len(classes):
+        raise TaskError(
+            f"{path} gives labels, but does not say to which class each of its other numbers belongs: a classifier "
+            "needs probabilities with the classes' names. Export it with ZipMap."
+        )
+    return classes
+
+
+_CLOSE_TO_ONE = 1e-4  # error of a sum of probabilities, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _STRAIGHT = {
     "Add", "Cast", "Concat", "Constant", "Div", "FeatureVectorizer", "Flatten", "Gather", "Gemm", "Identity",
     "LinearRegressor", "MatMul", "Mul", "Reshape", "Scaler", "Squeeze", "Sub", "Unsqueeze",
 }  # fmt: skip
 _TO_CHANCES = {"LinearClassifier", "Normalizer", "Softmax"}
-_QUIET = 4  # nothing but what ends the process is printed
+_FATAL_ONLY = 4  # onnxruntime's level of messages: only those that end the process
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +358,7 @@ class SessionModel:
             return answer
         if answer.ndim != 2 or (self.classes is not None and answer.shape[1] != len(self.classes)):
             raise ValueError(f"it answers {count} records with probabilities of shape {answer.shape}, not one a class")
-        if not (np.abs(answer.sum(axis=1) - 1.0) <= _ADD_UP).all() or not (answer >= -_ADD_UP).all():
+        if not (np.abs(answer.sum(axis=1) - 1.0) <= _CLOSE_TO_ONE).all() or not (answer >= -_CLOSE_TO_ONE).all():
             raise ValueError("its probabilities do not add up to one: scores and several labels are not supported")
         return np.asarray(np.log(np.maximum(answer, TINY_PROBABILITY)))
 
@@ -138,7 +366,7 @@ class SessionModel:
         from onnxruntime import RunOptions
 
         quietly = RunOptions()
-        quietly.log_severity_level = _QUIET
+        quietly.log_severity_level = _FATAL_ONLY
         (answer,) = self._session.run(None, given, quietly)
         return np.asarray(answer, dtype=np.float64)
 
@@ -175,13 +403,13 @@ def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None
     texts = ", ".join(entry.name for entry in session.entries if entry.kind == "text")
 
     def function(X: Floats) -> Floats:
-        if schema is not None:
+        if schema:
             return session.ask(schema.natural(X))
         if texts:
             raise ValueError(f"it takes text in {texts}: design it with a table of these columns")
         return session.matrix(X)
 
-    width = session.width if schema is None and not texts else None
+    width = None if schema or texts else session.width
     frozen = FrozenModel(
         function,
         width=width,
@@ -201,7 +429,7 @@ def _started(content: bytes) -> Any:
 
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = _QUIET
+    options.log_severity_level = _FATAL_ONLY
     return InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 

@@ -99,7 +99,8 @@ class Channel:
     """From records to reports and back, for one mechanism and decoder.
 
     The answers here are those for an unknown mechanism: expected losses come from real reports, and there are no
-    population estimates.
+    population estimates. A mechanism that reports one code of one list states `sizes`; its likelihood then gives
+    expected losses and simulated reports.
     """
 
     mechanism: Mechanism
@@ -134,13 +135,37 @@ class Channel:
         return self.codes is not None and self.scores is None
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """The expected loss (N,) of every record over the randomisation, or None where there is no formula. `answering`
-        leads from reports to the task's outputs; without it the task answers for the decoder's estimates."""
+        """The expected loss (N,) of every record over the randomisation, or None where there is no formula.
 
-    def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:  # noqa: ARG002
-        """Reports (N, width) with the mechanism's probabilities, from ordinary random numbers where the channel can
-        draw them. They are for tests of designs and never for a person."""
-        return self.mechanism(latents)
+        Where codes are one list with an answer for each, it is Σ_k P[k | x] · loss(answer k). `answering` leads from
+        reports to the task's outputs; without it the task answers for the decoder's estimates.
+        """
+        decoder = self.decoder if answering is None else answering
+        if len(self.sizes) != 1 or not isinstance(decoder, CodewordDecoder):
+            return None
+        answers, found = task.predict(decoder.codewords) if answering is None else decoder.codewords, []
+        for rows in blocks(len(records.X), len(answers)):
+            each = task.pairwise_output_losses(answers, records.X[rows], take_labels(task, records.y, rows))
+            found.append(self.mean_over_codes(each, records.latents[rows]))
+        return np.concatenate(found)
+
+    def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
+        """Reports (N, width) with the mechanism's probabilities, for tests of designs and never for a person: from
+        `rng` where codes are one list, else real ones. The first code is drawn whose cumulative probability is above a
+        uniform number."""
+        if len(self.sizes) != 1:
+            return self.mechanism(latents)
+        chances = (self.chances(latents[rows]) for rows in blocks(len(latents), self.sizes[0]))
+        drawn = [(np.cumsum(some, axis=1)[:, :-1] <= rng.random((len(some), 1))).sum(axis=1) for some in chances]
+        return np.concatenate(drawn)[:, None]
+
+    def chances(self, latents: Floats) -> Floats:
+        """(N, K): the probability of every code of one list, for latents (N, Z)."""
+        return np.exp(self.mechanism.log_likelihood(np.arange(self.sizes[0])[:, None], latents)).T
+
+    def mean_over_codes(self, values: Floats, latents: Floats) -> Floats:
+        """(N,): the mean of `values` (N, K) over the codes of one list that may be reported for latents (N, Z)."""
+        return np.asarray((self.chances(latents) * values).sum(axis=1))
 
     def favoured(self, latents: Floats) -> Integers | None:
         """The codes (N, m) that devices favour for latents (N, Z), the best first; None unless reports are `listed`."""
@@ -158,19 +183,6 @@ class Channel:
             return None
         count = width if scores is None else len(scores.spans)
         return SumsShape(count, (count,), None)
-
-    def answers(self, task: Task, answering: Decoder | None) -> Floats | None:
-        """The task's answer (K, m) to every code of one list; None where a decoder does not list them."""
-        decoder = self.decoder if answering is None else answering
-        if not isinstance(decoder, CodewordDecoder):
-            return None
-        return task.predict(decoder.codewords) if answering is None else decoder.codewords
-
-
-def answer_losses(task: Task, answers: Floats, records: Encoded) -> Iterator[tuple[slice, Floats]]:
-    """Some of the records at a time, and what each of the answers (K, m) would cost them (rows, K)."""
-    for rows in blocks(len(records.X), len(answers)):
-        yield rows, task.pairwise_output_losses(answers, records.X[rows], take_labels(task, records.y, rows))
 
 
 def blocks(count: int, width: int) -> Iterator[slice]:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats
 from taskveil.client.mechanisms import LevelResponse
-from taskveil.tasks import Task
-from taskveil.veil.channels.channel import Channel, Encoded, VolunteerValues, answer_losses, blocks
-from taskveil.veil.decoders import Decoder
+from taskveil.veil.channels.channel import Channel, Encoded, VolunteerValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,20 +28,9 @@ class LevelChannel(Channel):
         """What becomes of values outside the domain."""
         return ("Values outside the release's domain count as the nearest value inside.",)
 
-    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """Σ_r P[r | x] · loss(answer r)."""
-        answers = self.answers(task, answering)
-        if answers is None:
-            return None
-        every = answer_losses(task, answers, records)
-        chances = self.mechanism.chances
-        return np.concatenate([(chances(records.latents[rows]) * each).sum(axis=1) for rows, each in every])
-
-    def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """The first report whose cumulative probability is above a uniform number."""
-        chances = (self.mechanism.chances(latents[rows]) for rows in blocks(len(latents), self.sizes[0]))
-        drawn = [(np.cumsum(some, axis=1)[:, :-1] <= rng.random((len(some), 1))).sum(axis=1) for some in chances]
-        return np.concatenate(drawn)[:, None]
+    def chances(self, latents: Floats) -> Floats:
+        """(N, R): the probability of every report."""
+        return self.mechanism.chances(latents)
 
     def measured(self, records: Encoded) -> VolunteerValues:
         """The records."""

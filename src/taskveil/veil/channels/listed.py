@@ -12,8 +12,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Stage
-from taskveil.tasks import Task
-from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues, answer_losses, blocks
+from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues, blocks
 from taskveil.veil.decoders import Decoder
 
 
@@ -73,16 +72,11 @@ class ListedChannel(StagedChannel):
         """The codes (N, m) of highest score."""
         return self._stage.favoured(self.mechanism.region.enforce(latents))
 
-    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """Σ_k P[k | x] · loss(answer k): b/T for every answer and (a − b)/T more for the favoured."""
-        answers = self.answers(task, answering)
-        if answers is None:
-            return None
-        response, favoured, found = self._stage.response, self.favoured(records.latents), []
-        for rows, each in answer_losses(task, answers, records):
-            favoured_losses = np.take_along_axis(each, favoured[rows], axis=1).sum(axis=1)
-            found.append(response.extra * favoured_losses + response.base * each.sum(axis=1))
-        return np.concatenate(found)
+    def mean_over_codes(self, values: Floats, latents: Floats) -> Floats:
+        """b/T of the value of every code, and (a − b)/T more of the favoured."""
+        of_favoured = np.take_along_axis(values, self.favoured(latents), axis=1).sum(axis=1)
+        response = self._stage.response
+        return np.asarray(response.extra * of_favoured + response.base * values.sum(axis=1))
 
     def measured(self, records: Encoded) -> VolunteerValues:
         """1 for each code that a volunteer's device would favour if the volunteer had no part in the design."""

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from taskveil.jobs import files
-from taskveil.jobs.files import TableFile
+from taskveil.jobs import tables
+from taskveil.jobs.tables import TableFile
 
 
 @pytest.mark.parametrize(("columns", "made", "most"), [(2, 0, 33), (8, 0, 9), (2, 32, 3), (8, 4, 9), (1, 0, 40)])
 def test_many_columns_are_read_fewer_rows_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, made: int, most: int
 ) -> None:
-    monkeypatch.setattr(files, "ROWS", 40)
-    monkeypatch.setattr(files, "_CELLS", 64)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 40)
+    monkeypatch.setattr(tables, "BATCH_CELLS", 64)
     X = np.random.default_rng(0).normal(size=(100, columns))
     path, names = tmp_path / "table.parquet", [f"x{place}" for place in range(columns)]
     pq.write_table(pa.table(dict(zip(names, X.T, strict=True))), path)

@@ -20,7 +20,7 @@ from lost_workers.checks import wrong_with
 from lost_workers.watching import Seen
 from taskveil.client.mechanisms import Laplace
 from taskveil.errors import DataError
-from taskveil.jobs.folders import Done, decode_folder, privatize_folder
+from taskveil.jobs.commands import Done, decode_tables, privatize_tables
 from taskveil.jobs.parts import Privatizing
 from taskveil.jobs.plans import MANIFEST, PLAN
 from taskveil.jobs.storage import DRAFT, Folder
@@ -41,7 +41,7 @@ def home(veil: tv.Veil, tmp_path: Path) -> Path:
 
 
 def job(home: Path, **options: Any) -> Done:
-    return privatize_folder(home / "release", home / "people", home / "reports", **options)
+    return privatize_tables(home / "release", home / "people", home / "reports", **options)
 
 
 def seen(home: Path) -> dict[str, Seen]:
@@ -120,7 +120,7 @@ def test_overwriting_that_was_interrupted_goes_on(home: Path, veil: tv.Veil, mon
         with pytest.raises(KeyboardInterrupt):
             job(home, overwrite=True)
     with pytest.raises(DataError, match="is not complete"):
-        decode_folder(home / "release", home / "reports", home / "estimates")
+        decode_tables(home / "release", home / "reports", home / "estimates")
     job(home, overwrite=True)
     assert wrong_with(home / "reports", ROWS, veil.release_id) == []
 
@@ -181,9 +181,9 @@ def test_targets_that_are_not_ours(home: Path) -> None:
     with pytest.raises(DataError, match="holds something else"):
         job(home, overwrite=True)
     with pytest.raises(DataError, match="a folder is needed"):
-        privatize_folder(home / "release", home / "people", home / "reports" / "part-00000.parquet")
+        privatize_tables(home / "release", home / "people", home / "reports" / "part-00000.parquet")
     with pytest.raises(DataError, match="lies inside the source"):
-        privatize_folder(home / "release", home / "people", home / "people" / "reports")
+        privatize_tables(home / "release", home / "people", home / "people" / "reports")
     assert os.listdir(home / "reports") == ["part-00000.parquet"]
 
 
@@ -191,17 +191,17 @@ def test_only_complete_folders_are_read(home: Path, monkeypatch: pytest.MonkeyPa
     with interrupted(monkeypatch, after=2):
         job(home)
     with pytest.raises(DataError, match="is not complete"):
-        decode_folder(home / "release", home / "reports", home / "estimates")
+        decode_tables(home / "release", home / "reports", home / "estimates")
     assert not (home / "estimates").exists()
     job(home)
     extra = home / "reports" / "part-00000 (copy).parquet"
     extra.write_bytes((home / "reports" / "part-00000.parquet").read_bytes())
     with pytest.raises(DataError, match="does not hold the parts"):
-        decode_folder(home / "release", home / "reports", home / "estimates")
+        decode_tables(home / "release", home / "reports", home / "estimates")
     extra.unlink()
-    assert decode_folder(home / "release", home / "reports", home / "estimates").rows == ROWS
-    with pytest.raises(DataError, match=r"exists already\. Choose another folder, or overwrite"):
-        decode_folder(home / "release", home / "reports", home / "estimates")
+    assert decode_tables(home / "release", home / "reports", home / "estimates").rows == ROWS
+    with pytest.raises(DataError, match=r"exists already\. Choose another name, or overwrite"):
+        decode_tables(home / "release", home / "reports", home / "estimates")
 
 
 def test_drafts_that_were_left_are_forgotten(home: Path, veil: tv.Veil, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_drafts_that_were_left_are_forgotten(home: Path, veil: tv.Veil, monkeypa
     assert wrong_with(home / "reports", ROWS, veil.release_id) == []
     (home / "empty").mkdir()
     (home / "empty" / f"{DRAFT}of-a-plan").write_bytes(b"{")  # killed before the plan was there
-    privatize_folder(home / "release", home / "people", home / "empty")
+    privatize_tables(home / "release", home / "people", home / "empty")
     assert wrong_with(home / "empty", ROWS, veil.release_id) == []
 
 
@@ -229,7 +229,7 @@ def test_without_names_for_nothing(home: Path, veil: tv.Veil, monkeypatch: pytes
 DRIVER = """
 import sys, time
 from pathlib import Path
-import taskveil.jobs.folders as folders
+import taskveil.jobs.commands as folders
 from taskveil.jobs.parts import Privatizing
 from taskveil.errors import DataError
 home, draw, begun = Path(sys.argv[1]), Privatizing.batches, 0
@@ -243,7 +243,7 @@ def batches(*given):
 Privatizing.batches = batches
 print("ready", flush=True)
 sys.stdin.readline()
-done = folders.privatize_folder(home / "release", home / "people", home / "reports")
+done = folders.privatize_tables(home / "release", home / "people", home / "reports")
 print(begun, done.rows, *(part.sha256 for part in done.parts))
 """
 
@@ -279,7 +279,7 @@ def test_a_job_that_is_overwritten_while_it_runs_stops(
         if len(drawn) == FILES:  # at the last part of the first job, somebody begins another, and is interrupted
             people.write(home / "others", rows=ROWS + FILES, files=FILES)
             with interrupted(monkeypatch, after=FILES - 1):
-                privatize_folder(home / "release", home / "others", home / "reports", overwrite=True)
+                privatize_tables(home / "release", home / "others", home / "reports", overwrite=True)
         yield from draw(self, *given)
 
     monkeypatch.setattr(Privatizing, "batches", batches)
@@ -287,7 +287,7 @@ def test_a_job_that_is_overwritten_while_it_runs_stops(
         job(home)
     assert not (home / "reports" / MANIFEST).exists()
     assert len(seen(home)) == FILES - 1  # and nothing of the first lies among those of the second
-    privatize_folder(home / "release", home / "others", home / "reports")
+    privatize_tables(home / "release", home / "others", home / "reports")
     assert wrong_with(home / "reports", ROWS + FILES, veil.release_id) == []
 
 
@@ -297,14 +297,14 @@ def test_a_manifest_of_another_job_completes_nothing(home: Path) -> None:
     job(home, overwrite=True)
     (home / "reports" / MANIFEST).write_bytes(old)
     with pytest.raises(DataError, match="is another job's"):
-        decode_folder(home / "release", home / "reports", home / "estimates")
+        decode_tables(home / "release", home / "reports", home / "estimates")
 
 
 def test_a_folder_below_that_is_not_complete_is_refused(home: Path) -> None:
-    privatize_folder(home / "release", home / "people", home / "rounds" / "W46")
+    privatize_tables(home / "release", home / "people", home / "rounds" / "W46")
     (home / "rounds" / "W46" / MANIFEST).unlink()
     with pytest.raises(DataError, match="W46 is not complete"):
-        decode_folder(home / "release", home / "rounds", home / "estimates")
+        decode_tables(home / "release", home / "rounds", home / "estimates")
 
 
 def test_overwriting_deletes_parts_alone(home: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_source_that_is_exchanged_while_it_is_read_is_not_published(
 def test_a_forged_plan_is_refused(home: Path, content: str) -> None:
     (home / "reports").mkdir()
     (home / "reports" / PLAN).write_text(content)
-    with pytest.raises(DataError, match="is no plan of taskveil's"):
+    with pytest.raises(DataError, match="is no plan of taskveil"):
         job(home)
 
 

@@ -1,0 +1,240 @@
+"""Reads tables: CSV or Parquet, whole or in batches.
+
+Every table that the package reads from a file is read here. Errors name a place in the file and never quote a cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any
+
+from taskveil.errors import DataError, TaskveilError, needs
+from taskveil.jobs.storage import PARQUET
+from taskveil.records.conversion import number_in
+
+with needs("a file of records"):
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+BATCH_ROWS = 1 << 16
+"""The most rows of a batch."""
+BATCH_CELLS = 1 << 23
+"""The most numbers of a batch: 64 MB, of which there are some copies."""
+CSV_BLOCK_BYTES = 1 << 22
+"""How much of a CSV file is read at a time, and the most that a row may take."""
+_NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A CSV or Parquet file: its columns, the units that it states, and its rows."""
+
+    path: PurePath
+    schema: pa.Schema
+    is_text: bool
+    """Whether the file is CSV, in which all cells are text."""
+    groups: tuple[int, ...] = ()
+    """The number of rows in each row group of a Parquet file."""
+    size: int = 0
+    """The bytes of a Parquet file."""
+    footer: str = ""
+    """The SHA-256 of the footer of a Parquet file, which lists where everything in the file lies."""
+    filesystem: Any = None
+    """Arrow's filesystem, unless the file lies on this machine."""
+
+    @classmethod
+    def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
+        """The names and the size of a file; `read` and `batches` read its rows."""
+        with _reading(path):
+            if _is_csv(path, filesystem):
+                schema = pa.schema([(name, pa.string()) for name in _header(path)])
+                found = cls(path=path, schema=schema, is_text=True)
+            else:
+                with _opened(path, filesystem) as file, pq.ParquetFile(file) as table:
+                    size, metadata = file.size(), table.metadata
+                    groups = tuple(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
+                    file.seek(size - 8)
+                    length = int.from_bytes(file.read(4), "little")
+                    file.seek(size - 8 - length)
+                    found = cls(
+                        path=path,
+                        schema=table.schema_arrow,
+                        is_text=False,
+                        groups=groups,
+                        size=size,
+                        footer=hashlib.sha256(file.read(length)).hexdigest(),
+                        filesystem=filesystem,
+                    )
+        names = found.schema.names
+        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+        if twice is not None:
+            raise DataError(f"{path} has two columns named {twice!r}: rename one.")
+        return found
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows; None for CSV, which has to be read to be counted."""
+        return None if self.is_text else sum(self.groups)
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """From each name without its unit to the name in the file."""
+        found: dict[str, str] = {}
+        for name in self.schema.names:
+            named = _NAMED_UNIT.fullmatch(name)
+            plain = named["name"] if named else name
+            if plain in found:
+                raise DataError(f"{self.path} has two columns named {plain}, one of them with a unit.")
+            found[plain] = name
+        return found
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The units that the file states, by the name of the column in the file."""
+        found: dict[str, str] = {}
+        for field in self.schema:
+            named, stated = _NAMED_UNIT.fullmatch(field.name), (field.metadata or {}).get(b"unit")
+            if stated is not None:
+                found[field.name] = stated.decode()
+            elif named:
+                found[field.name] = named["unit"]
+        return found
+
+    def read(self) -> pa.Table:
+        """All rows. A column of a CSV file holds numbers, flags or text; empty cells and NA are missing values."""
+        with _reading(self.path) as broken:
+            if not self.is_text:
+                return pq.read_table(self.path, filesystem=self.filesystem)
+            # With threads, Arrow does not count lines.
+            options = self._csv_options(broken, pa.csv.ReadOptions(use_threads=False))
+            seen = pa.csv.read_csv(
+                self.path, convert_options=pa.csv.ConvertOptions(strings_can_be_null=True), **options
+            ).schema
+            if any(pa.types.is_binary(field.type) for field in seen):
+                raise DataError(_not_utf8(self.path))
+            # Arrow turns dates and times of day into types of its own. Here they stay text.
+            plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+            types = {
+                field.name: field.type if any(test(field.type) for test in plain) else pa.string() for field in seen
+            }
+            convert = pa.csv.ConvertOptions(strings_can_be_null=True, column_types=types)
+            return pa.csv.read_csv(self.path, convert_options=convert, **options)
+
+    def batches(
+        self, names: list[str], *, words: Collection[str] = (), groups: Sequence[int] | None = None, made: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """The named columns, some rows at a time.
+
+        Args:
+            names: the columns, as the file names them.
+            words: values that are no missing values, although Arrow takes them for such (NA, null, …). In CSV, all
+                cells are text, and empty cells are missing.
+            groups: the row groups to read of a Parquet file; by default all.
+            made: the number of columns that the caller makes of a batch. Batches of wide tables have fewer rows.
+        """
+        with _reading(self.path) as broken:
+            if self.is_text:
+                texts = pa.csv.ConvertOptions(
+                    include_columns=names,
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=True,
+                    null_values=[word for word in pa.csv.ConvertOptions().null_values if word not in words],
+                    check_utf8=False,
+                )
+                options = self._csv_options(broken, pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES))
+                with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
+                    yield from reader
+                return
+            # A small read buffer for each column instead of whole row groups: a file may be one large row group.
+            buffer = min(1 << 18, (1 << 24) // len(names) + 1)
+            rows = min(BATCH_ROWS, BATCH_CELLS // max(len(names), made) + 1)
+            opened = pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False, filesystem=self.filesystem)
+            with opened as file:
+                yield from file.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
+
+    def _csv_options(self, broken: list[pa.csv.InvalidRow], reading: pa.csv.ReadOptions) -> dict[str, Any]:
+        """How CSV is parsed. Rows with too many or too few cells go to `broken`."""
+
+        def remember(row: pa.csv.InvalidRow) -> str:
+            broken.append(row)
+            return "error"
+
+        parsing = pa.csv.ParseOptions(
+            invalid_row_handler=remember,
+            # If there is one column, a blank line is a person whose value is missing.
+            ignore_empty_lines=len(self.schema.names) > 1,
+            newlines_in_values=True,
+        )
+        return {"read_options": reading, "parse_options": parsing}
+
+
+def _is_csv(path: PurePath, filesystem: Any) -> bool:
+    """Whether a file is CSV: by its name, or else by its first bytes."""
+    if path.suffix.lower() in (".csv", *PARQUET):
+        return path.suffix.lower() == ".csv"
+    with _opened(path, filesystem) as file:
+        return bytes(file.read(4)) != b"PAR1"
+
+
+def _opened(path: PurePath, filesystem: Any) -> Any:
+    """A file that can be read from any place, as Arrow opens it."""
+    return pa.OSFile(str(path)) if filesystem is None else filesystem.open_input_file(str(path))
+
+
+def _header(path: PurePath) -> list[str]:
+    """The names in the first line of a CSV file, or a DataError that says why they are no names."""
+    # Excel begins with a byte order mark. A cell below may hold any bytes, and is not looked at here.
+    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        try:
+            names = next(filter(None, csv.reader(file)), [])
+        except csv.Error:
+            raise DataError(f"cannot read {str(path)!r} as a table: it is no CSV file.") from None
+    if not names:
+        raise DataError(f"{path} needs a header and at least one record.")
+    if any("\udc80" <= sign <= "\udcff" for name in names for sign in name):  # bytes that are no UTF-8
+        raise DataError(_not_utf8(path))
+    if len(names) == 1:
+        sign, between = next((pair for pair in _OTHER_SEPARATORS.items() if pair[0] in names[0]), ("", ""))
+        if between:
+            raise DataError(
+                f"{path} has {between} between its columns: save it with commas there, and with points in numbers (in "
+                f"pandas pd.read_csv(..., sep={sign!r}, decimal=',').to_csv(..., index=False))."
+            )
+    if all(number_in(name) is not None for name in names):
+        raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")
+    return names
+
+
+def _not_utf8(path: PurePath) -> str:
+    return f"{path} is not written in UTF-8: save it again as 'CSV UTF-8'."
+
+
+@contextlib.contextmanager
+def _reading(path: PurePath) -> Iterator[list[pa.csv.InvalidRow]]:
+    """Turns Arrow's errors about a file into a DataError; yields a list for rows with a wrong number of cells.
+
+    Arrow's messages quote cells and rows, so the DataError repeats nothing of them.
+    """
+    broken: list[pa.csv.InvalidRow] = []
+    try:
+        yield broken
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, TaskveilError):
+            raise
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        if isinstance(error, pa.ArrowInvalid):
+            is_csv = path.suffix.lower() not in PARQUET
+            reason = "it is no CSV file, or has no rows" if is_csv else "it is no Parquet file, or damaged"
+        if broken:
+            row = "a line" if broken[0].number is None else f"line {broken[0].number}"
+            reason = f"{row} has {broken[0].actual_columns} cells instead of {broken[0].expected_columns}"
+        raise DataError(f"cannot read {str(path)!r} as a table: {reason}.") from None
