@@ -238,6 +238,9 @@ def test_a_closing_connection_whose_client_does_not_read_ends(tmp_path: Path) ->
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.connect(("127.0.0.1", served.port))
         connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        with served.socket() as other:  # the collector has started
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert answered(other)[0] == 200
         start = time.monotonic()
         assert served.stop() == (0, "")
         assert time.monotonic() - start < 8
