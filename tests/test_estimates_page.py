@@ -10,7 +10,7 @@ import taskveil as tv
 from pages import run_code
 from taskveil.estimates import FEWEST
 from taskveil.estimates.drift import LEVEL
-from taskveil.estimates.limits import BETS
+from taskveil.estimates.intervals import BETS
 from taskveil.estimates.result import FORMAT
 from taskveil.veil.volunteers import FEWEST as SMALLEST
 

@@ -6,8 +6,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 
 
@@ -21,7 +19,6 @@ def _house() -> Any:
     return module
 
 
-@pytest.mark.xfail(reason="docstrings and comments of the package still have more", strict=False)
 def test_private_words_are_rare() -> None:
     found = _house().private_words(ROOT)
     assert len(found) <= 40, "\n".join(f"{path.relative_to(ROOT)}:{line}: {word}" for path, line, word in found)

@@ -24,7 +24,7 @@ from benchmarks.scaling.machine import Watch, WorkerMemory, stamp
 import taskveil as tv
 from taskveil.jobs.commands import decode_tables, privatize_tables, tally_tables
 from taskveil.jobs.plans import MANIFEST
-from taskveil.jobs.ray_joining import connected
+from taskveil.jobs.ray_cluster import connected
 from taskveil.jobs.running import Engine
 
 ROOT = Path(__file__).resolve().parents[2]

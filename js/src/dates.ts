@@ -1,4 +1,4 @@
-/** Dates as whole seconds, and where they lie in their cycles: the grammar, calendar and quotients of `dates.py`. */
+/** Dates as whole seconds, and where they lie in their cycles: the grammar, calendar and quotients of `client/values.py`. */
 
 export const DAY = 86_400;
 

@@ -1,7 +1,7 @@
 """The arrays everything here is made of, and arrays that own their memory.
 
-A frozen dataclass still shares its arrays with whoever built it: a bound written to after the noise was calibrated
-would leave the guarantee as it was stated, and void. Parts therefore keep copies that nobody can write to.
+A frozen dataclass still shares its arrays with the code that built it. If that code changed a bound after the noise was
+calibrated, the stated guarantee would be false. Parts therefore keep copies that nobody can write to.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -59,10 +59,12 @@ def check_arrays(**arrays: tuple[Floats, tuple[int, ...]]) -> None:
 
 
 def as_floats(values: Any) -> Floats:
-    """Numbers of any kind as doubles, in the shape they have: what is missing is NaN, what is too large is infinite.
+    """Numbers of any kind as doubles, in the shape they have: a missing number becomes NaN, and a number that is too
+    large becomes infinite.
 
-    Whether a value is there, and how large it is, never decides about an error: a refusal would tell. Text, dates,
-    times, complex numbers and rows of different lengths are refused with a DataError that quotes nothing.
+    Whether a value is there, and how large it is, never decides about an error: an error would reveal something about
+    the value. Text, dates, times, complex numbers and rows of different lengths are refused with a DataError that
+    quotes nothing.
     """
     values = _unmasked(values)
     # From None and without numpy's own words, which quote the record.

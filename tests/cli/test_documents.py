@@ -16,7 +16,7 @@ import pytest
 
 import taskveil as tv
 from cli.running import run
-from taskveil.jobs.ray_joining import connected
+from taskveil.jobs.ray_cluster import connected
 
 TEXT = (Path(__file__).parents[2] / "docs/tutorial/command-line.md").read_text(encoding="utf-8")
 

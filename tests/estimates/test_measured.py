@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 import collections_drawn as drawn
 import releases
 import taskveil as tv
-from taskveil.estimates.limits import exact_limits
+from taskveil.estimates.intervals import exact_limits
 from taskveil.estimates.scores import Tally
 
 PEOPLE = 300

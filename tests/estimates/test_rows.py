@@ -146,3 +146,12 @@ def test_classes_and_answers_are_called_by_the_target() -> None:
     assert veil.outputs.names == ("price",)
     names = [row.name for row in tv.estimate(veil, veil.privatize(X)).frequencies]
     assert all(re.fullmatch(r"code \d+ \(price = -?[\d.e-]+\)", name) for name in names), names
+
+
+def test_a_printed_share_lies_where_a_share_can_lie() -> None:
+    """Unbiased shares of few reports may be below 0 or above 100%; next to limits inside, that would mislead."""
+    label = Label("code 0", "share", bounds=(0.0, 1.0))
+    for mean, printed in ((-0.019, "0.0%"), (1.9, "100.0%")):
+        (row,) = rows_of([label], *(np.array([one]) for one in (mean, mean - 0.1, mean + 0.1, 0.2, 0.4, 2.0)))
+        assert row.cells[1] == printed
+        assert row.interval.mean == mean

@@ -19,7 +19,7 @@ import pytest
 import releases
 from cli.running import one_line
 from taskveil.client.mechanisms import Codebook
-from taskveil.jobs import ray_joining
+from taskveil.jobs import ray_cluster
 from taskveil.jobs.commands import decode_tables, privatize_tables, tally_tables
 from taskveil.jobs.plans import JobPart, JobPlan, opened
 from taskveil.jobs.running import Engine
@@ -48,7 +48,7 @@ def machines() -> Iterator[Any]:
         found = Cluster(initialize_head=True, head_node_args=head)
         try:
             found.add_node(num_cpus=1, object_store_memory=STORE)
-            with ray_joining.connected(found.address):
+            with ray_cluster.connected(found.address):
                 yield found
                 assert ray.is_initialized()  # whatever was done meanwhile
             assert not ray.is_initialized()

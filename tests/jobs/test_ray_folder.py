@@ -11,7 +11,7 @@ from taskveil.client.locking import alone, own_folder
 
 OWN = """
 import os, sys, signal
-from taskveil.jobs.ray_joining import connected
+from taskveil.jobs.ray_cluster import connected
 if sys.argv[1] == "ended":
     import ray  # by the caller; the token is needed all the same, and lies in no file
 

@@ -202,8 +202,8 @@ def locked(home: Path) -> str:
 
 def more_than_the_store(home: Path) -> str:
     """What sweeps share may be larger than a machine's object store: Ray puts it on the disk."""
-    from taskveil.jobs.ray_joining import connected
-    from taskveil.jobs.ray_working import in_any_order
+    from taskveil.jobs.ray_cluster import connected
+    from taskveil.jobs.ray_tasks import in_any_order
 
     def added(shared: Any, task: int) -> float:
         return float(shared[task])
@@ -221,7 +221,7 @@ def models(home: Path) -> str:
 
     import taskveil as tv
     from taskveil.jobs.commands import decode_tables, privatize_tables
-    from taskveil.jobs.ray_joining import connected
+    from taskveil.jobs.ray_cluster import connected
     from taskveil.jobs.running import Engine
 
     X = np.random.default_rng(0).normal(size=(300, 5))

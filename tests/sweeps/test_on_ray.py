@@ -22,7 +22,7 @@ from designers import Noisy, Plain
 from taskveil import progress
 from taskveil.designs.problem import Problem
 from taskveil.errors import ClusterError, TaskError
-from taskveil.jobs import ray_joining
+from taskveil.jobs import ray_cluster as joining
 
 RNG = np.random.default_rng(6)
 N = 480
@@ -35,7 +35,7 @@ LINEAR = tv.LinearTask(np.diag([2.0, 1.0, 0.5]))
 @pytest.fixture(scope="module", autouse=True)
 def ray_cluster() -> Iterator[None]:
     """One for all tests: sweeps stay on the cluster that there is."""
-    with ray_joining.connected(workers=2):
+    with joining.connected(workers=2):
         yield
 
 

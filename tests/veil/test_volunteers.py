@@ -357,3 +357,16 @@ def test_releases_that_do_not_store_the_mean_keep_loading(tmp_path: Path) -> Non
     write_files(tmp_path / "r" / "server", content, {})
     with pytest.raises(ReleaseError):
         tv.Veil.load(tmp_path / "r")
+
+
+def test_a_table_put_together_four_times_is_no_more_certain_than_once() -> None:
+    """The shares are the same, and their variance is that of a quarter of the volunteers."""
+    task = tv.ModelTask(LogisticRegression().fit(X, LABELS), loss="cross_entropy")
+    options = {"epsilon": 4.0, "method": "codebook", "domain": BOX, "on_device": tv.OnDevice(encoder="linear")}
+    once = tv.design(X, task, y=LABELS, **options).volunteers
+    often = tv.design(np.tile(X, (4, 1)), task, y=np.tile(LABELS, 4), **options).volunteers
+    assert once is not None
+    assert often is not None
+    assert often.count == 4 * once.count
+    assert often.design_effect >= 4.0
+    assert 1.0 <= once.design_effect < 3.0

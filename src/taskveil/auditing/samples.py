@@ -1,8 +1,8 @@
 """Checks that compare samples of reports.
 
 - Bits of reports, fresh noise for every report, and no noise that rows or calls share.
-- Ways of asking: one record at a time, at the ends of small batches, through a `Client`. A mechanism may behave in a
-  batch of thousands and not in the call that a device makes. ε bounds every report however it was asked for, so each
+- Ways of asking: one record at a time, at the ends of small batches, through a `Client`. A mechanism may be correct in
+  a batch of thousands and wrong in a device's single call. ε bounds every report however it was asked for, so each
   way is attacked by itself. A veil promises more: the same distribution in every way.
 - Repetition: one of a thousand inputs is drawn, and its report must not name it.
 

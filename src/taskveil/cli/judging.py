@@ -23,7 +23,8 @@ FEWEST = 40
 """Volunteers of whom some can be held out: the mean loss of fewer than ten says nothing."""
 
 FEWEST_TO_NAME = 30
-"""Volunteers held out, before a column is called silent: of fifteen, every sixth column that speaks would be."""
+"""Volunteers held out, that are needed before a column is reported as having no signal: with fifteen, one useful column
+in six would be."""
 
 NO_SIGNAL = 0.01
 """The share of a column's variance that reports tell, up to which they tell nothing of it."""

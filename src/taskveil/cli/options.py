@@ -101,7 +101,7 @@ def answering(answers: str) -> Literal["direct", "record"]:
 def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
     """The cluster that --engine, --address, --workers and --gpus ask for; None for this process."""
     import taskveil as tv
-    from taskveil.jobs.ray_working import check_engine
+    from taskveil.jobs.ray_tasks import check_engine
 
     check_engine(engine, address, workers)
     if engine == "plain" and gpus:

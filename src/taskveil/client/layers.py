@@ -1,4 +1,4 @@
-"""What encoders are made of: levels, tables of levels, and layers in whole numbers.
+"""The parts of encoders: levels, tables of levels, and layers in whole numbers.
 
 An attribute's value first becomes one of 2^20 levels: evenly spaced over a range, or by a table. With even spacing and
 a heavy tail, nearly everybody has one of the lowest levels. A table bends the scale: it gives the level at some values,

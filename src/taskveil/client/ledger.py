@@ -61,7 +61,7 @@ class Ledger:
             raise LedgerError(f"{path!r} is no path for a ledger; no report was made.") from error
         if odd:
             raise LedgerError(f"{path!r} is no path for a ledger; no report was made.")
-        # A lock that knows its thread: the hooks of a fork release only what they hold.
+        # A reentrant lock: the hooks that run at a fork release it only in the thread that holds it.
         self._lock = threading.RLock()
         self._at_work: int | None = None  # the thread that is in the middle of a transaction
         self._connection: sqlite3.Connection | None = None

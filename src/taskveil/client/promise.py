@@ -1,6 +1,6 @@
 """The promise of a report: its numbers, rounded up, and the sentence that a person reads.
 
-Every number of a promise is rounded against ourselves: what is stated is never smaller than what is true. The sentence
+Every number of a promise is rounded up: the stated ε is never smaller than the true ε. The sentence
 is made from the mechanism. It is never taken from a file, because a forged release could state anything.
 
 This module ships to devices: numpy and the standard library only.

@@ -78,7 +78,7 @@ class Fields:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What these numbers are called."""
+        """The names of these numbers."""
         named = zip(self.names, self.fields, strict=True)
         return tuple(label for name, field in named for label in field.labels(name))
 

@@ -1,4 +1,4 @@
-"""What a device sends to the collector and what it answers, in bytes and in JSON: one module for both sides.
+"""The bytes and JSON of reports and of the collector's answers, in bytes and in JSON: one module for both sides.
 
 A report carries the id of its release, a random id by which a retry is recognised, and the randomised numbers. It holds
 no time, no counter and no identity, and all reports of a release have the same length.

@@ -1,4 +1,4 @@
-"""The collector's log: that something failed and where in the code, never what was sent or by whom.
+"""The collector's log: that something failed and where in the code, never a request or its sender.
 
 The text of an exception may quote a body, a header or an address. So the log has only an exception's kind and the lines
 of code that it passed.

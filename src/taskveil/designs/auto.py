@@ -89,7 +89,7 @@ class Best:
 def best_of(
     designer: Competing, problem: Problem, epsilons: Sequence[float], seed: int
 ) -> Iterator[tuple[float, Veil]]:
-    """(ε, veil): the candidate that the rules of `selection` take, sent whether it beats the constant or not."""
+    """(ε, veil): the candidate that the rules of `selection` take, chosen even if it does not beat the constant."""
     problem = volunteers_of(problem, seed)
     fold, person = folds(problem, seed)
     for epsilon, found in designer.candidates(problem, epsilons, seed, fold, compared=False):
@@ -178,7 +178,7 @@ def refitted(
 
 
 def _losses(veil: Veil, problem: Problem, rows: Integers, seed: int) -> Floats:
-    """What a veil costs some of the volunteers (N,)."""
+    """The losses (N,) of a veil for some of the volunteers."""
     found, _ = expected_losses(
         veil.device,
         veil.decoder,

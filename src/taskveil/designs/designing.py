@@ -10,6 +10,7 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.methods import Method, designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Designer, Population, Problem
+from taskveil.designs.selection import people
 from taskveil.errors import BudgetError, TaskError, refusing_old_arguments
 from taskveil.progress import Progress, Show
 from taskveil.records.conversion import column_names, name_of
@@ -123,8 +124,9 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
     are called `columns` and whose label is called `target`."""
     answers = truths(problem.task, problem.X, problem.y, target)
     if veil.volunteers is None:  # designs that learn from labels bring sums of their own, by models fitted without them
+        latents, person = veil.encoder(problem.X), people(problem.X)
         volunteers = Volunteers.of(
-            veil.mechanism, veil.decoder, veil.encoder(problem.X), problem.X, problem.task, answers, problem.schema
+            veil.mechanism, veil.decoder, latents, problem.X, problem.task, answers, problem.schema, person=person
         )
         veil = replace(veil, volunteers=volunteers)
     veil, schema = replace(veil, outputs=answers[1]), problem.schema

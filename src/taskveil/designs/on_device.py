@@ -27,10 +27,10 @@ class OnDevice:
     Args:
         encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
             "own" (the task's own model), or "auto". "auto" compares those that are allowed, and the mean of several, by
-            held-out loss; of those within 1% of the lowest it takes the smallest. It leaves out "light" and "trees"
-            where fitting them would take too long (`predictors.candidates.SECONDS`). Or a torch module of dense and
-            convolution layers, whose architecture is trained again from new weights. Or any callable from records
-            (N, n) to predictions (N, S) that was not fitted to the volunteers: only Python clients can run it.
+            held-out loss; of those within 1% of the lowest it takes the smallest. It leaves out "trees" where fitting
+            them would take too long (`MAX_TREE_SECONDS`). Or a torch module of dense and convolution layers, whose
+            architecture is trained again from new weights. Or any callable from records (N, n) to predictions (N, S)
+            that was not fitted to the volunteers: only Python clients can run it.
         share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With
             labels, a scikit-learn model is fitted again up to 15 times without some of the volunteers.
         volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.

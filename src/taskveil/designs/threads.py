@@ -20,7 +20,9 @@ def one_thread() -> Iterator[None]:
     The setting holds for the whole process, so a generator must not yield inside: its caller would be slowed down
     between two items, and keep one thread if it never asked for the next. As a decorator it wraps a whole function.
     """
-    torch = sys.modules.get("torch")  # whoever computes with torch has imported it; nobody else shall wait for it
+    torch = sys.modules.get(
+        "torch"
+    )  # if torch is in use, it is already imported; otherwise it is not imported, because that is slow
     threads = None if torch is None else torch.get_num_threads()  # before the limit, which torch's OpenMP follows
     with threadpool_limits(1):
         try:

@@ -1,4 +1,4 @@
-"""Population estimates from many reports, with intervals. `estimate` is the front door.
+"""Population estimates from many reports, with intervals. Call `estimate`.
 
 `scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ

@@ -59,7 +59,8 @@ def assumed(
 
     def fit(means: Floats, variances: Floats) -> Mixture:
         # NaN: too few people have a value for a mean over them.
-        those = replace(groups, means=np.nan_to_num(means), variances=variances)
+        independent = np.maximum(np.rint(groups.counts / known.design_effect), 2).astype(np.int64)
+        those = replace(groups, counts=independent, means=np.nan_to_num(means), variances=variances)
         return Mixture.fit(counts, float(codes.outside[0]), codes.kept, those, kinds=kinds, confidence=confidence)
 
     missing = [] if by_class else list(missing_in(veil.schema))

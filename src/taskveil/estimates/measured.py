@@ -20,7 +20,7 @@ from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
-from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, exact_limits
+from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, exact_limits
 from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.records.labels import Label
@@ -31,7 +31,7 @@ from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.volunteers import missing_in
 
 UNTOLD = 1e-4
-"""The share of a mean that latents may leave open: devices round weights to whole numbers."""
+"""The share of a mean that the latents need not determine: devices round weights to whole numbers."""
 FEWEST_SUMMED = 100
 """Reports that Student's limits need at least: among few reports a rare one may not have come yet."""
 CONSTANT = (

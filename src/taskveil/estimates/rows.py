@@ -68,8 +68,11 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Name, estimate, limits, the volunteers' mean, and the change by 1% of forged reports, as text."""
-        _, mean, low, high, _ = self.interval
+        """Name, estimate, limits, the volunteers' mean, and the change by 1% of forged reports, as text.
+
+        A printed share lies between 0 and 100%, as its limits do. `interval` has the unbiased one.
+        """
+        _, mean, low, high, _ = self.inside().interval
         said = self.label.said(self.volunteers, (high - low) / 2)
         return self.label.title, *self.label.interval(mean, low, high), said, self.label.reach(FORGED * self.forged)
 

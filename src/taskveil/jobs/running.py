@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import taskveil
 from taskveil.errors import ClusterError, TaskveilError
 from taskveil.jobs.plans import JobPart
-from taskveil.jobs.ray_joining import connected
-from taskveil.jobs.ray_working import EngineName, check_engine, failures, in_any_order
+from taskveil.jobs.ray_cluster import connected
+from taskveil.jobs.ray_tasks import EngineName, check_engine, failures, in_any_order
 
 Result = TypeVar("Result")
 PartWork = Callable[[JobPart], Result]

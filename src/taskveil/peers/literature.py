@@ -6,7 +6,7 @@ unbiased, so that its loss follows from the second moments of what it sends, E�
 G = KᵀK.
 
 `duchi`          Duchi, Jordan, Wainwright (2018), all attributes at once, each ±B
-`piecewise`      Wang et al. (2019), ⌊ε/2.5⌋ attributes by lot (at least one), each with an equal share of the budget
+`piecewise`      Wang et al. (2019), ⌊ε/2.5⌋ attributes at random (at least one), each with an equal share of the budget
 `hybrid`         the same, with their mixture of the piecewise mechanism and Duchi's in one dimension
 `privunit`       Bhowmick et al. (2018), a direction from a cap of the sphere around the domain (see `PrivUnit`)
 `laplace_split`  Laplace noise on every attribute, each with an equal share of the budget
@@ -78,7 +78,8 @@ class Scaled:
 
 
 def duchi(records: Scaled, epsilon: float) -> Floats:
-    """(N,): all attributes ±B; the signs agree with the record's (rounded by lot) in most places, likelier by e^ε."""
+    """(N,): all attributes ±B; the signs agree with the record's (rounded at random) in most places, likelier by
+    e^ε."""
     d = records.dim
     middle = math.comb(d, d // 2) if d % 2 == 0 else 0
     agreeing = 2 ** (d - 1) + middle / 2  # sign vectors that agree in at least half of all places
@@ -91,17 +92,17 @@ def duchi(records: Scaled, epsilon: float) -> Floats:
 
 
 def piecewise(records: Scaled, epsilon: float) -> Floats:
-    """(N,): some attributes by lot, each by the piecewise mechanism."""
+    """(N,): some attributes at random, each by the piecewise mechanism."""
     return _sampled(records, epsilon, _piecewise)
 
 
 def hybrid(records: Scaled, epsilon: float) -> Floats:
-    """(N,): some attributes by lot, each by the hybrid mechanism."""
+    """(N,): some attributes at random, each by the hybrid mechanism."""
     return _sampled(records, epsilon, _hybrid)
 
 
 def privunit(records: Scaled, epsilon: float) -> Floats:
-    """(N,): the record is lifted by lot onto the sphere of the domain's radius, and a direction near it is sent."""
+    """(N,): the record is lifted at random onto the sphere of the domain's radius, and a direction near it is sent."""
     if records.dim == 1:  # the sphere has two points
         return records.losses(np.full(records.z.shape, (records.radius / math.tanh(epsilon / 2)) ** 2), 1.0)
     best = PrivUnit.of(records.dim, epsilon)

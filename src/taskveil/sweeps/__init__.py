@@ -1,1 +1,1 @@
-"""Loss against budget, for everybody and for segments: what is to do, where it is done, and what came of it."""
+"""Loss against budget, for everybody and for segments: the list of designs, where they run, and the results."""

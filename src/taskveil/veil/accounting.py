@@ -30,8 +30,8 @@ SMALLEST_DELTA = 1e-9
 """Below this the error of adding up doubles could matter; budgets are then simply added."""
 
 MOST_COMPOSED = 2**22
-"""Reports beyond which budgets are simply added: composing more takes gigabytes, and only reports that tell next to
-nothing are ever made so often."""
+"""Reports beyond which budgets are simply added: composing more takes gigabytes, and people send so many reports only
+if each reveals almost nothing."""
 
 _ARITHMETIC = 1e-13  # δ asked of the composed distribution is smaller by this: more than sums of doubles err
 

@@ -1,4 +1,4 @@
-"""What is promised, to whom, and enforced by what."""
+"""The guarantee of a veil: ε, δ, and the part of the code that enforces them."""
 
 from __future__ import annotations
 

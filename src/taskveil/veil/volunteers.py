@@ -202,6 +202,12 @@ class Volunteers:
         return int(self.cells.counts.sum())
 
     @property
+    def design_effect(self) -> float:
+        """How many times the variance of shares of listed codes is that of as many independent volunteers."""
+        independent = float((self.mean * (1.0 - self.mean)).sum()) / self.count
+        return 1.0 + float(self.variance.sum()) / independent if independent > 0 else 1.0
+
+    @property
     def classes(self) -> Groups | None:
         """The classes as groups, if there are classes."""
         return self.by_class[0].groups if self.by_class else None
@@ -219,6 +225,7 @@ class Volunteers:
         drawn: Integers | None = None,
         *,
         refits: tuple[Floats, Integers] | None = None,
+        person: Integers | None = None,
     ) -> Volunteers | None:
         """Sums over the volunteers; None for mechanisms whose reports measure nothing by themselves.
 
@@ -231,6 +238,8 @@ class Volunteers:
             drawn: which volunteer each row is (V,), where some appear several times: each is counted once.
             refits: of an encoder that learnt from the volunteers' labels, the latents (F, V, Z) by the encoders that
                 were fitted without each of F folds, and every volunteer's fold (V,).
+            person: the number of the person whose record each is (V,), the same for copies of one record. A table that
+                was put together several times makes the shares of listed codes no more certain than once.
         """
         values, outputs = answers
         once = np.arange(len(X)) if drawn is None else np.unique(drawn, return_index=True)[1]
@@ -261,11 +270,15 @@ class Volunteers:
                 _shares(mean, m),
                 tuple(replace(one, measured=_shares(one.measured, m)) for one in by_class),
             )
+        variance = measured.var(axis=0) if found.variance is None else found.variance
+        if found.best is not None and person is not None:
+            copies = np.gcd.reduce(np.unique(person[once], return_counts=True)[1])
+            variance = variance + (copies - 1.0) * mean * (1.0 - mean) / len(X)
         return cls(
             cells=cells,
             by_class=by_class,
             cell_of=cell_of,
-            variance=measured.var(axis=0) if found.variance is None else found.variance,
+            variance=variance,
             mean=mean,
         )
 

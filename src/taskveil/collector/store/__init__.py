@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from taskveil.collector.store.base import Store
 from taskveil.collector.store.rows import (
     SHOWN_ID_DIGITS,
     Fate,
@@ -18,7 +19,6 @@ from taskveil.collector.store.rows import (
     Submission,
 )
 from taskveil.collector.store.sqlite import SqliteStore
-from taskveil.collector.store.tables import Store
 
 __all__ = [
     "SHOWN_ID_DIGITS",

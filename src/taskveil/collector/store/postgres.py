@@ -57,9 +57,9 @@ from psycopg import errors, sql
 
 from taskveil.arrays import Integers
 from taskveil.collector.journal import failed, journal
-from taskveil.collector.store import tables
+from taskveil.collector.store import base
+from taskveil.collector.store.base import UNSAMPLED, UNSAMPLED_COUNTS, UNVACUUMED, Execute, Pool, Store
 from taskveil.collector.store.rows import Batch, Growth, Key, StoreError, StoreUnavailableError, Submission
-from taskveil.collector.store.tables import UNSAMPLED, UNSAMPLED_COUNTS, UNVACUUMED, Execute, Pool, Store
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -73,7 +73,7 @@ REPORTS_BETWEEN_CHECKS = 5000
 """Reports that a process stores before it checks again whether arrivals must be sorted."""
 
 MIN_SORTED_BYTES = 2**20
-"""Size of `arrivals` below which an open round is not sorted: about 10,000 reports."""
+"""Size of `arrivals` below which an open round is not sorted: about 17,000 reports."""
 
 SORT_SHARE = 0.5
 """Arrivals are sorted when they reach this share of the sorted reports. So each report is copied three times."""
@@ -253,7 +253,7 @@ class PostgresStore(Store):
             # Only if it is missing: CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if it is there.
             if list(execute("SELECT 1 WHERE to_regnamespace(quote_ident(?)) IS NULL", (self._schema,))):
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
-            tables.migrate(execute, tables.POSTGRES_STEPS)
+            base.migrate(execute, base.POSTGRES_STEPS)
 
     # Reports
 
@@ -277,10 +277,10 @@ class PostgresStore(Store):
 
     def _ingest(self, connection: Connection, submissions: Sequence[Submission], mode: str) -> list[Integers]:
         """One transaction in four exchanges with the server."""
-        opened = connection.execute(f"BEGIN; LOCK TABLE arrivals IN {mode} MODE; {tables.ROUNDS}")
+        opened = connection.execute(f"BEGIN; LOCK TABLE arrivals IN {mode} MODE; {base.ROUNDS}")
         while opened.nextset():
             pass
-        batch = Batch.of(submissions, tables.rounds_by_number(opened, only_open=True))
+        batch = Batch.of(submissions, base.rounds_by_number(opened, only_open=True))
         fates = batch.fates(_insert(connection, batch) if len(batch.order) else {})
         _grow(connection, self._slot, batch.growth(fates))
         connection.execute("COMMIT")
@@ -289,7 +289,7 @@ class PostgresStore(Store):
     def page(self, execute: Execute, release: int, round: int | None, after: bytes) -> list[tuple[bytes, int, bytes]]:
         """As `Store.page`."""
         of_round = "" if round is None else f"AND round = {round:d}"
-        first = f"ORDER BY id LIMIT {tables.PAGE:d}"
+        first = f"ORDER BY id LIMIT {base.PAGE:d}"
         whole = " UNION ALL ".join(
             f"(SELECT id, round, payload FROM {table} WHERE release = ? AND id > ? {of_round} {first})"  # noqa: S608
             for table in ("arrivals", "sorting", "reports")
@@ -305,14 +305,14 @@ class PostgresStore(Store):
     def close_round(self, release: str, name: str) -> None:
         """As `Store.close_round`. If reports cannot be sorted now, the round is closed and an error is raised."""
         with self.writing() as execute:
-            tables.close_round(execute, release, name)
+            base.close_round(execute, release, name)
         self._sort(None)
 
     def forget_round(self, release: str, name: str) -> int:
         """As `Store.forget_round`. If reports cannot be sorted now, the round is closed and an error is raised."""
         with self.writing() as execute:
-            number = tables.close_round(execute, release, name)
-            reports, _ = tables.moments(execute, release, name)
+            number = base.close_round(execute, release, name)
+            reports, _ = base.moments(execute, release, name)
         self._sort(number)
         return reports
 
@@ -401,7 +401,7 @@ def _grow(connection: Connection, slot: int, grown: dict[int, Growth]) -> None:
     ]
     for number, before in connection.execute(GROW, parameters, binary=True).fetchall():
         if grown[number].moments.size:
-            tables.add_moments(executing(connection), number, slot, before, grown[number].moments)
+            base.add_moments(executing(connection), number, slot, before, grown[number].moments)
 
 
 def _copy_format(batch: Batch) -> bytes:
@@ -486,7 +486,7 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
         execute("ALTER TABLE merged RENAME TO reports")
         execute("TRUNCATE sorting")
         if forget is not None:
-            tables.drop_round(execute, forget)
+            base.drop_round(execute, forget)
         _rewrite_counts(execute)
 
 
@@ -504,10 +504,10 @@ def _rewrite_counts(execute: Execute) -> None:
     for number, reports, blob in execute("SELECT round, reports, moments FROM totals ORDER BY round, slot"):
         total = totals.setdefault(number, Growth())
         total.reports += reports
-        total.moments = tables.added_up([total.moments, tables.unpacked(blob)])
+        total.moments = base.added_up([total.moments, base.unpacked(blob)])
     execute("TRUNCATE totals")
     for number, total in totals.items():
-        tables.add_totals(execute, number, 0, total)
+        base.add_totals(execute, number, 0, total)
 
 
 def _become_owner(execute: Execute) -> None:

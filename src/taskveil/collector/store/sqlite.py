@@ -28,9 +28,9 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from taskveil.arrays import Integers
-from taskveil.collector.store import tables
+from taskveil.collector.store import base
+from taskveil.collector.store.base import Execute, Pool, Store
 from taskveil.collector.store.rows import Batch, Key, StoreError, StoreUnavailableError, Submission
-from taskveil.collector.store.tables import Execute, Pool, Store
 
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "journal_size_limit = 67108864")
 
@@ -145,7 +145,7 @@ class SqliteStore(Store):
                 connection.execute(f"PRAGMA {pragma}")
             if not self._migrated:
                 connection.execute("BEGIN IMMEDIATE")
-                tables.migrate(connection.execute, tables.SQLITE_STEPS)
+                base.migrate(connection.execute, base.SQLITE_STEPS)
                 connection.execute("COMMIT")
                 self._migrated = True
         except BaseException:
@@ -181,7 +181,7 @@ class SqliteStore(Store):
     def ingest(self, submissions: Sequence[Submission]) -> list[Integers]:
         """As `Store.ingest`."""
         with self._writing() as connection:
-            batch = Batch.of(submissions, tables.rounds_by_number(connection.execute(tables.ROUNDS), only_open=True))
+            batch = Batch.of(submissions, base.rounds_by_number(connection.execute(base.ROUNDS), only_open=True))
             fates = self._insert(connection, batch)
             for number, growth in batch.growth(fates).items():
                 _for_many(
@@ -190,7 +190,7 @@ class SqliteStore(Store):
                     "ON CONFLICT DO UPDATE SET count = count + excluded.count",
                     [(number, 0, payload, count) for payload, count in sorted(growth.counts.items())],
                 )
-                tables.add_totals(connection.execute, number, 0, growth)
+                base.add_totals(connection.execute, number, 0, growth)
         return fates
 
     def _insert(self, connection: sqlite3.Connection, batch: Batch) -> list[Integers]:
@@ -214,7 +214,7 @@ class SqliteStore(Store):
             execute(
                 "SELECT id, round, payload FROM reports WHERE release = ? AND id > ? AND (? IS NULL OR round = ?) "
                 "ORDER BY id LIMIT ?",
-                (release, after, round, round, tables.PAGE),
+                (release, after, round, round, base.PAGE),
             )
         )
 
@@ -225,22 +225,22 @@ class SqliteStore(Store):
     def close_round(self, release: str, name: str) -> None:
         """As `Store.close_round`. Writers wait meanwhile: seconds for millions of reports."""
         with self.writing() as execute:
-            tables.close_round(execute, release, name)
+            base.close_round(execute, release, name)
         self._rewrite()
 
     def forget_round(self, release: str, name: str) -> int:
         """As `Store.forget_round`. If it fails halfway (another process reads for too long), the round stays closed and
         empty until it is deleted again."""
         with self.writing() as execute:
-            number = tables.close_round(execute, release, name)
-            owner = tables.release_number(execute, release)
-            reports, _ = tables.moments(execute, release, name)
+            number = base.close_round(execute, release, name)
+            owner = base.release_number(execute, release)
+            reports, _ = base.moments(execute, release, name)
             execute("DELETE FROM reports WHERE release = ? AND round = ?", (owner, number))
             execute("DELETE FROM counts WHERE round = ?", (number,))
             execute("DELETE FROM totals WHERE round = ?", (number,))
         self._rewrite()
         with self.writing() as execute:
-            tables.drop_round(execute, number)
+            base.drop_round(execute, number)
         return reports
 
     def _rewrite(self) -> None:

@@ -247,7 +247,7 @@ def telling_means(veil: Veil, X: Floats) -> Veil:
 
 
 def candidates(latents: Floats, variances: Floats, epsilon: float, *, most: int = LISTED) -> list[Choice]:
-    """What the plan leaves open, and what half the budget would have bought: it may be had for all of it. Lists have
+    """Codebooks to compare: those for the whole budget, and smaller ones planned for half of it. Lists have
     `most` codewords."""
     if variances[0] <= 0.0:  # a task that nothing matters to: report anything
         return [ListedChoice(size=2, favoured=1, dim=1, smoothing=0.0)]

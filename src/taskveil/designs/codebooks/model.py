@@ -37,7 +37,7 @@ from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.candidates import families, leave_out
 from taskveil.designs.predictors.own import OWN, Own
 from taskveil.designs.problem import Problem
-from taskveil.designs.selection import Candidate
+from taskveil.designs.selection import Candidate, people
 from taskveil.designs.threads import one_thread
 from taskveil.errors import NamedModelWarning, TaskError, callers_line
 from taskveil.tasks import take_labels
@@ -278,6 +278,7 @@ class _Design:
                 problem.schema,
                 problem.drawn,
                 refits=(computed[1:], self.fold),
+                person=people(problem.X),
             ),
         )
 

@@ -35,7 +35,7 @@ RIVAL = 1.25
 """Directions that cost so many times more one by one than others are not tried together."""
 
 DRAWS = 2**40
-"""What the chances of all groups add up to, nearly."""
+"""The approximate sum of the groups' integer probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

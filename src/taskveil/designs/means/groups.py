@@ -43,7 +43,8 @@ MARKS = 128
 """Parts of the domain's reach to which other values are rounded first."""
 
 ANYWHERE = 0.02
-"""The share of people who may be anywhere, whatever volunteers say: it keeps what others cost within bounds."""
+"""The share of the prior that is spread evenly over all levels. It limits the error for people unlike the
+volunteers."""
 
 APART_IN_RANGE = 2**12
 """Levels are at least this part of the range apart: an exact distinction of neighbouring grid steps costs

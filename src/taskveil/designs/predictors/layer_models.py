@@ -27,7 +27,7 @@ from taskveil.tasks.models.modules import rows_of
 
 
 class Foreign(Exception):
-    """What was met is no part of such a chain."""
+    """The module contains an operation that is not a supported layer."""
 
 
 class Chain:

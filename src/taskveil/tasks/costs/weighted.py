@@ -113,7 +113,7 @@ class WeightedCost(LinearInTruth):
         # A score is linear: its values at zero and at one step in every direction are all there is to know.
         offsets = self.scores(answers, np.zeros((1, width)))[0]
         vectors = step * (self.scores(answers, np.eye(width)) - offsets).T
-        # What is the same for all answers ranks none of them.
+        # A term that is equal for all answers does not change their order.
         vectors, offsets = vectors - vectors.mean(axis=0), offsets - offsets.mean()
         unit = float((np.abs(vectors).sum(axis=1) * _MAX_STEPS + np.abs(offsets)).max()) / _MAX_SCORE or 1.0
         return np.rint(-vectors / unit).astype(np.int64), np.rint(-offsets / unit).astype(np.int64)

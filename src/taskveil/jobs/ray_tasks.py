@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
 from taskveil.errors import ClusterError, TaskError, TaskveilError
-from taskveil.jobs.ray_joining import ANSWER_SECONDS
+from taskveil.jobs.ray_cluster import ANSWER_SECONDS
 
 EngineName = Literal["plain", "ray"]
 Result = TypeVar("Result")

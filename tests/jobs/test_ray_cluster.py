@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from taskveil.errors import ClusterError, MissingExtraError
-from taskveil.jobs import ray_joining
+from taskveil.jobs import ray_cluster
 
 
 def why_not(address: str) -> str:
     """The one line that says why a cluster cannot be joined, which must come soon."""
     before = time.monotonic()
-    with pytest.raises(ClusterError) as error, ray_joining.connected(address):
+    with pytest.raises(ClusterError) as error, ray_cluster.connected(address):
         pass
     assert time.monotonic() - before < 10
     assert "\n" not in str(error.value)
@@ -37,7 +37,7 @@ def test_nobody_listens(refused: str) -> None:
 
 def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener whose queue is full answers like a machine behind a wall: not at all."""
-    monkeypatch.setattr(ray_joining, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(ray_cluster, "ANSWER_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, socket.socket() as first:
         first.connect(listening.getsockname())
         address = "{}:{}".format(*listening.getsockname())
@@ -45,7 +45,7 @@ def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.Monk
 
 
 def test_somebody_else_listens(web_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_joining, "_JOIN_SECONDS", 2.0)
+    monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
     assert f"at {web_page} (no Ray cluster listens there)" in why_not(web_page)
 
 
@@ -61,29 +61,29 @@ def test_a_file_that_lies_about_and_is_called_ray_is_not_run(tmp_path: Path, mon
 
 
 def test_rays_client_is_not_gone_through() -> None:
-    with pytest.raises(ClusterError, match="is for Ray's client"), ray_joining.connected("ray://127.0.0.1:10001"):
+    with pytest.raises(ClusterError, match="is for Ray's client"), ray_cluster.connected("ray://127.0.0.1:10001"):
         pass
 
 
 def test_the_environments_address_counts(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", refused)
-    with pytest.raises(ClusterError, match=re.escape(refused)), ray_joining.connected():
+    with pytest.raises(ClusterError, match=re.escape(refused)), ray_cluster.connected():
         pass
 
 
 def test_a_cluster_that_asks_for_a_token_says_so() -> None:
     wrote = "W gcs_client.cc:210: Unauthenticated: RPC error: InvalidAuthToken: Authentication token is missing\n" * 3
-    assert ray_joining._said(wrote) == "it asks for a token: RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN"
+    assert ray_cluster._said(wrote) == "it asks for a token: RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN"
 
 
 def test_a_cluster_of_another_ray_is_quoted() -> None:
     wrote = "Traceback\n  File\nRuntimeError: Version mismatch: the cluster was started with Ray 1\nand more\n"
-    assert ray_joining._said(wrote) == "Version mismatch: the cluster was started with Ray 1"
+    assert ray_cluster._said(wrote) == "Version mismatch: the cluster was started with Ray 1"
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"taskveil\[ray\]"), ray_joining.connected():
+    with pytest.raises(MissingExtraError, match=r"taskveil\[ray\]"), ray_cluster.connected():
         pass
 
 
@@ -92,8 +92,8 @@ def test_a_cluster_of_our_own_from_a_thread_of_a_script() -> None:
     script = """
         import threading, warnings
         warnings.simplefilter("error")
-        from taskveil.jobs.ray_joining import connected
-        from taskveil.jobs.ray_working import in_any_order
+        from taskveil.jobs.ray_cluster import connected
+        from taskveil.jobs.ray_tasks import in_any_order
         def add(shared, task):
             return shared + task
         def job():

@@ -16,7 +16,7 @@ from scipy.stats import beta, norm, t
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
 from taskveil.estimates import limits
-from taskveil.estimates.limits import anytime_limits, anytime_sum_limits, chance_above_zero, exact_limits
+from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, chance_above_zero, exact_limits
 
 Limits = Callable[..., tuple[float, float]]
 
