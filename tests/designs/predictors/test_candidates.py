@@ -20,7 +20,7 @@ Y = 14.0 + X[:, 0]
     ("encoder", "reason"),
     [
         (nn.Linear(4, 1), "records of 3 attributes"),
-        (lambda records: np.full(len(records), 14.0), "the same of all volunteers"),
+        (lambda records: np.full(len(records), 14.0), "the same prediction for all volunteers"),
         (lambda records: records, "1 finite numbers for every record"),
     ],
 )
