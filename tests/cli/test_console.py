@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import terminals
-from taskveil.cli.console import busy, row_bar
+from taskveil.cli.console import busy, print_line, reworded, row_bar
+from taskveil.designs import bounds
+from taskveil.records import inference
 
 BUSY = """
 import time
@@ -49,3 +53,39 @@ def test_no_bar_stays_above_an_error() -> None:
     assert "0/?" in failed.err
     assert terminals.screen(failed.err) == "error"
     assert "5/5 rows" in terminals.screen(terminals.run(program.format("advance(5, 5)"), terminal=True).err)
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("row 0, column 'a' (5% of its variance)", "row 1, column 'a' (5% of its variance)"),
+        ("the label of row 9 (60% of the labels' variance)", "the label of row 10 (60% of the labels' variance)"),
+        ("Check their units; domain=... says where", "Check their units; --domain column=low:high says where"),
+        ("give the bounds: schema.replace({'n': tv.Number(low, high)}).", "give the bounds: --domain n=low:high."),
+        ('a classifier: use loss="cross_entropy"', "a classifier: use --loss cross_entropy"),
+        ("raise max_bytes=600000", "raise --client-bytes 600000"),
+        ("Group them, or list them with tv.Category.", "Group them, or list them in a --schema."),
+        ("or of the person, leave the column out.", "or of the person, leave the column out: --drop."),
+        ("say share_model=True.", "say --share-model."),
+        ("column 'max_bytes' holds text, row 7 of the day", "column 'max_bytes' holds text, row 7 of the day"),
+    ],
+)  # fmt: skip
+def test_arguments_become_options_and_rows_are_counted_from_one(python: str, typed: str) -> None:
+    assert reworded(python) == typed
+
+
+def test_the_packages_own_words_are_still_these() -> None:
+    """What is replaced is what the package says today."""
+    said = "".join(map(inspect.getsource, (bounds, inference)))
+    for words in (
+        *("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"),
+        *("matter with tv.Category", "leave the column out."),
+    ):
+        assert words in said
+
+
+def test_a_line_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not wrapped, and a folder's name may hold square brackets."""
+    text = f"Release written to [bold]{'a' * 200}[/bold]."
+    print_line(text)
+    assert capsys.readouterr().out == f"{text}\n"

@@ -144,7 +144,7 @@ def test_design_writes_units(csv: Path, tmp_path: Path) -> None:
         (("--epsilon", "1", "--domain", "a=5:1"), "the lower bound comes first"),
         (("--epsilon", "1", "--domain", "a=low:high"), "--domain a=low:high: bounds are two numbers"),
         (("--epsilon", "1", "--loss", "mse"), "pass --model too"),
-        (("--epsilon", "1", "--model", "m.onnx", "--weight", "a=2"), "the model says what matters"),
+        (("--epsilon", "1", "--model", "m.onnx", "--weight", "a=2"), "With --model, the model is the task"),
     ],
 )
 def test_mistakes_are_explained(csv: Path, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -176,3 +176,7 @@ def test_columns_bounds_and_units_become_the_release(csv: Path, tmp_path: Path) 
 def test_signing_with_what_is_no_key(csv: Path, tmp_path: Path) -> None:
     run("design", csv, tmp_path / "r", "--epsilon", "1", "--method", "task_aware")
     assert "no unencrypted PEM private key" in one_line("sign", tmp_path / "r", "--key", csv)
+
+
+def test_what_is_no_release_cannot_be_audited(tmp_path: Path) -> None:
+    assert "Is this a taskveil release?" in one_line("audit", tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.cli.jobs import Asked, Job
+from taskveil.cli.inputs import Job, JobOptions
 from taskveil.errors import DataError
 
 ROWS = "".join(f"{'USA' if i % 3 else 'Japan'},{i * 7 % 50},{i % 2},2021-03-{1 + i % 28:02}\n" for i in range(60))
@@ -25,7 +25,9 @@ def test_a_schema_file_decides_what_a_record_consists_of(csv: Path, tmp_path: Pa
         {"power": tv.Number(0, 200, "kW"), "owner": tv.Category(["0", "1"]), "origin": tv.Category(["USA"])}
     )
     given.to_json(tmp_path / "s.json")
-    job = Job.of(Asked(data=csv, schema=tmp_path / "s.json", target="origin", bounds=["power=0:90"], units=["power=W"]))
+    job = Job.of(
+        JobOptions(data=csv, schema=tmp_path / "s.json", target="origin", bounds=["power=0:90"], units=["power=W"])
+    )
     assert job.names == ("power", "owner")  # the target is no attribute
     assert job.schema is not None
     assert job.schema["power"] == tv.Number(0, 90, "W")  # it is never missing, so no median stands in for it
@@ -33,7 +35,7 @@ def test_a_schema_file_decides_what_a_record_consists_of(csv: Path, tmp_path: Pa
 
 
 def test_mere_numbers_have_no_bounds(csv: Path) -> None:
-    job = Job.of(Asked(data=csv, columns="power,owner", weights=["owner=4"], units=["power=kW"]))
+    job = Job.of(JobOptions(data=csv, columns="power,owner", weights=["owner=4"], units=["power=kW"]))
     assert job.schema == tv.Schema({"power": tv.Number(unit="kW"), "owner": tv.Number()}, library="arrow")
     weights = np.diag(job.task.K) * np.array([job.X["power"].to_numpy().std(), job.X["owner"].to_numpy().std()])
     np.testing.assert_allclose(weights, [1, 4])
@@ -50,11 +52,11 @@ def test_mere_numbers_have_no_bounds(csv: Path) -> None:
 )
 def test_mistakes_are_explained(csv: Path, options: dict[str, object], says: str) -> None:
     with pytest.raises(DataError, match=says):
-        Job.of(Asked(data=csv, **options))  # type: ignore[arg-type]
+        Job.of(JobOptions(data=csv, **options))  # type: ignore[arg-type]
 
 
 def test_dates_are_bounded_by_dates(csv: Path) -> None:
-    job = Job.of(Asked(data=csv, bounds=["since=2020-01-01:2022-12-31"]))
+    job = Job.of(JobOptions(data=csv, bounds=["since=2020-01-01:2022-12-31"]))
     assert job.schema is not None
     assert (job.schema["since"].low, job.schema["since"].high) == ("2020-01-01", "2022-12-31")
 
@@ -62,14 +64,14 @@ def test_dates_are_bounded_by_dates(csv: Path) -> None:
 def test_an_infinite_number_is_found_in_its_row(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a,b\n" + "1,2\n" * 3 + "inf,2\n" + "4,5\n" * 9)
     with pytest.raises(DataError, match="column 'a' is infinite in row 4"):
-        Job.of(Asked(data=tmp_path / "p.csv"))
+        Job.of(JobOptions(data=tmp_path / "p.csv"))
 
 
 def test_a_category_counts_as_one_column(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     letters, numbers = rng.choice(list("abcdef"), 200), rng.normal(5, 100, 200)
     (tmp_path / "p.csv").write_text("c,n\n" + "".join(f"{c},{n}\n" for c, n in zip(letters, numbers, strict=True)))
-    job = Job.of(Asked(data=tmp_path / "p.csv"))
+    job = Job.of(JobOptions(data=tmp_path / "p.csv"))
     assert job.schema is not None
     records = job.schema.expand(job.X)
     answers = job.task.on(job.schema).predict(records)

@@ -10,15 +10,15 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import taskveil as tv
-from taskveil.cli.jobs import Asked, Job
-from taskveil.cli.judging import judge
+from taskveil.cli.designing import judge
+from taskveil.cli.inputs import Job, JobOptions
 from taskveil.errors import WildRecordWarning
 
 
-def written(path: Path, values: np.ndarray) -> Asked:
+def written(path: Path, values: np.ndarray) -> JobOptions:
     names = [f"c{place}" for place in range(values.shape[1])]
     np.savetxt(path, values, delimiter=",", header=",".join(names), comments="")
-    return Asked(data=path)
+    return JobOptions(data=path)
 
 
 def test_what_cannot_be_told_is_not_found_to_be_told(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ def test_what_cannot_be_told_is_not_found_to_be_told(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr("sys.path", [str(tmp_path), *__import__("sys").path])
-        job = Job.of(Asked(data=asked.data, model="zero_model:model", target="c3"))
+        job = Job.of(JobOptions(data=asked.data, model="zero_model:model", target="c3"))
     found = judge(job, seed=0, epsilon=8.0, method="codebook", on_device=tv.OnDevice(encoder="linear"))
     assert found is not None
     assert found.held_out == 50
-    assert found.loss.mean > 0.97 * found.nothing
+    assert found.loss.mean > 0.97 * found.constant
 
 
 def test_copies_of_a_record_are_not_judged_by_designs_that_know_them(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_slip_in_the_table_spoils_neither_weights_nor_judgement(tmp_path: Path
     np.testing.assert_allclose(job.task.K, clean.task.K, rtol=0.1)
     found = judge(job, seed=0, epsilon=4.0, method="task_aware")
     assert found is not None
-    assert found.nothing == pytest.approx(3, rel=0.4)
-    assert found.loss.mean < found.nothing
+    assert found.constant == pytest.approx(3, rel=0.4)
+    assert found.loss.mean < found.constant
     with pytest.warns(WildRecordWarning, match="row 17, column 'c1'"):
         tv.design(job.X, job.task, epsilon=4.0, method="task_aware")
 
@@ -73,5 +73,5 @@ def test_a_model_that_knows_the_volunteers_by_heart_is_judged_as_one_that_does_n
     found = judge(job, seed=0, epsilon=8.0, method="codebook", on_device=tv.OnDevice(encoder="own", share_model=True))
     assert found is not None
     assert found.unseen
-    assert found.clear > found.nothing
-    assert found.loss.mean > 0.9 * found.nothing
+    assert found.clear > found.constant
+    assert found.loss.mean > 0.9 * found.constant

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.cli.models import as_task, load_model, with_loss
+from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.errors import TaskError
 
 MODULE = """

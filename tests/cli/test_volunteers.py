@@ -8,7 +8,7 @@ import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.cli.volunteers import read_volunteers, with_labels
+from taskveil.cli.inputs import read_volunteers, with_labels
 from taskveil.errors import DataError
 
 

@@ -1,4 +1,4 @@
-"""`taskveil`: all commands in the order of its help, and what they have in common."""
+"""The `taskveil` program: all commands, in the order of its help."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typer.core import TyperGroup
 from taskveil import __version__
 from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
-from taskveil.cli.designing import audit, design, sign
-from taskveil.cli.estimating import estimate
-from taskveil.cli.figures import data, demo, reproduce
-from taskveil.cli.schemas import schema
+from taskveil.cli.designing import audit, design, schema, sign
+from taskveil.cli.experiments import data, demo, reproduce
+from taskveil.cli.reporting import decode, estimate, privatize
 from taskveil.cli.serving import serve, token
 from taskveil.cli.sweeping import sweep
-from taskveil.cli.tables import decode, privatize
 
 
 class _Commands(TyperGroup):
-    """The commands, none of which ends in a traceback that was foreseen."""
+    """The commands. An expected error ends a command with one line instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         with friendly():

@@ -12,9 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, print_whole
-from taskveil.cli.serving import Config, Database, check_round, find_release, folder_id, opened, settings_of
-from taskveil.collector.store.rows import SHOWN_ID_DIGITS as SHOWN
+from taskveil.cli.console import busy, print_line, print_whole
+from taskveil.cli.serving import (
+    Config,
+    Database,
+    check_round,
+    find_release,
+    folder_id,
+    name_and_id,
+    opened,
+    settings_of,
+)
+from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,14 +46,14 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
         typer.echo(json.dumps([asdict(one) for one in releases], indent=2))
         return
     if not releases:
-        console.print("There is no release yet: taskveil collection open FOLDER", soft_wrap=True)
+        print_line("There is no release yet: taskveil collection open FOLDER")
         return
     view = Table("release", "id", "round", "takes reports")
     view.add_column("reports", justify="right")
     for release in releases:
         shown = [(escape(one.name), _taking(release, one), f"{one.reports:,}") for one in release.rounds]
         first, *others = shown or [("", "no, has no round", "")]
-        view.add_row(escape(release.name), release.id[:SHOWN], *first)
+        view.add_row(escape(release.name), release.id[:SHOWN_ID_DIGITS], *first)
         for cells in others:
             view.add_row("", "", *cells)
     print_whole(view)
@@ -79,7 +88,7 @@ def open_release(
         after = f"reports belong to round {release.current} unless they name another"
     else:
         after = f"but it has no current round that takes reports: taskveil collection round {named} NAME opens one"
-    console.print(escape(f"{release.name} ({release.id[:SHOWN]}) is open; {after}."), soft_wrap=True)
+    print_line(f"{name_and_id(release)} is open; {after}.")
 
 
 @collection.command()
@@ -88,7 +97,7 @@ def close(named: Named, db: Database = None, config: Config = None) -> None:
     with opened(settings_of(db, config)) as store:
         release = find_release(store, named)
         store.set_open(release.id, open=False)
-    console.print(escape(f"{release.name} ({release.id[:SHOWN]}) takes no more reports."), soft_wrap=True)
+    print_line(f"{name_and_id(release)} takes no more reports.")
 
 
 @collection.command("round")
@@ -102,7 +111,7 @@ def open_round(named: Named, name: RoundName, db: Database = None, config: Confi
         store.open_round(release.id, round_name(name))
         others = [one.name for one in release.rounds if one.open and one.name != name]
     also = f" Still open: {', '.join(others)}; `taskveil collection end` ends one." if others else ""
-    console.print(escape(f"{release.name} collects round {name}.{also}"), soft_wrap=True)
+    print_line(f"{release.name} collects round {name}.{also}")
 
 
 @collection.command()
@@ -117,7 +126,7 @@ def end(named: Named, name: RoundName, db: Database = None, config: Config = Non
         (ended,) = (
             one for kept in store.releases() for one in kept.rounds if (kept.id, one.name) == (release.id, name)
         )
-    console.print(escape(f"round {name} of {release.name} has ended with {ended.reports:,} reports."), soft_wrap=True)
+    print_line(f"round {name} of {release.name} has ended with {ended.reports:,} reports.")
 
 
 @collection.command()
@@ -145,10 +154,7 @@ def forget(
             )
         with busy("forgetting"):
             count = store.forget_round(release.id, name)
-    console.print(
-        escape(f"{count:,} reports of round {name} of {release.name} are deleted. Delete its backups and exports too."),
-        soft_wrap=True,
-    )
+    print_line(f"{count:,} reports of round {name} of {release.name} are deleted. Delete its backups and exports too.")
 
 
 @collection.command()
@@ -160,7 +166,7 @@ def check(db: Database = None, config: Config = None) -> None:
         reports = sum(one.reports for release in store.releases() for one in release.rounds)
     if wrong:
         raise DataError(f"{'; '.join(wrong)}. Restore a backup, and report this error: it should not happen.")
-    console.print(f"{reports:,} reports, and all counts are correct.")
+    print_line(f"{reports:,} reports, and all counts are correct.")
 
 
 def _taking(release: StoredRelease, one: StoredRound) -> str:

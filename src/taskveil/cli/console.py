@@ -110,6 +110,11 @@ def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
             raise
 
 
+def print_line(text: str) -> None:
+    """Print a line without wrapping it, so that it can be copied. Square brackets are text, not markup."""
+    console.print(text, soft_wrap=True, markup=False)
+
+
 def print_whole(view: Table) -> None:
     """Print the table as wide as it needs to be, so that no number is cut off."""
     needed = Measurement.get(console, console.options.update(max_width=1000), view).maximum

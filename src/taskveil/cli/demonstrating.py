@@ -1,4 +1,7 @@
-"""`taskveil demo --serve`: a collector, a few thousand simulated people, and a page that shows what they report."""
+"""`taskveil demo --serve`: a collector, a few thousand simulated people, and a page that shows their estimates.
+
+A file of its own, so that other commands start without its imports.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,21 @@ if TYPE_CHECKING:
     from taskveil.experiments.demo_devices import Crowd, Outcome
 
 ROUNDS = ("first", "second")
-SEED = 1
-"""Of the simulated people, who are no volunteers."""
-LATE = 1.4
-"""Of the time of a round: when people who could not report yet stay away, on a machine too slow for so many."""
+"""The rounds of `demo --serve`."""
+
+PEOPLE_SEED = 1
+"""The simulated people must differ from the volunteers, who have another seed."""
+
+LATEST_END = 1.4
+"""A round ends after this multiple of its time. On a slow machine, some people then have not reported."""
 
 
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
-    """Design two releases, one for means and shares and one for single answers, start a collector for them on this
-    machine and let so many devices report with both, in two rounds; until Ctrl-C. Everything lies in a temporary folder
-    that is gone afterwards."""
+    """Run a collector on this machine until Ctrl-C, and let so many devices report to it in two rounds.
+
+    There are two releases, one for means and shares and one for single answers, and each device reports with both. All
+    files lie in a temporary folder, which is deleted at the end.
+    """
     with needs("this command", extra="server"):
         from taskveil.collector.releases import register
         from taskveil.collector.serving import serve
@@ -78,7 +86,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
                 f"{sum(costs):.3g} a round, {len(ROUNDS) * sum(costs):.3g} in both rounds."
             )
             next_rounds = [
-                urllib.request.Request(  # noqa: S310 - it is ours
+                urllib.request.Request(  # noqa: S310 - the address of this collector
                     f"{address}/v1/releases/{release}/rounds/{ROUNDS[1]}",
                     headers={"Authorization": f"Bearer {tokens['admin']}"},
                     method="PUT",
@@ -99,7 +107,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
 
 
 def _write_pages(folder: Path, shown: dict[str, Any]) -> None:
-    """The browser's page as the package has it, with what it shows of this release."""
+    """Write the page on which a browser makes a report, with the data about this release that it shows."""
     (folder / "release").mkdir(parents=True)
     for file in files("taskveil.collector").joinpath("pages", "demo").iterdir():
         copyfile(str(file), folder / file.name)
@@ -107,36 +115,36 @@ def _write_pages(folder: Path, shown: dict[str, Any]) -> None:
 
 
 def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
-    """A process of its own, which shares no lock with the collector's.
+    """A new process that does the work. It shares no lock with the collector's process.
 
-    A terminal sends Ctrl-C to both, and this one ends the other: the other is born deaf to it, or it would be
-    interrupted in the midst of its imports and say so at length.
+    A terminal sends Ctrl-C to both processes. The new one ignores it from its start, because otherwise Ctrl-C during
+    its imports would print a traceback. This process ends it.
     """
     process = multiprocessing.get_context("spawn").Process(target=work, daemon=True)
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process.start()
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, previous)
     return process
 
 
 def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: int, seconds: float) -> None:
-    """What the process of the simulated people does: the second round is opened when the first is over."""
+    """Let the simulated people report in both rounds. The second is opened at the end of the first."""
     from taskveil.experiments.demo_people import later, people
 
     def reported(records: Any, round: str) -> Outcome:
         late = threading.Event()
-        clock = threading.Timer(LATE * seconds / 2, late.set)
+        clock = threading.Timer(LATEST_END * seconds / 2, late.set)
         clock.start()
         outcome = crowd.report(records, round=round, seconds=seconds / 2, stop=late)
         clock.cancel()
         return outcome
 
-    first = reported(people(devices, seed=SEED), ROUNDS[0])
+    first = reported(people(devices, seed=PEOPLE_SEED), ROUNDS[0])
     for opened in next_rounds:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(opened, timeout=30).close()
-    outcome = first + reported(later(devices, seed=SEED), ROUNDS[1])
+    outcome = first + reported(later(devices, seed=PEOPLE_SEED), ROUNDS[1])
     typer.echo(
         f"{'All have reported' if outcome.devices + outcome.failed >= 2 * devices else 'The time is over'}: "
         f"in two rounds, {outcome.devices:,} of {2 * devices:,} devices sent two reports each. Of these, "

@@ -1,33 +1,96 @@
-"""Making and checking releases: `design`, `sign` and `audit`."""
+"""Releases, from the schema to the audit: `schema`, `design`, `sign` and `audit`."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 import taskveil as tv
+from taskveil.arrays import Floats
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, refuse_existing
-from taskveil.cli.jobs import Asked, Job
-from taskveil.cli.judging import FEWEST, NO_SIGNAL, Judgement, judge
+from taskveil.cli.console import busy, console, print_line, print_whole, refuse_existing
+from taskveil.cli.inputs import Job, JobOptions, chosen_columns, left_out, read_volunteers
+from taskveil.client.fields import Coded
 from taskveil.client.reading import read_key
-from taskveil.veil.losses import Considered
+from taskveil.errors import NothingToReportWarning
+from taskveil.records.schema import shown
+from taskveil.records.tables import read_column, select, take_rows
+from taskveil.tasks import LinearTask, take_labels
+from taskveil.veil.losses import Considered, Loss
 from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words
-from taskveil.veil.volunteers import FEWEST as SMALLEST
+from taskveil.veil.volunteers import FEWEST as MIN_GROUP
+
+HELD_OUT_PARTS = 4
+"""The volunteers are split into this many parts, and one part is held out."""
+
+MIN_VOLUNTEERS = 40
+"""With fewer volunteers none are held out: the mean loss of fewer than ten people is too uncertain."""
+
+MIN_TO_NAME_COLUMNS = 30
+"""With fewer volunteers held out no column is named: with fifteen, one in six would be named by mistake."""
+
+NO_SIGNAL = 0.01
+"""Reports that explain at most this share of a column's variance contain almost no information about the column."""
+
+REPORTS_DRAWN = 2**14
+"""About this many reports of the volunteers held out are drawn to measure the share."""
 
 MAX_NAMED_COLUMNS = 12
 """At most this many columns are named."""
+
+
+def schema(
+    data: options.Volunteers,
+    target: options.Target = None,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the schema goes.")] = Path("schema.json"),
+    overwrite: options.Overwrite = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the schema as JSON, and write no file.")] = False,
+) -> None:
+    """Infer what a record consists of from volunteers' records, and write it as JSON to read and to correct."""
+    listed, dropped = options.joined(columns), options.joined(drop)
+    if not as_json:
+        refuse_existing(output, overwrite)
+    with busy("reading", quiet=as_json):
+        table = read_volunteers(data, unused=left_out(listed, dropped, target))
+        found = tuple(table.column_names)
+        names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))
+        inferred = tv.Schema.of(table.select(names))
+    if as_json:
+        typer.echo(inferred.to_json(), nl=False)
+        return
+    inferred.to_json(output)
+    view = Table("column", "field", "different", "missing", "outside", title=f"{table.num_rows:,} volunteers")
+    for name, column in zip(inferred, select(table, inferred.names), strict=True):
+        values = read_column(column)[1]
+        counts = (_different(values), *inferred[name].outside(values))
+        view.add_row(escape(name), escape(shown(inferred[name])), *(f"{count:,}" for count in counts))
+    print_whole(view)
+    print_line(f"Written to {output}: correct it, and pass it to design and sweep with --schema.")
+
+
+def _different(values: Any) -> int:
+    """The number of different values (N,). A column of few whole numbers may be a category; one value is constant."""
+    if isinstance(values, Coded):
+        return len(np.unique(values.codes[values.codes >= 0]))
+    if isinstance(values, list):
+        return len({value for value in values if value is not None})
+    return len(np.unique(values[values == values]))  # NaN and NaT are missing values, and not equal to themselves
 
 
 def design(
@@ -72,9 +135,9 @@ def design(
     as_json: options.Json = False,
 ) -> None:
     """Design a veil for a model, for the columns of a table or for their means, and write the release."""
-    # Now, and not after the design.
+    # Before the design, which may take long.
     refuse_existing(folder, overwrite, " You could then no longer decode reports of the release in it.")
-    asked = Asked(
+    asked = JobOptions(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
         drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
         answers=options.answering(answers),
@@ -96,28 +159,26 @@ def design(
         with bar.part("with all volunteers", 1.0) as part:
             veil = tv.design(job.X, job.task, y=job.y, schema=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
-        veil = dataclasses.replace(veil, considered=judgement.twin.considered)
+        veil = replace(veil, considered=judgement.twin.considered)
     if target is not None and veil.outputs is not None:
-        veil = dataclasses.replace(veil, outputs=veil.outputs.called(target))
+        veil = replace(veil, outputs=veil.outputs.called(target))
     veil.save(folder, overwrite=overwrite, volunteers=volunteers)
     if as_json:
         typer.echo(json.dumps(_result(folder, veil, judgement)))
         return
     console.print(f"{veil.guarantee.statement}\n")
     if job.about is not None:
-        console.print(job.about, soft_wrap=True)
+        print_line(job.about)
     if isinstance(job.task, tv.MeanTask):
         _print_error(judgement)
     else:
         _print_judgement(judgement, judged)
     print_considered(veil.method, veil.considered)
-    console.print(f"Release written to {folder}: {veil.size}", soft_wrap=True, markup=False)
+    print_line(f"Release written to {folder}: {veil.size}")
     if volunteers and veil.volunteers is not None:
-        console.print(
-            f"{folder / 'server'} holds sums over groups of at least {SMALLEST} of the {veil.volunteers.count:,} "
-            "volunteers, for taskveil estimate, and no records. To leave them out: --no-volunteers.",
-            soft_wrap=True,
-            markup=False,
+        print_line(
+            f"{folder / 'server'} holds sums over groups of at least {MIN_GROUP} of the {veil.volunteers.count:,} "
+            "volunteers, for taskveil estimate, and no records. To leave them out: --no-volunteers."
         )
 
 
@@ -128,7 +189,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "epsilon": veil.guarantee.epsilon,
         "method": veil.method,
         "columns": list(veil.columns or ()),
-        "considered": [dataclasses.asdict(entry) for entry in veil.considered],
+        "considered": [asdict(entry) for entry in veil.considered],
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
 
@@ -176,7 +237,7 @@ def _print_error(judgement: Judgement | None) -> None:
 
 def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
     if judgement is None:
-        why = f"fewer than {FEWEST} volunteers: none were held out" if asked else "no volunteers were held out"
+        why = f"fewer than {MIN_VOLUNTEERS} volunteers: none were held out" if asked else "no volunteers were held out"
         console.print(f"The loss of the task was not measured ({why}).")
         return
     loss = judgement.loss
@@ -185,31 +246,124 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
     console.print(
         f"Expected task loss on {judgement.held_out} volunteers held out: {loss.mean:.6g} "
         f"({loss.low:.4g} to {loss.high:.4g}){right}{kept}\n"
-        f"  constant prediction: {judgement.nothing:.6g}\n"
+        f"  constant prediction: {judgement.constant:.6g}\n"
         f"  no privacy:          {judgement.clear:.6g}\n"
         "(measured with a design made from the other volunteers; the release is made from all of them)",
         soft_wrap=True,
         highlight=False,
     )
     if not judgement.unseen:
-        console.print(
+        print_line(
             "If the model was fitted to these volunteers, its losses without privacy and on devices are too low. Test "
-            "it on other people: taskveil sweep, or veil.loss.",
-            soft_wrap=True,
+            "it on other people: taskveil sweep, or veil.loss."
         )
     if judgement.silent:
-        more = (
-            f" and {len(judgement.silent) - MAX_NAMED_COLUMNS} more"
-            if len(judgement.silent) > MAX_NAMED_COLUMNS
-            else ""
-        )
-        console.print(
+        named, others = judgement.silent[:MAX_NAMED_COLUMNS], judgement.silent[MAX_NAMED_COLUMNS:]
+        more = f" and {len(others)} more" if others else ""
+        print_line(
             f"At this ε, reports contain almost no information ({NO_SIGNAL:.0%} of the variance at most) about "
-            f"{', '.join(judgement.silent[:MAX_NAMED_COLUMNS])}{more}. "
-            "Raise --epsilon or their --weight, or leave them out: --drop.",
-            soft_wrap=True,
-            markup=False,  # a column may have any name
+            f"{', '.join(named)}{more}. Raise --epsilon or their --weight, or leave them out: --drop."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Losses on the same held-out volunteers: of the twin's reports (`loss`), of a constant prediction (`constant`) and
+    without privacy (`clear`).
+
+    `silent` names the columns about which reports contain almost no information. `unseen` is whether the model was not
+    fitted to the held-out volunteers, as far as is known. Otherwise its losses are too low.
+    """
+
+    twin: tv.Veil
+    held_out: int
+    loss: Loss
+    constant: float
+    clear: float
+    silent: tuple[str, ...]
+    unseen: bool
+
+    @property
+    def kept(self) -> float | None:
+        """The share of the gain over a constant prediction that is left with privacy; None if there is no gain."""
+        gain = self.constant - self.clear
+        return None if gain <= 0 else (self.constant - self.loss.mean) / gain
+
+    def as_json(self) -> dict[str, Any]:
+        """What `--json` prints about the judgement."""
+        return {
+            "held_out": self.held_out,
+            "loss": self.loss.mean,
+            "low": self.loss.low,
+            "high": self.loss.high,
+            "accuracy": self.loss.accuracy,
+            "nothing_sent": self.constant,
+            "no_privacy": self.clear,
+            "kept": self.kept,
+            "no_signal": list(self.silent),
+            "unseen_by_model": self.unseen,
+        }
+
+
+def judge(job: Job, *, seed: int, **chosen: Any) -> Judgement | None:
+    """The losses, on volunteers held out, of a twin designed with the others; None if there are too few volunteers.
+
+    Copies of a record stay on one side of the split. A scikit-learn model may have been fitted to all volunteers, so it
+    is fitted again without those held out.
+
+    Args:
+        job: records and task.
+        seed: of the split and of the design.
+        chosen: other arguments of `tv.design`.
+    """
+    from taskveil.designs.selection import folds_of, people
+
+    records = job.numbers()
+    if len(records) < MIN_VOLUNTEERS:
+        return None
+    held = folds_of(people(records), HELD_OUT_PARTS, np.random.default_rng(seed)) == 0
+    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    y = take_labels(job.task, job.y, train)
+    with warnings.catch_warnings():  # the design with all volunteers shows the other warnings
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("always", NothingToReportWarning)
+        copy = None
+        if isinstance(job.task, tv.ModelTask):
+            bound = job.task.on(job.schema).fitted_again(records[train], y)
+            copy = None if bound is None else tv.ModelTask(bound.model, loss=bound.loss, answering=bound.answering)
+        twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, schema=job.schema, seed=seed, **chosen)
+        X, labels = records[test], take_labels(job.task, job.y, test)
+        loss = twin.loss(X, labels)
+    task, enough = twin.task or job.task, len(test) >= MIN_TO_NAME_COLUMNS
+    return Judgement(
+        twin=twin,
+        held_out=len(test),
+        loss=loss,
+        constant=task.constant_loss(records[train], y, X, labels),
+        clear=float(task.losses(X, X, labels).mean()),
+        silent=_silent(twin, task, job, records[train], X) if isinstance(task, LinearTask) and enough else (),
+        unseen=copy is not None or job.y is None or not isinstance(job.task, tv.ModelTask),
+    )
+
+
+def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats) -> tuple[str, ...]:
+    """The columns about which reports contain almost no information.
+
+    For each column, R² compares estimates of X (N, n) from reports with the means of `train`. Many reports are drawn,
+    so that their noise averages out.
+    """
+    draws = int(np.clip(REPORTS_DRAWN // len(X), 1, 256))
+    wrong = np.mean([((twin.estimates(twin.privatize(X)) - X) ** 2).mean(axis=0) for _ in range(draws)], axis=0)
+    constant = ((X - train.mean(axis=0)) ** 2).mean(axis=0)
+    places = job.schema.fields.places
+    weighted = np.any(task.K, axis=0)
+    silent = []
+    for name, place in zip(job.names, places, strict=True):
+        used = np.asarray(weighted[place])
+        spread = float(constant[place][used].sum())  # 0 if all people have the same value: it is known
+        if spread > 0 and wrong[place][used].sum() >= (1.0 - NO_SIGNAL) * spread:
+            silent.append(name)
+    return tuple(silent)
 
 
 def sign(
@@ -226,7 +380,7 @@ def audit(
     trials: Annotated[int, typer.Option(help="Number of reports for each of the two inputs.", min=1000)] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 1 - 1e-6,
     picture: Annotated[Path | None, typer.Option(help="Draw the two output distributions here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
     from taskveil.auditing.picture import audit_table, draw

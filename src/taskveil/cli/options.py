@@ -12,6 +12,7 @@ from taskveil.errors import TaskError
 
 if TYPE_CHECKING:
     import taskveil as tv
+    from taskveil.jobs.running import Engine
 
 Volunteers = Annotated[Path, typer.Argument(help="CSV or Parquet file of volunteers' records, one person in each row.")]
 Target = Annotated[str | None, typer.Option(help="The column that the model predicts. It is not part of a record.")]
@@ -79,7 +80,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def on_device(encoder: str, share_model: bool, client_bytes: int | None) -> tv.OnDevice:
-    """What --encoder, --share-model and --client-bytes ask for."""
+    """The `tv.OnDevice` of --encoder, --share-model and --client-bytes."""
     import taskveil as tv
 
     if encoder == "own" and not share_model:
@@ -98,8 +99,15 @@ def answering(answers: str) -> Literal["direct", "record"]:
     return cast('Literal["direct", "record"]', answers)
 
 
+def job_engine(engine: str, address: str | None, workers: int | None) -> Engine:
+    """Where a job over tables runs, as --engine, --address and --workers say."""
+    from taskveil.jobs.running import Engine
+
+    return Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
+
+
 def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
-    """The cluster that --engine, --address, --workers and --gpus ask for; None for this process."""
+    """The cluster of --engine, --address, --workers and --gpus; None for this process."""
     import taskveil as tv
     from taskveil.jobs.ray_tasks import check_engine
 

@@ -23,7 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, note, print_whole
+from taskveil.cli.console import busy, note, print_line, print_whole
 from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
@@ -134,7 +134,12 @@ def _there_is(releases: tuple[StoredRelease, ...]) -> str:
 
 
 def _listed(releases: tuple[StoredRelease, ...] | list[StoredRelease]) -> str:
-    return ", ".join(f"{one.name} ({one.id[:SHOWN_ID_DIGITS]})" for one in releases)
+    return ", ".join(map(name_and_id, releases))
+
+
+def name_and_id(release: StoredRelease) -> str:
+    """The release's name and the first digits of its id."""
+    return f"{release.name} ({release.id[:SHOWN_ID_DIGITS]})"
 
 
 # serve
@@ -218,8 +223,9 @@ def _about(release: OpenRelease) -> tuple[str, str]:
     stored, statement = release.stored, release.veil.guarantee.statement
     state = "closed" if not stored.open else "open" if stored.takes(stored.current) else "round ended"
     rounds = ", ".join(f"{one.name} ({one.reports:,} reports{'' if one.open else ', ended'})" for one in stored.rounds)
+    name = f"{stored.name} ({stored.id[:SHOWN_ID_DIGITS]}…)"
     return (
-        f"  {stored.name} ({stored.id[:12]}…): {state}; current round {stored.current or 'none'}; rounds {rounds}",
+        f"  {name}: {state}; current round {stored.current or 'none'}; rounds {rounds}",
         f"    {statement.split('. ')[0]}.",  # the page shows the rest
     )
 
@@ -333,7 +339,7 @@ def list_tokens(db: Database = None, config: Config = None, as_json: options.Jso
         typer.echo(json.dumps([_content(one) for one in tokens], indent=2))
         return
     if not tokens:
-        console.print("There is no token yet: taskveil token create NAME --scope upload", soft_wrap=True)
+        print_line("There is no token yet: taskveil token create NAME --scope upload")
         return
     view = Table("name", "scope", "release", "expires", "rate")
     for one in tokens:
@@ -352,7 +358,7 @@ def revoke(
             store.revoke_token(name)
         except KeyError:
             raise DataError(f"there is no token {name!r}: taskveil token list shows all.") from None
-    console.print(f"{escape(name)} is revoked.", soft_wrap=True)
+    print_line(f"{name} is revoked.")
 
 
 def _used(scope: TokenScope, settings: Settings) -> list[str]:
@@ -387,7 +393,7 @@ def _release_of(one: StoredToken, releases: dict[str, StoredRelease]) -> str:
     if one.release is None:
         return "all"
     known = releases.get(one.release)
-    return f"{known.name} ({known.id[:SHOWN_ID_DIGITS]})" if known else one.release[:SHOWN_ID_DIGITS]
+    return name_and_id(known) if known else one.release[:SHOWN_ID_DIGITS]
 
 
 def _expires(one: StoredToken) -> str:

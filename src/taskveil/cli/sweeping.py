@@ -9,8 +9,8 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, numbers
-from taskveil.cli.jobs import Asked, Job
+from taskveil.cli.console import busy, console, numbers, print_line
+from taskveil.cli.inputs import Job, JobOptions
 from taskveil.errors import ResumeError
 
 
@@ -64,7 +64,7 @@ def sweep(
     budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     with busy("reading", quiet=as_json):
         job = Job.of(
-            Asked(
+            JobOptions(
                 data=data,
                 target=target,
                 model=model,
@@ -114,7 +114,7 @@ def sweep(
         typer.echo(files[-1].read_text(encoding="utf-8"))
         return
     if job.about is not None:
-        console.print(job.about, soft_wrap=True)
+        print_line(job.about)
     typer.echo("\n".join([shown[0], *frontier.advice(), *(f"\n{text}" for text in texts)]))
     console.print(f"table, JSON, picture and page: {folder}")
     if releases is not None:

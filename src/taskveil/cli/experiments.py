@@ -1,5 +1,4 @@
-"""What was measured: `demo`, the paper's figures and the comparison in the field (`reproduce`), and the `data` they
-need."""
+"""Experiments: `demo`, the paper's figures and the comparison with simple methods (`reproduce`), and their `data`."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from taskveil.cli.console import busy, console, print_whole
+from taskveil.cli.console import busy, console, print_line, print_whole
 from taskveil.errors import TaskError
 from taskveil.experiments import EXPERIMENTS
 
@@ -55,9 +54,7 @@ def demo(
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
     console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
     console.print(f"The picture: {picture}")
-    console.print(
-        "See reports arrive, from simulated people and from your browser: taskveil demo --serve", soft_wrap=True
-    )
+    print_line("See reports arrive, from simulated people and from your browser: taskveil demo --serve")
 
 
 def reproduce(
@@ -102,7 +99,7 @@ def reproduce(
 
 
 def _finished(chosen: Sequence[Part[R]], resume: Path | None, jobs: int, commit: str | None) -> list[Finished[R]]:
-    """The parts in any order, each named when it is there."""
+    """The finished parts, in the order in which they finish. Each is printed at once."""
     from taskveil.experiments.parts import finished_parts
 
     found = []
@@ -113,7 +110,7 @@ def _finished(chosen: Sequence[Part[R]], resume: Path | None, jobs: int, commit:
 
 
 def _figures(measured: list[Run], json_file: Path | None, plot: Path | None, summary: Path | None) -> None:
-    """The paper's figures: tables, and whatever files are asked for."""
+    """Print the tables of the paper's figures, and write the files of the options."""
     from taskveil.experiments.report import shares_table, table, write_json
     from taskveil.experiments.splits import table as splits_table
 
@@ -148,7 +145,7 @@ def _field(
     jobs: int,
     commit: str | None,
 ) -> None:
-    """The comparison in the field: tables, shares, and whatever files are asked for."""
+    """Print the tables of the comparison with simple methods, and write the files of the options."""
     from taskveil.experiments import field_page
     from taskveil.experiments.field import write_rows
 

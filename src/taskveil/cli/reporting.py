@@ -1,0 +1,261 @@
+"""Tables of reports: `privatize` makes them, `decode` and `estimate` read them. Each takes one file or a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import taskveil as tv
+from taskveil.cli import options
+from taskveil.cli.console import console, note, pairs, print_line, reworded, row_bar
+from taskveil.cli.inputs import as_task, load_model, with_loss
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.veil.release import release_files
+
+if TYPE_CHECKING:
+    from taskveil.estimates import Estimate
+    from taskveil.jobs.commands import Done
+    from taskveil.jobs.running import Engine
+
+ASSUMED = "dark_orange3"
+"""The colour of rows that need an assumption."""
+
+
+def privatize(
+    source: Annotated[
+        str,
+        typer.Argument(help="CSV or Parquet, one person per row; or a folder of Parquet; also an address like s3://…"),
+    ],
+    target: Annotated[str, typer.Argument(help="Parquet of reports; a folder where the source is one.")],
+    release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
+    column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
+    unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
+    missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
+    verify_key: options.VerifyKey = None,
+    overwrite: options.Overwrite = False,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
+) -> None:
+    """Turn a table of records into a table of private reports, one per row, in constant memory.
+
+    For a folder, every part is made once, even if workers are lost. After an interruption, run the command again to
+    continue.
+    """
+    from taskveil.jobs.commands import privatize_tables
+
+    where = options.job_engine(engine, address, workers)
+    device, _ = read_device(client_files(release), read_key(verify_key), where=release)
+    names = device.columns or ()
+    mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
+    with _job(source, target, where) as advance:
+        done = privatize_tables(
+            release,
+            source,
+            target,
+            engine=where,
+            columns=mapping,
+            units=units,
+            verify_key=verify_key,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    epsilon = rounded_up(device.mechanism.epsilon)
+    print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon} each: {target}")
+
+
+def decode(
+    source: Annotated[str, typer.Argument(help="Parquet of reports, as written by privatize, or a folder of it.")],
+    target: Annotated[str, typer.Argument(help="Parquet of estimates; a folder where the source is one.")],
+    release: options.Release,
+    column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column beside each says how probable its value is.")
+    ] = False,
+    predict: Annotated[bool, typer.Option(help="Write the task's answers instead of the attributes.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="With --predict, the model of the task, as in design: answers are then named after its classes."
+        ),
+    ] = None,
+    loss: options.LossName = None,
+    verify_key: options.VerifyKey = None,
+    overwrite: options.Overwrite = False,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
+) -> None:
+    """Turn a table of reports into a table of estimates or of answers, one row each, in constant memory.
+
+    Each estimate is the best for its person, and is biased towards the volunteers. For means and shares of all people
+    use taskveil estimate.
+    """
+    from taskveil.jobs.answers import holds_log_probabilities
+    from taskveil.jobs.commands import decode_tables
+    from taskveil.jobs.parts import veil_of
+
+    where = options.job_engine(engine, address, workers)
+    task = None
+    files, key = tuple(release_files(release).items()), read_key(verify_key)
+    veil = veil_of(files, key)
+    if model is not None:
+        task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
+        veil = veil_of(files, key, task)
+    elif predict and holds_log_probabilities(veil):
+        note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
+    elif predict and veil.task is None and veil.answering is not None:
+        note("y0, y1, … are the model's outputs; those of a classifier are logits. For probabilities pass --model.")
+    with _job(source, target, where) as advance:
+        done = decode_tables(
+            release,
+            source,
+            target,
+            engine=where,
+            columns=pairs("--column", column, veil.columns or ()),
+            predict=predict,
+            probabilities=probabilities,
+            task=task,
+            verify_key=verify_key,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    print_line(f"{done.rows:,} {'answers' if predict else 'estimates'}{_in_parts(done)}: {target}")
+
+
+def estimate(
+    sources: Annotated[
+        list[str], typer.Argument(help="Parquet files of reports, or folders of them, as privatize writes them.")
+    ],
+    release: Annotated[
+        list[Path],
+        typer.Option(help="The release. Repeatable: each file is read with its own release, and all are pooled."),
+    ],
+    since: Annotated[
+        list[str] | None,
+        typer.Option(help="Parquet of an earlier round: also show the changes since then. Repeatable."),
+    ] = None,
+    assume: Annotated[
+        str | None,
+        typer.Option(
+            help="Also show rows that need an assumption. cells: people with a code are like the volunteers with that "
+            "code. labels: people of a class are like the volunteers of that class."
+        ),
+    ] = None,
+    anytime: Annotated[
+        bool,
+        typer.Option(
+            "--anytime", help="Wider intervals that hold at all times, even if you look at the reports often."
+        ),
+    ] = False,
+    confidence: Annotated[
+        float, typer.Option(help="The confidence level of the intervals, from 0.5 to below 1.")
+    ] = 0.95,
+    gone: Annotated[list[str] | None, typer.Option("--quantiles", "--histogram", hidden=True)] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
+    verify_key: options.VerifyKey = None,
+    engine: options.EngineName = "plain",
+    address: options.Address = None,
+    workers: options.Workers = None,
+) -> None:
+    """Estimate population means and shares from reports, with intervals, in constant memory."""
+    from taskveil.estimates.rows import finite
+    from taskveil.jobs.commands import tally_tables
+
+    if gone:
+        raise tv.TaskveilError(
+            "--quantiles and --histogram no longer exist: reports do not measure distributions. For means and shares "
+            "collect with a release of taskveil design --means."
+        )
+    if assume not in (None, "cells", "labels"):
+        raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
+    where = options.job_engine(engine, address, workers)
+
+    def read(places: Sequence[str]) -> Estimate:
+        with row_bar() as advance:
+            used, tallies = tally_tables(release, places, engine=where, verify_key=verify_key, progress=advance)
+        return tv.estimate(
+            used,
+            tallies,
+            assume=assume,  # type: ignore[arg-type]
+            anytime=anytime,
+            confidence=confidence,
+        )
+
+    with contextlib.nullcontext() if since is None else where.joined():  # one cluster for both rounds
+        found = read(sources)
+        changes = {} if since is None else found.minus(read(since))
+
+    rows = found.rows()
+    kinds = (("Measured", "none", False), (found.assumed_title, ASSUMED, True))
+    for title, style, assumed in kinds:
+        part = [row.cells for row in rows if (row.assumes is not None) == assumed]
+        if part:
+            _print(title, found.header, part, style)
+    for title, style, assumed in kinds:
+        ones = [one for ones in changes.values() for one in ones if (one.assumes is not None) == assumed]
+        shown = [(found.label(one.name), one) for one in ones]
+        cells = [(label.title, *label.interval(*one[1:4], change=True)) for label, one in shown if label.shown]
+        if cells:
+            _print(f"Since the earlier round. {title}", ("", "change", found.header[2]), cells, style)
+    console.print(f"{found.source}.")
+    console.print(escape(reworded(found.drift.words)), style="yellow" if found.drift.raised else None)
+    for line in found.notes:
+        console.print(escape(reworded(line)), style=None if found.assumes is None else ASSUMED)
+    if json_file is not None:
+        differences = {kind: [finite(one._asdict()) for one in part] for kind, part in changes.items()}
+        content = {**found.content(), "changes": differences}
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        json_file.write_text(text + "\n", encoding="utf-8")
+        print_line(f"JSON: {json_file}")
+    if plot is not None:
+        print_line(f"picture: {found.plot(plot)}")
+
+
+@contextlib.contextmanager
+def _job(source: str, target: str, engine: Engine) -> Iterator[Callable[..., None]]:
+    """The progress bar of a job. Raises a TaskveilError if the target is no Parquet file but must be one. After Ctrl-C,
+    a note says that the finished parts of a folder stay."""
+    from taskveil.jobs.commands import makes_file
+    from taskveil.jobs.storage import PARQUET
+
+    file = makes_file(source, engine)
+    if file and Path(target).suffix.lower() not in PARQUET:  # only Parquet keeps the release's id beside the numbers
+        raise tv.TaskveilError(
+            f"the result is written as Parquet: name it {Path(target).with_suffix('.parquet')}, not {target}."
+        )
+    try:
+        with row_bar() as advance:
+            yield advance
+    except KeyboardInterrupt:
+        if not file:
+            note("interrupted. Parts that are there stay: run the same command again to go on.")
+        raise
+
+
+def _in_parts(done: Done) -> str:
+    """The number of parts of a folder, and how many of them were there before."""
+    if not done.parts:
+        return ""
+    earlier = f", {done.found:,} of them there already" if done.found else ""
+    return f" in {len(done.parts):,} {'part' if len(done.parts) == 1 else 'parts'}{earlier}"
+
+
+def _print(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], style: str = "none") -> None:
+    """Print a table as wide as the terminal, at least 80 columns. Long names are folded, numbers never."""
+    view = Table(title=escape(title), title_justify="left", style=style, box=None, padding=(0, 2, 0, 0))
+    for place, heading in enumerate(headings):
+        view.add_column(heading, overflow="fold", no_wrap=place > 0, justify="right" if place else "left", style=style)
+    for row in rows:
+        view.add_row(*map(escape, row))
+    Console(width=max(console.width, 80)).print(view)
