@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import taskveil as tv
+from taskveil.errors import RenamedError
 from taskveil.sklearn import PrivateReports
 
 QUICK: dict[str, Any] = {"method": "task_aware"}  # "auto" takes 2 seconds for each of forty designs
@@ -127,3 +128,8 @@ def test_a_category_counts_as_much_as_a_number() -> None:
     variances = veil.schema.expand(X).var(axis=0)  # type: ignore[union-attr]
     for place in veil.schema.weighed:  # type: ignore[union-attr]
         assert veil.task.K[:, place].max() ** 2 * variances[place].sum() == pytest.approx(1.0)  # type: ignore[union-attr]
+
+
+def test_an_old_argument_names_the_new_one() -> None:
+    with pytest.raises(RenamedError, match=r"encoder= is now on_device=tv.OnDevice\(encoder=...\)"):
+        PrivateReports(epsilon=2.0, encoder="linear")

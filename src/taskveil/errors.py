@@ -186,7 +186,7 @@ RENAMED = {
     "client_bytes=": "is now on_device=tv.OnDevice(max_bytes=...)",
     "latent_dim=": "is now on_device=tv.OnDevice(latent_dim=...)",
     "answers=": "is now tv.ModelTask(model, answering=...)",
-    "device=": "is now torch_device=...",
+    "device=": "is now torch_device=",
     "delta=": "is gone: all designs are purely ε-LDP (δ = 0)",
     "X_test=": "is now test=X_test or test=(X_test, y_test)",
     "y_test=": "is now test=(X_test, y_test)",

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from taskveil.designs.designing import design
+from taskveil.errors import refusing_old_arguments
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask
@@ -39,6 +40,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         method, on_device, domain, schema, seed, torch_device: as in `taskveil.design`.
     """
 
+    @refusing_old_arguments
     def __init__(
         self,
         task: Any = None,

@@ -186,8 +186,8 @@ def _check_finite(path: Path, X: Any, names: list[str]) -> None:
     if len(wrong):
         row, column = wrong[0].tolist()
         raise DataError(
-            f"{path}: column {names[column]!r} is infinite in row {row + 1}. Correct it, leave the cell empty, or bound "
-            f"the column: --domain {names[column]}=low:high."
+            f"{path}: column {names[column]!r} is infinite in row {row + 1}. Correct it, leave the cell empty, or "
+            f"bound the column: --domain {names[column]}=low:high."
         )
 
 
