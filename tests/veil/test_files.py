@@ -6,11 +6,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import releases
 import taskveil as tv
-from taskveil.client.reading import client_files, folder_files, read_device
+from taskveil.client.reading import MOST_WEIGHTS, client_files, folder_files, read_device
 from taskveil.errors import ReleaseError, SignatureError
 from taskveil.veil.release import release_files
 
@@ -95,3 +96,58 @@ def test_a_folder_that_is_no_release_is_named(tmp_path: Path) -> None:
         release_files(tmp_path)
     with pytest.raises(ReleaseError, match="cannot read"):
         folder_files(tmp_path, "client")
+
+
+def test_halves_of_two_releases_are_refused(made: tv.Veil) -> None:
+    """Also where the other release has parts of the same shapes."""
+    other = releases.veil(made.encoder, made.mechanism)
+    if made.release_id == other.release_id:  # the same device: another one has other bounds
+        low, high = np.asarray(made.encoder.low), np.asarray(made.encoder.high)
+        other = replace(other, encoder=replace(made.encoder, low=low - 1.0, high=high + 1.0))
+    assert made.release_id != other.release_id
+    mixed = {name: (made if name.startswith("client/") else other).files()[name] for name in NAMES}
+    with pytest.raises(ReleaseError, match="different releases"):
+        tv.Veil.from_files(mixed)
+
+
+@pytest.mark.parametrize("wrong", [None, [], "client/manifest.json", b"", 3, [("client/manifest.json", b"{}")]])
+def test_what_is_no_mapping_is_refused(wrong: object) -> None:
+    for read in (read_device, tv.Veil.from_files):
+        with pytest.raises(ReleaseError, match="mapping of names to bytes"):
+            read(wrong)
+
+
+@pytest.mark.parametrize("kind", [str, memoryview, bytearray])
+def test_contents_that_are_not_bytes_are_refused(made: tv.Veil, kind: type) -> None:
+    for name in NAMES:
+        files = made.files()
+        content: object = files[name].decode("latin-1") if kind is str else kind(files[name])
+        with pytest.raises(ReleaseError):
+            tv.Veil.from_files(files | {name: content})
+
+
+@pytest.mark.parametrize("signature", ["text", 5, ["x"], bytearray(64)])
+def test_a_signature_that_is_not_bytes_is_refused(made: tv.Veil, signature: object) -> None:
+    for read in (read_device, tv.Veil.from_files):
+        with pytest.raises(SignatureError):
+            read(made.files() | {"client/manifest.sig": signature}, verify_key=bytes(32))
+
+
+def test_too_large_weights_are_refused_without_reading_them(release: Path) -> None:
+    """A sparse file of 32 GiB is none that a device could use."""
+    with open(release / "client" / "weights.safetensors", "r+b") as weights:
+        weights.truncate(2**35)
+    with pytest.raises(ReleaseError, match="large"):
+        tv.Veil.load(release)
+    device = releases.devices()["codebook"]
+    files = releases.veil(device.encoder, device.mechanism).files()
+    with pytest.raises(ReleaseError, match="large"):
+        read_device(files | {"client/weights.safetensors": bytes(MOST_WEIGHTS + 1)})
+
+
+def test_names_are_taken_as_they_are(made: tv.Veil) -> None:
+    files = made.files()
+    again = tv.Veil.from_files(files | {name.upper(): b"{}" for name in NAMES} | {"../client/manifest.json": b"{}"})
+    assert again.release_id == made.release_id
+    with pytest.raises(ReleaseError):
+        tv.Veil.from_files({name.upper(): content for name, content in files.items()})

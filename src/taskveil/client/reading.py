@@ -243,6 +243,8 @@ def read_files(
         most: bytes that the weights may have.
         where: what errors call the release.
     """
+    if not isinstance(files, Mapping):
+        raise ReleaseError(f"{where} must be a mapping of names to bytes, and is a {type(files).__name__}.")
     named, raw, weights = f"{where}: {half}/{MANIFEST}", files.get(f"{half}/{MANIFEST}"), files.get(f"{half}/{WEIGHTS}")
     if not isinstance(raw, bytes) or not isinstance(weights, bytes):
         raise ReleaseError(f"{where} lacks {half}/{MANIFEST} or {half}/{WEIGHTS}. Is this a taskveil release?")
@@ -278,7 +280,7 @@ def read_files(
 
 def verify(message: bytes, signature: bytes | None, key: bytes, where: object) -> None:
     """Returns if the signature is the key's (PEM or 32 raw bytes), raises SignatureError if not."""
-    if signature is None:
+    if not isinstance(signature, bytes):
         raise SignatureError(f"{where} is not signed. Sign it with `taskveil sign`, or fetch a signed release.")
     serialization, ed25519 = cryptography()
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm

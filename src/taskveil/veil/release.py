@@ -31,6 +31,7 @@ from taskveil.client.reading import (
     CONTEXT,
     DEVICE_KINDS,
     MANIFEST,
+    MOST_WEIGHTS,
     SERVER,
     SIGNATURE,
     WEIGHTS,
@@ -137,7 +138,7 @@ def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict
 
 def release_files(folder: Path) -> dict[str, bytes]:
     """The files of both halves of the release in a folder, by name."""
-    return {**folder_files(folder / CLIENT, CLIENT), **folder_files(folder / SERVER, SERVER)}
+    return {**folder_files(folder / CLIENT, CLIENT, most=MOST_WEIGHTS), **folder_files(folder / SERVER, SERVER)}
 
 
 def save(files: Files, folder: Path, *, overwrite: bool = False, private: bool = True) -> None:

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from taskveil.client.mechanisms import (
     SumCodebook,
 )
 from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
+from taskveil.errors import MechanismError
 
 DEVICES = releases.devices()
 DRAWS = 20_000
@@ -264,3 +267,24 @@ def test_broken_mechanisms_have_one(name: str) -> None:
     said = mechanism.fault(corners)
     assert said is not None
     assert said.endswith(".")
+
+
+def test_a_mechanism_without_responses_states_its_own_epsilon_or_none() -> None:
+    """A default of nearly 0 would be the strongest promise, for a mechanism that keeps none."""
+
+    class Forgetful(Mechanism):
+        region = BoxRegion(low=np.zeros(1, dtype=np.int64), high=np.ones(1, dtype=np.int64), step=1.0)
+        report_width = 1
+        layout = Layout(low=(0,), high=(1,))
+
+        def __call__(self, latents: Any) -> Any:
+            return self.region.enforce(latents)
+
+        def log_likelihood(self, reports: Any, latents: Any) -> Any:
+            return np.zeros(len(reports))
+
+        def fault(self, k: Any) -> str | None:
+            return None
+
+    with pytest.raises(MechanismError, match="states no ε"):
+        _ = Forgetful().epsilon

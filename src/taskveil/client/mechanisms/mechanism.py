@@ -17,6 +17,7 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import Region
 from taskveil.client.wire import Layout
+from taskveil.errors import MechanismError
 
 
 class Mechanism(ABC):
@@ -42,7 +43,12 @@ class Mechanism(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up: of responses, the sum of theirs."""
+        """The privacy loss between any two inputs, rounded up: of responses, the sum of theirs.
+
+        A mechanism without responses has no default: it states its own ε, or it is refused.
+        """
+        if not self.responses:
+            raise MechanismError(f"{type(self).__name__} states no ε: it has no responses and no epsilon of its own.")
         if len(self.responses) == 1:
             return self.responses[0].epsilon
         return math.nextafter(math.fsum(response.epsilon for response in self.responses), math.inf)
