@@ -20,7 +20,7 @@ from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
 from taskveil.client.wire import MOST_POSTED
-from taskveil.collector.problems import Problem
+from taskveil.collector.problems import ProblemType
 from taskveil.collector.releases import LONGEST_ROUND
 from taskveil.collector.settings import Settings
 from taskveil.estimates import FEWEST
@@ -70,7 +70,7 @@ def test_the_tour_from_top_to_bottom(
     assert [answer.get("current") for answer in answers] == ["2026-W48", "2026-W48", None, "2026-W48"]
     assert answers[2] == {"forgotten": 300}
     assert answers[3]["open"] is False
-    assert json.loads(problem)["type"] == Problem.TOKEN_MISSING.document().type
+    assert json.loads(problem)["type"] == ProblemType.TOKEN_MISSING.document().type
     assert "127.0.0.1" not in log.replace(shell.address, "")
     assert not any(shell.variables[name] in log for name in ("UPLOAD", "READ"))
 
@@ -98,7 +98,8 @@ def test_every_problem_has_its_status_in_the_table() -> None:
     section = COLLECTOR.split("| status | when |")[1].split("\n\n")[0]
     named = {int(status) for row in re.findall(r"^\| ([\d, ]+) \|", section, re.MULTILINE) for status in row.split(",")}
     own = {404, 405, 500}  # of routes, methods and faults, not of what a client sends
-    assert {problem.value.status for problem in Problem} - own <= named <= {problem.value.status for problem in Problem}
+    every = {problem.value.status for problem in ProblemType}
+    assert every - own <= named <= every
 
 
 def test_every_metric_exists_and_is_listed() -> None:

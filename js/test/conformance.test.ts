@@ -3,8 +3,10 @@ import { describe, expect, test } from "vitest";
 import { draw, record } from "../src/client.js";
 import { readDevice } from "../src/release.js";
 import { hex, unhex } from "../src/wire.js";
-import { devices, files, mixed, read, replay, SIZE } from "./files.js";
+import { devices, files, mixed, read, replay, size } from "./files.js";
 import { bitsOf } from "./mixed.js";
+
+const SIZE = size();
 
 interface Vector {
   x: Float64Array;

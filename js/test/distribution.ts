@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { draw } from "../src/client.js";
 import { system } from "../src/entropy.js";
 import { type Device, readDevice } from "../src/release.js";
-import { files, read, SIZE } from "./files.js";
+import { files, read, size } from "./files.js";
+
+const SIZE = size();
 
 /** Standard normal score of the two-sample χ² statistic (Wilson and Hilferty); cells are pooled until they hold 20. */
 export function chiSquare(ours: Map<number, number>, theirs: Map<number, number>): number {

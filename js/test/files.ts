@@ -11,7 +11,7 @@ export const devices = (): string[] => readdirSync(VECTORS).filter((name) => !na
 export const read = (path: string): Uint8Array<ArrayBuffer> => new Uint8Array(readFileSync(new URL(path, VECTORS)));
 
 /** How many vectors every device has, and how many reports were counted: small in `make test`, full in `make test-all`. */
-export const SIZE: { vectors: number; reports: number } = JSON.parse(readFileSync(new URL("size.json", VECTORS), "utf8"));
+export const size = (): { vectors: number; reports: number } => JSON.parse(new TextDecoder().decode(read("size.json")));
 
 export const files = (name: string): Files => ({
   manifest: read(`${name}/manifest.json`),

@@ -8,7 +8,7 @@ import pytest
 
 import taskveil as tv
 from auditing import mixed
-from taskveil.auditing.natural import Natural
+from taskveil.auditing.natural import NamedInputs
 from taskveil.auditing.pairs import find_pairs
 from taskveil.auditing.structure import latents_inside, reports_on_grid
 from taskveil.auditing.target import Target
@@ -57,13 +57,13 @@ def test_somebody_elses_client_gets_mappings_of_what_a_message_can_say() -> None
 
 def test_a_table_with_text_stands_for_mappings_and_one_of_numbers_for_an_array() -> None:
     table = pd.DataFrame(mixed.records())
-    natural = Natural.of_records(table)
+    natural = NamedInputs.of_records(table)
     assert natural.names == tuple(table.columns)
     assert set(natural.ordinary[0]) == set(mixed.ORIGINS)
-    assert Natural.of_records(pd.DataFrame({"a": [1.0, 2.0]})) is None
-    assert Natural.of_records(np.zeros((3, 2))) is None
+    assert NamedInputs.of_records(pd.DataFrame({"a": [1.0, 2.0]})) is None
+    assert NamedInputs.of_records(np.zeros((3, 2))) is None
     with pytest.raises(AuditError, match="same names"):
-        Natural.of_records([{"a": 1}, {"b": 2}])
+        NamedInputs.of_records([{"a": 1}, {"b": 2}])
 
 
 def test_half_of_the_pairs_are_natural_records_and_half_are_numbers() -> None:

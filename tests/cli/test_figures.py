@@ -59,19 +59,21 @@ def test_reproduce_household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_reproduce_passes_seeds_and_device_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from taskveil.experiments import real_estate
-    from taskveil.experiments.report import Row
+    from taskveil.experiments.report import ResultRow
 
     asked = []
 
-    def experiment(way: str, seeds: tuple[int, ...], split: int | None, *, device: str, progress: None) -> list[Row]:
+    def experiment(
+        way: str, seeds: tuple[int, ...], split: int | None, *, device: str, progress: None
+    ) -> list[ResultRow]:
         asked.append((way, seeds, split, device, progress))
         point = {"experiment": "real-estate", "epsilon": 1.0, "low": 1, "high": 2}
         if way != "references":
             as_published = way.startswith("published")
-            return [Row(design="task_aware", as_published=as_published, loss=1.5, seeds=len(seeds), **point)]
+            return [ResultRow(design="task_aware", as_published=as_published, loss=1.5, seeds=len(seeds), **point)]
         return [
-            Row(design="constant", as_published=False, loss=3.0, **point),
-            Row(design="no_privacy", as_published=False, loss=0.5, **point),
+            ResultRow(design="constant", as_published=False, loss=3.0, **point),
+            ResultRow(design="no_privacy", as_published=False, loss=0.5, **point),
         ]
 
     monkeypatch.setattr(real_estate, "SECONDS", {"published-task_aware": 1.0, "task_aware": 1.0, "references": 1.0})

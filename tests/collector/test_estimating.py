@@ -20,7 +20,7 @@ from running_collector import Asked, running, small_veil
 from taskveil.collector import estimating
 from taskveil.collector.estimating import Asked as Wanted
 from taskveil.collector.estimating import stored_tally
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.estimates import tally
 from taskveil.veil.volunteers import Volunteers, truths
 
@@ -251,7 +251,7 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
     assert len(set(same)) == 1
     assert computed == [500]
     assert isinstance(other, ProblemError)
-    assert (other.problem, other.retry_after) == (Problem.BUSY, 2)
+    assert (other.problem, other.retry_after) == (ProblemType.BUSY, 2)
 
 
 def test_requests_that_wait_while_the_collector_stops_are_answered(
@@ -281,7 +281,7 @@ def test_requests_that_wait_while_the_collector_stops_are_answered(
 
     first, *others = asked.runner.run(stopped())
     assert json.loads(first)["reports"] == 500
-    assert [error.problem for error in others] == [Problem.STOPPING] * 2
+    assert [error.problem for error in others] == [ProblemType.STOPPING] * 2
 
 
 def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(

@@ -18,7 +18,7 @@ from collections_drawn import records
 from running_collector import Asked, running, small_veil
 from taskveil.collector import exporting
 from taskveil.collector.exporting import exported
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store
 from taskveil.jobs.reports import RELEASE
 
@@ -100,7 +100,7 @@ def test_only_some_are_written_at_once_and_who_goes_away_makes_room() -> None:
         next(one)
     with pytest.raises(ProblemError) as error:
         next(exported(veil, store))
-    assert error.value.problem is Problem.BUSY
+    assert error.value.problem is ProblemType.BUSY
     for one in begun:
         one.close()  # type: ignore[attr-defined]
     assert next(exported(veil, store))[:4] == b"PAR1"

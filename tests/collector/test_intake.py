@@ -15,7 +15,7 @@ from taskveil.arrays import Integers
 from taskveil.collector import intake as intake_module
 from taskveil.collector.intake import Intake
 from taskveil.collector.metrics import Metrics
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Fate, StoreUnavailableError, Submission
 
 
@@ -79,7 +79,7 @@ def test_beyond_the_limit_others_are_told_to_come_again(store: MemoryStore) -> N
         waiting = asyncio.create_task(intake.submit(submission(8)))
         await asyncio.sleep(0)
         found = await problem_of(intake, submission(3))
-        assert found.problem is Problem.BUSY
+        assert found.problem is ProblemType.BUSY
         assert found.retry_after == 1
         assert (await intake.submit(submission(2)) == Fate.ACCEPTED).all()
         assert (await waiting == Fate.ACCEPTED).all()
@@ -96,7 +96,7 @@ def test_a_database_that_hangs_gives_no_false_answer_and_later_goes_on(store: Me
         store.seconds = 0.5
         intake = started(store, commit_seconds=0.1)
         found = await problem_of(intake, submission(4))
-        assert found.problem is Problem.UNAVAILABLE
+        assert found.problem is ProblemType.UNAVAILABLE
         assert found.retry_after is not None
         assert intake.waiting == 4  # they may still be stored, and fill the memory until then
         store.seconds = 0.0
@@ -116,7 +116,7 @@ def test_a_database_that_is_away_is_tried_again(store: MemoryStore, monkeypatch:
         store.failure = StoreUnavailableError("away")
         intake = started(store)
         found = await asyncio.gather(*[problem_of(intake, submission()) for _ in range(20)])
-        assert {one.problem for one in found} == {Problem.UNAVAILABLE}
+        assert {one.problem for one in found} == {ProblemType.UNAVAILABLE}
         assert intake.failing(60.0)
         assert not intake.failing(0.0)  # that long ago it was not
         store.failure = None
@@ -140,7 +140,7 @@ def test_one_that_cannot_be_written_costs_its_neighbours_nothing(
             return_exceptions=True,
         )
         assert isinstance(bad, ProblemError)
-        assert bad.problem is Problem.FAULT
+        assert bad.problem is ProblemType.FAULT
         for one in (good, other):
             assert isinstance(one, np.ndarray)
             assert (one == Fate.ACCEPTED).all() or (one == Fate.DUPLICATE).all()
@@ -178,7 +178,7 @@ def test_a_stop_finishes_what_was_submitted(store: MemoryStore) -> None:
         stopping = asyncio.create_task(intake.stop(5))
         await asyncio.sleep(0)
         found = await problem_of(intake, submission())
-        assert found.problem is Problem.STOPPING
+        assert found.problem is ProblemType.STOPPING
         assert found.retry_after is not None
         assert all((one == Fate.ACCEPTED).all() for one in await asyncio.gather(*tasks))
         await stopping

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from taskveil.collector import tokens
 from taskveil.collector.api.common import BodyLimit
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.tokens import BURST_SECONDS, Buckets
 
 
@@ -38,7 +38,7 @@ def test_large_bodies_that_arrive_together_are_bounded() -> None:
             try:
                 await limit({"type": "http", "headers": declared}, chunk, chunk)  # type: ignore[arg-type]
             except ProblemError as error:
-                busy += error.problem is Problem.BUSY
+                busy += error.problem is ProblemType.BUSY
 
         async with asyncio.TaskGroup() as group:
             for place in range(12):
@@ -76,7 +76,7 @@ def granted(buckets: Buckets, key: str, count: int = 1, rate: float | None = Non
         refusal = error
     if refusal is None:
         return 0.0
-    assert refusal.problem is Problem.TOO_MANY
+    assert refusal.problem is ProblemType.TOO_MANY
     assert refusal.retry_after is not None
     assert refusal.retry_after >= 1
     return refusal.retry_after

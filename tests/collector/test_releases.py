@@ -12,7 +12,7 @@ import pytest
 import collectors
 from memory_store import MemoryStore
 from taskveil.client.mechanisms import Codebook
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import Releases, register
 from taskveil.errors import DataError, ReleaseError
 from taskveil.estimates import tally
@@ -20,7 +20,7 @@ from taskveil.estimates import tally
 import releases as made  # isort: skip
 
 
-def problem(call: object, *args: object) -> Problem:
+def problem(call: object, *args: object) -> ProblemType:
     with pytest.raises(ProblemError) as caught:
         call(*args)  # type: ignore[operator]
     return caught.value.problem
@@ -40,8 +40,8 @@ def test_what_is_registered_is_open(tmp_path: Path) -> None:
     assert found.files["frontier.json"] == b"{}"
     assert set(found.files) >= {"client/manifest.json", "client/weights.safetensors", "server/manifest.json"}
     assert found.taking().name == found.taking("W1").name == "W1"
-    assert problem(found.round, "W2") is Problem.ROUND_UNKNOWN
-    assert problem(Releases(store).get, "00" * 32) is Problem.RELEASE_UNKNOWN
+    assert problem(found.round, "W2") is ProblemType.ROUND_UNKNOWN
+    assert problem(Releases(store).get, "00" * 32) is ProblemType.RELEASE_UNKNOWN
 
 
 def test_only_files_of_the_release_are_kept(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_changes_are_followed_and_veils_are_not_opened_twice(tmp_path: Path) -> 
     assert after.veil is before.veil
     store.close_round(id, "next")
     releases.refresh()
-    assert problem(releases.get(id).taking) is Problem.ROUND_CLOSED
+    assert problem(releases.get(id).taking) is ProblemType.ROUND_CLOSED
     store.set_open(id, open=False)
     releases.refresh()
-    assert problem(releases.get(id).taking, "0") is Problem.RELEASE_CLOSED
+    assert problem(releases.get(id).taking, "0") is ProblemType.RELEASE_CLOSED
     second = collectors.registered(store, tmp_path, collectors.summed())
     releases.refresh()
     assert [one.stored.id for one in releases.all()] == [id, second]
@@ -134,7 +134,7 @@ def test_a_release_that_cannot_be_opened_stops_no_other(
     store.add_release(bad, name="bad", counted=True, files=files, round="0")
     with caplog.at_level(logging.ERROR, logger="taskveil.collector"):
         releases = Releases(store)
-    assert problem(releases.get, bad) is Problem.RELEASE_UNKNOWN
+    assert problem(releases.get, bad) is ProblemType.RELEASE_UNKNOWN
     assert releases.get(good).stored.id == good
     assert bad[:12] in caplog.text
 

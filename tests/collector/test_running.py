@@ -17,7 +17,7 @@ from taskveil.arrays import Integers
 from taskveil.client.wire import BINARY
 from taskveil.collector import running as running_module
 from taskveil.collector import running as running_part
-from taskveil.collector.problems import Problem
+from taskveil.collector.problems import ProblemType
 from taskveil.collector.running import MIN_REFRESH_SECONDS
 from taskveil.collector.store import Store, StoreUnavailableError, open_store
 from taskveil.collector.tokens import Scope, new_token
@@ -90,7 +90,7 @@ def test_nobody_is_told_that_a_token_is_unknown_while_the_database_does_not_answ
     asked.tokens["stranger"] = STRANGER
     monkeypatch.setattr(asked.store, "version", broken)
     answer = asked.ask("GET", "/v1/releases", "stranger")
-    assert (answer.status_code, answer.json()["type"]) == (503, Problem.UNAVAILABLE.document().type)
+    assert (answer.status_code, answer.json()["type"]) == (503, ProblemType.UNAVAILABLE.document().type)
     assert asked.ask("GET", "/v1/releases", "read").status_code == 200  # a known one is let in all the same
 
 

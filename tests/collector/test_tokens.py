@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store, StoredToken
 from taskveil.collector.tokens import Scope, Tokens, belongs, new_token
 from taskveil.errors import DataError
@@ -38,7 +38,7 @@ def tokens_of(*kept: StoredToken) -> Tokens:
     return Tokens(cast(Store, Kept(*kept)))
 
 
-def refused(tokens: Tokens, header: str | None, scope: Scope = "read") -> Problem:
+def refused(tokens: Tokens, header: str | None, scope: Scope = "read") -> ProblemType:
     with pytest.raises(ProblemError) as error:
         tokens.granted(header, scope)
     return error.value.problem
@@ -85,7 +85,7 @@ def test_any_other_text_is_not() -> None:
     text, kept = new_token("admin", "me")
     other, _ = new_token("admin", "me")
     tokens = tokens_of(kept)
-    assert refused(tokens, None) is refused(tokens, "") is Problem.TOKEN_MISSING
+    assert refused(tokens, None) is refused(tokens, "") is ProblemType.TOKEN_MISSING
     key, secret = text.split("_")[1:]
     wrong = [
         f"Bearer {other}",
@@ -102,13 +102,13 @@ def test_any_other_text_is_not() -> None:
         "Bearer tv_" + "0" * 16 + "_" + "0" * 64,
         "x" * 100_000,
     ]
-    assert {refused(tokens, header) for header in wrong} == {Problem.TOKEN_UNKNOWN}
+    assert {refused(tokens, header) for header in wrong} == {ProblemType.TOKEN_UNKNOWN}
 
 
 def test_an_expired_one_is_not() -> None:
     text, kept = new_token("read", "page", days=1)
     late = replace(kept, expires=datetime.now(UTC) - timedelta(seconds=1))
-    assert refused(tokens_of(late), f"Bearer {text}") is Problem.TOKEN_EXPIRED
+    assert refused(tokens_of(late), f"Bearer {text}") is ProblemType.TOKEN_EXPIRED
     assert tokens_of(kept).granted(f"Bearer {text}", "read") == kept
 
 
@@ -123,7 +123,7 @@ def test_scopes_are_apart_and_admin_is_all(scope: Scope, allowed: set[str]) -> N
         if one in allowed:
             assert tokens.granted(f"Bearer {text}", one) == kept
         else:
-            assert refused(tokens, f"Bearer {text}", one) is Problem.TOKEN_WRONG_SCOPE
+            assert refused(tokens, f"Bearer {text}", one) is ProblemType.TOKEN_WRONG_SCOPE
 
 
 def test_a_token_of_one_release_is_for_no_other() -> None:
@@ -135,7 +135,7 @@ def test_a_token_of_one_release_is_for_no_other() -> None:
     for other in (OTHER, None):
         with pytest.raises(ProblemError) as error:
             belongs(token, other)
-        assert error.value.problem is Problem.TOKEN_OTHER_RELEASE
+        assert error.value.problem is ProblemType.TOKEN_OTHER_RELEASE
     belongs(replace(token, release=None), OTHER)
 
 
@@ -146,7 +146,7 @@ def test_what_is_revoked_or_made_while_serving_is_followed() -> None:
     assert tokens.granted(f"Bearer {old_text}", "read") == old
     store.becomes(new)
     tokens.refresh()
-    assert refused(tokens, f"Bearer {old_text}") is Problem.TOKEN_UNKNOWN
+    assert refused(tokens, f"Bearer {old_text}") is ProblemType.TOKEN_UNKNOWN
     assert tokens.granted(f"Bearer {new_text}", "read") == new
 
 

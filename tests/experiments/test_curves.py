@@ -6,12 +6,12 @@ from pathlib import Path
 
 from taskveil import style
 from taskveil.experiments.curves import curve
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 
 
-def rows(design: str) -> list[Row]:
+def rows(design: str) -> list[ResultRow]:
     return [
-        Row(experiment="e", design=design, as_published=p, epsilon=e, loss=1 / e, low=0.9 / e, high=1.1 / e)
+        ResultRow(experiment="e", design=design, as_published=p, epsilon=e, loss=1 / e, low=0.9 / e, high=1.1 / e)
         for p in (True, False)
         for e in (4.0, 1.0)
     ]

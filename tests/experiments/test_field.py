@@ -17,7 +17,7 @@ from taskveil.designs.selection import folds_of
 from taskveil.errors import DataError
 from taskveil.experiments import field, field_page, field_peers
 from taskveil.experiments.commit import current_commit
-from taskveil.experiments.field import FieldRow, Part
+from taskveil.experiments.field import FieldPart, FieldRow
 from taskveil.experiments.field_data import load, split
 from taskveil.experiments.field_models import MODELS
 from taskveil.experiments.parts import finished_parts
@@ -34,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DESIGNERS, "auto", DESIGNERS["label_response"])
 
 
-def made_up(part: Part) -> list[FieldRow]:
+def made_up(part: FieldPart) -> list[FieldRow]:
     losses = {"no_privacy": 0.2, "auto": 0.9, "auto_shared": 0.8, "label_response": 0.9, "constant": 1.1}
     row = FieldRow(data=part.data, model=part.model, split=part.split, epsilon=1, design="", loss=0, accuracy=0.5)
     return [
@@ -70,7 +70,7 @@ def test_reproduce_field(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_label_response_is_what_the_referee_says() -> None:
-    (part,) = finished_parts([Part("iris", "linear", 1)])
+    (part,) = finished_parts([FieldPart("iris", "linear", 1)])
     rows = {row.design: row for row in part.rows}
     records = split(load("iris"), 1)
     model = MODELS["linear"](records.X, records.y, "cross_entropy", 1)
@@ -87,7 +87,7 @@ def test_label_response_is_what_the_referee_says() -> None:
 
 def test_parts_are_chosen_by_name() -> None:
     assert len(field.parts(3)) == 3 * (len(field.NAMED) + len(field.OTHERS))
-    assert field.parts(2, ["iris-forest"]) == [Part("iris", "forest", 0), Part("iris", "forest", 1)]
+    assert field.parts(2, ["iris-forest"]) == [FieldPart("iris", "forest", 0), FieldPart("iris", "forest", 1)]
     assert [part.name for part in field.parts(3, ["wine-forest-2", "iris-linear-0"])] == [
         "iris-linear-0",
         "wine-forest-2",
@@ -127,7 +127,7 @@ def test_the_page_holds_shares_and_every_pair(tmp_path: Path) -> None:
 
 def test_the_page_names_the_commits_it_was_measured_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def page(*commits: str | None) -> str:
-        rows = [replace(row, commit=each) for each in commits for row in made_up(Part("moons", "network", 0))]
+        rows = [replace(row, commit=each) for each in commits for row in made_up(FieldPart("moons", "network", 0))]
         field_page.write_page(tmp_path / "field.md", rows)
         return (tmp_path / "field.md").read_text()
 

@@ -118,11 +118,11 @@ def test_minutes_become_hours_of_full_days(tmp_path: Path) -> None:
 
 
 def test_shares_of_the_limit_are_named_for_what_they_are() -> None:
-    from taskveil.experiments.report import Row, captured_shares, shares_table
+    from taskveil.experiments.report import ResultRow, captured_shares, shares_table
     from taskveil.experiments.summary import _section
 
-    def row(design: str, loss: float) -> Row:
-        return Row(experiment="e", design=design, as_published=False, epsilon=1.0, loss=loss, low=loss, high=loss)
+    def row(design: str, loss: float) -> ResultRow:
+        return ResultRow(experiment="e", design=design, as_published=False, epsilon=1.0, loss=loss, low=loss, high=loss)
 
     rows = [row("codebook", 0.6), row("limit", 0.2), row("limit_any_data", 0.1), row("constant", 1.0)]
     assert captured_shares(rows) == {"codebook": {1.0: pytest.approx(0.5)}}

@@ -15,7 +15,7 @@ from taskveil.errors import DataError
 from taskveil.experiments import breast_cancer, data, mnist, models, real_estate
 from taskveil.experiments.parts import Finished
 from taskveil.experiments.published_algorithm import Recipe
-from taskveil.experiments.report import Row, published_order, published_points
+from taskveil.experiments.report import ResultRow, published_order, published_points
 from taskveil.experiments.runs import Run
 from taskveil.experiments.summary import write_summary
 
@@ -25,7 +25,7 @@ HAVE_MNIST = data.local_file("mnist/t10k-images-idx3-ubyte.gz") is not None
 REAL_ESTATE = {1.0: 0.0127, 1.5: 0.0120, 3.0: 0.0098, 5.0: 0.0080, 10.0: 0.0063, 30.0: 0.0052}
 
 
-def finished(name: str, rows: list[Row]) -> Run:
+def finished(name: str, rows: list[ResultRow]) -> Run:
     part = Finished(name=name, seconds=12.3, machine="a machine", date="2026-01-02", commit="abc1234", rows=rows)
     return Run(name=name, seeds=2, parts=[part], rows=rows, splits=[])
 
@@ -91,7 +91,7 @@ def test_the_order_of_designs_is_compared_where_it_is_clear() -> None:
     points = {name: published_points("breast_cancer", series) for name, series in
               {"task_aware": "task_aware_Z3", "task_agnostic": "task_agnostic"}.items()}  # fmt: skip
     rows = [
-        Row(experiment="breast-cancer", design=name, as_published=True, epsilon=e, loss=loss, low=0, high=1)
+        ResultRow(experiment="breast-cancer", design=name, as_published=True, epsilon=e, loss=loss, low=0, high=1)
         for name, curve in points.items()
         for e, (loss, _) in curve.items()
     ]
@@ -103,8 +103,10 @@ def test_the_order_of_designs_is_compared_where_it_is_clear() -> None:
 
 def test_the_summary_shows_every_row(tmp_path: Path) -> None:
     rows = [
-        Row(experiment="e", design="codebook", as_published=False, epsilon=2.0, loss=0.5, low=0.4, high=0.6),
-        Row(experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1234.5, low=1.0, high=2000.0),
+        ResultRow(experiment="e", design="codebook", as_published=False, epsilon=2.0, loss=0.5, low=0.4, high=0.6),
+        ResultRow(
+            experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1234.5, low=1.0, high=2000.0
+        ),
     ]
     write_summary(tmp_path / "r.md", [finished("e", rows), finished("f", rows)])
     page = (tmp_path / "r.md").read_text()

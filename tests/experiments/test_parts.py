@@ -11,12 +11,12 @@ import pytest
 
 from taskveil.errors import DataError
 from taskveil.experiments.parts import Finished, finished_parts
-from taskveil.experiments.report import Row, averaged
+from taskveil.experiments.report import ResultRow, averaged
 from taskveil.experiments.runs import Run, parts
 from taskveil.experiments.summary import write_summary
 from taskveil.veil.losses import Loss
 
-POINT = Row(experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1.0, low=0.0, high=2.0)
+POINT = ResultRow(experiment="e", design="codebook", as_published=False, epsilon=1.0, loss=1.0, low=0.0, high=2.0)
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,22 @@ class MadeUp:
     asked: list[str]
     device: str = "cpu"
     size: float = 1.0
-    row_type: type[Row] = Row
+    row_type: type[ResultRow] = ResultRow
 
-    def rows(self, progress: object) -> list[Row]:
+    def rows(self, progress: object) -> list[ResultRow]:
         self.asked.append(self.name)
         if self.asked == ["a", "b"]:
             raise KeyboardInterrupt
         return [replace(POINT, design=self.name)]
 
 
-def finished(commit: str | None, date: str = "2026-01-02", rows: list[Row] | None = None) -> Finished[Row]:
+def finished(commit: str | None, date: str = "2026-01-02", rows: list[ResultRow] | None = None) -> Finished[ResultRow]:
     return Finished(name="e", seconds=2.4, machine="a machine", date=date, commit=commit, rows=rows or [POINT])
 
 
-def page_of(tmp_path: Path, *found: Finished[Row], rows: list[Row], splits: list[list[Row]] | None = None) -> str:
+def page_of(
+    tmp_path: Path, *found: Finished[ResultRow], rows: list[ResultRow], splits: list[list[ResultRow]] | None = None
+) -> str:
     write_summary(tmp_path / "r.md", [Run(name="e", seeds=1, parts=list(found), rows=rows, splits=splits or [])])
     return (tmp_path / "r.md").read_text()
 
@@ -59,7 +61,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     asked: list[str] = []
     chosen = [MadeUp(name, asked) for name in ("a", "b", "c")]
 
-    def run() -> Iterator[Finished[Row]]:
+    def run() -> Iterator[Finished[ResultRow]]:
         return finished_parts(chosen, folder=tmp_path, commit="abc1234")
 
     with pytest.raises(KeyboardInterrupt):

@@ -14,15 +14,15 @@ from conftest import needs
 from taskveil.experiments import breast_cancer, household, splits
 from taskveil.experiments.models import Experiment
 from taskveil.experiments.parts import Finished
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 from taskveil.experiments.runs import Run
 from taskveil.experiments.summary import write_summary
 
 HAVE = bool(os.environ.get("TASKVEIL_DATA"))
 
 
-def row(loss: float, design: str = "codebook", epsilon: float = 1.0) -> Row:
-    return Row(experiment="e", design=design, as_published=False, epsilon=epsilon, loss=loss, low=0.0, high=1.0)
+def row(loss: float, design: str = "codebook", epsilon: float = 1.0) -> ResultRow:
+    return ResultRow(experiment="e", design=design, as_published=False, epsilon=epsilon, loss=loss, low=0.0, high=1.0)
 
 
 def labelled(problem: Experiment) -> Counter[bytes]:

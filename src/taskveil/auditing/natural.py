@@ -67,7 +67,7 @@ _FEW = 6  # values of a field, and fields, that are tried by themselves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Natural:
+class NamedInputs:
     """Inputs by name: the `names`, `ordinary` values of each, `hostile` values, and some `records`."""
 
     names: tuple[str, ...]
@@ -76,14 +76,14 @@ class Natural:
     records: tuple[Array, ...]
 
     @classmethod
-    def of_schema(cls, schema: Schema, records: Any) -> Natural:
+    def of_schema(cls, schema: Schema, records: Any) -> NamedInputs:
         """Inputs for a veil that takes natural values; `records` are a table or a list of mappings, or None."""
         ordinary = tuple(field.samples() for field in schema.fields.fields)
         known = () if records is None else _rows(records, schema.names)
         return cls(names=schema.names, ordinary=ordinary, hostile=(*_SAID, *_HELD), records=known)
 
     @classmethod
-    def of_records(cls, records: Any) -> Natural | None:
+    def of_records(cls, records: Any) -> NamedInputs | None:
         """Inputs for another client that takes mappings like these records; None if they are numbers without names."""
         listed = isinstance(records, Sequence) and len(records) > 0 and all(isinstance(row, Mapping) for row in records)
         names = tuple(records[0]) if listed else column_names(records)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taskveil.arrays import Array, Floats
-from taskveil.auditing.natural import Natural
+from taskveil.auditing.natural import NamedInputs
 from taskveil.errors import AuditError
 from taskveil.records.conversion import as_records
 from taskveil.veil import Veil
@@ -67,7 +67,7 @@ class Target:
     high: Floats
     records: Floats
     veil: Veil | None
-    natural: Natural | None = None
+    natural: NamedInputs | None = None
 
     @classmethod
     def of(cls, what: Any, *, epsilon: float | None, delta: float, records: Any) -> Target:
@@ -80,7 +80,7 @@ class Target:
             known = np.empty((0, len(box[0])))
             if records is not None:
                 known = veil.schema.expand(records)
-            natural = None if veil.schema.unbounded else Natural.of_schema(veil.schema, records)
+            natural = None if veil.schema.unbounded else NamedInputs.of_schema(veil.schema, records)
             promise = veil.guarantee
             epsilon = promise.epsilon if epsilon is None else epsilon
             delta = max(delta, promise.delta)
@@ -88,7 +88,7 @@ class Target:
         elif callable(what):
             if epsilon is None or records is None:
                 raise AuditError("to audit a callable, pass the epsilon it claims and some records it may receive.")
-            natural = Natural.of_records(records)
+            natural = NamedInputs.of_records(records)
             known = as_records(records) if natural is None else np.empty((1, 0))
             finite = np.where(np.isfinite(known), known, 0.0)
             box = finite.min(axis=0), finite.max(axis=0)

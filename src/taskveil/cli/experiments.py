@@ -137,7 +137,7 @@ def _figures(measured: list[Run], json_file: Path | None, plot: Path | None, sum
 
 
 def _field(
-    chosen: list[field.Part],
+    chosen: list[field.FieldPart],
     json_file: Path | None,
     plot: Path | None,
     summary: Path | None,

@@ -20,7 +20,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from taskveil.client.wire import PROBLEM
-from taskveil.collector.problems import Problem
+from taskveil.collector.problems import ProblemType
 from taskveil.collector.settings import Settings
 
 MAX_HEAD_BYTES = 2**16
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._one_too_many:
-            self._refuse(Problem.BUSY, "There are too many connections. Try again later.")
+            self._refuse(ProblemType.BUSY, "There are too many connections. Try again later.")
             return
         if self._arrival is None and (self.cycle is None or self.cycle.response_complete):
             self._await_request()
@@ -70,7 +70,7 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(Problem.BAD_REQUEST, f"Its head has more than {MAX_HEAD_BYTES:,} bytes.")
+                self._refuse(ProblemType.BAD_REQUEST, f"Its head has more than {MAX_HEAD_BYTES:,} bytes.")
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -92,7 +92,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's text
         """Refuse what is not HTTP with a problem document."""
-        self._refuse(Problem.BAD_REQUEST, "This is not an HTTP request.")
+        self._refuse(ProblemType.BAD_REQUEST, "This is not an HTTP request.")
 
     def pause_writing(self) -> None:
         """The client does not read its answer: start its deadline."""
@@ -136,9 +136,9 @@ class Connection(HttpToolsProtocol):
             self._await_request()
         else:
             seconds = self.config.settings.request_seconds
-            self._refuse(Problem.TOO_SLOW, f"A request must arrive within {seconds:g} seconds.")
+            self._refuse(ProblemType.TOO_SLOW, f"A request must arrive within {seconds:g} seconds.")
 
-    def _refuse(self, problem: Problem, detail: str) -> None:
+    def _refuse(self, problem: ProblemType, detail: str) -> None:
         """Answer with this problem, if no answer has started, and close the connection."""
         self._arrival = _cancelled(self._arrival)
         answered = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from taskveil.collector.metrics import Metrics
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store, StoredRelease
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import Estimate, estimate
@@ -121,12 +121,12 @@ class Estimates:
         coming = self._coming.get(key)
         if coming is None:
             if len(self._coming) >= MAX_WAITING_ESTIMATES:
-                raise ProblemError(Problem.BUSY, "Many estimates are being computed.", retry_after=2)
+                raise ProblemError(ProblemType.BUSY, "Many estimates are being computed.", retry_after=2)
             coming = self._begun(key, release, veil, asked)
         try:
             return await asyncio.wait_for(asyncio.shield(coming), ESTIMATE_TIMEOUT_SECONDS)
         except TimeoutError:
-            raise ProblemError(Problem.BUSY, "The estimate takes too long.", retry_after=5) from None
+            raise ProblemError(ProblemType.BUSY, "The estimate takes too long.", retry_after=5) from None
         except asyncio.CancelledError:
             if coming.cancelled():  # by `close`, not with the request
                 raise _stopping() from None
@@ -173,7 +173,7 @@ class Estimates:
             try:
                 counted = stored_tally(veil, self._store, counted=release.counted, round=round)
             except KeyError:  # deleted a moment ago
-                raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+                raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
             except DataError as error:
                 raise _refused(error) from None
             if kept is None or kept.reports != counted.count:
@@ -200,12 +200,12 @@ def _estimated(veil: Veil, counted: Tally, rule: tuple[bool, Assumption | None, 
 
 
 def _stopping() -> ProblemError:
-    return ProblemError(Problem.STOPPING, "Ask again in a moment.", retry_after=5)
+    return ProblemError(ProblemType.STOPPING, "Ask again in a moment.", retry_after=5)
 
 
 def _refused(error: DataError) -> ProblemError:
     """The problem for too few reports, or for an assumption that the release does not allow."""
-    words, kind = str(error), Problem.TOO_FEW if isinstance(error, TooFewReportsError) else Problem.INVALID
+    words, kind = str(error), ProblemType.TOO_FEW if isinstance(error, TooFewReportsError) else ProblemType.INVALID
     return ProblemError(kind, words[:1].upper() + words[1:])
 
 

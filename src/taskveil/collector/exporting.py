@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from taskveil.arrays import Bytes
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store
 from taskveil.jobs.reports import report_schema
 from taskveil.veil import Veil
@@ -41,7 +41,7 @@ def exported(veil: Veil, store: Store, round: str | None = None) -> Iterator[byt
         round: the name of one round; None for all.
     """
     if not _at_once.acquire(blocking=False):
-        raise ProblemError(Problem.BUSY, f"{MAX_EXPORTS_AT_ONCE} files are being written already.", retry_after=10)
+        raise ProblemError(ProblemType.BUSY, f"{MAX_EXPORTS_AT_ONCE} files are being written already.", retry_after=10)
     try:
         yield from _exported(veil, store, round)
     finally:

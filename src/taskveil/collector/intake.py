@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from taskveil.arrays import Integers
 from taskveil.collector.journal import failed
 from taskveil.collector.metrics import Metrics
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store, StoreUnavailableError, Submission
 
 MAX_REPORTS_PER_COMMIT = 20_000
@@ -60,9 +60,9 @@ class Intake:
     def require_room(self, count: int = 1) -> None:
         """ProblemError if this number of reports cannot be submitted now. Call it before work is spent on them."""
         if self._stopping:
-            raise ProblemError(Problem.STOPPING, "Send it again: another worker will answer.", retry_after=5)
+            raise ProblemError(ProblemType.STOPPING, "Send it again: another worker will answer.", retry_after=5)
         if self.waiting and self.waiting + count > self._most_waiting:
-            raise ProblemError(Problem.BUSY, "Nothing was stored. Send it again later.", retry_after=1)
+            raise ProblemError(ProblemType.BUSY, "Nothing was stored. Send it again later.", retry_after=1)
 
     async def submit(self, submission: Submission) -> Integers:
         """The `Fate` (N,) of each report after the commit. ProblemError: the request may be sent again."""
@@ -76,7 +76,7 @@ class Intake:
                 return await answer
         except TimeoutError:
             raise ProblemError(
-                Problem.UNAVAILABLE,
+                ProblemType.UNAVAILABLE,
                 "It takes too long. Send it again: a repeated report counts once.",
                 retry_after=5,
             ) from None
@@ -133,14 +133,16 @@ class Intake:
             self._failed = time.monotonic()
             self._metrics.store_failed()
             time.sleep(RETRY_SECONDS)
-            problem = ProblemError(Problem.UNAVAILABLE, "Send it again: a repeated report counts once.", retry_after=2)
+            problem = ProblemError(
+                ProblemType.UNAVAILABLE, "Send it again: a repeated report counts once.", retry_after=2
+            )
             return [problem] * len(group)
         except Exception as error:
             if len(group) > 1:  # one request is the cause: the others must not fail with it
                 return [answer for one in group for answer in self._answers([one])]
             self._metrics.store_failed()
             failed("Reports could not be written.", error)
-            return [ProblemError(Problem.FAULT, "None of its reports was stored.")]
+            return [ProblemError(ProblemType.FAULT, "None of its reports was stored.")]
         return fates
 
     # In the event loop

@@ -16,7 +16,7 @@ class ProblemKind:
     title: str
 
 
-class Problem(Enum):
+class ProblemType(Enum):
     """All problems. The name, in lower case with hyphens, is the last part of the document's `type`."""
 
     NO_REPORTS = ProblemKind(400, "The body holds no reports")
@@ -57,7 +57,7 @@ class Problem(Enum):
 class ProblemError(Exception):
     """Raised anywhere in a request. The answer is the problem's document."""
 
-    def __init__(self, problem: Problem, detail: str = "", *, retry_after: float | None = None) -> None:
+    def __init__(self, problem: ProblemType, detail: str = "", *, retry_after: float | None = None) -> None:
         super().__init__(problem.value.title)
         self.problem = problem
         self.detail = detail

@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.collector.journal import failed
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
 from taskveil.errors import DataError, ReleaseError, TaskveilError
 from taskveil.estimates.scores import Scores, scores_of
@@ -42,15 +42,15 @@ class OpenRelease:
         for one in self.stored.rounds:
             if one.name == name:
                 return one
-        raise ProblemError(Problem.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+        raise ProblemError(ProblemType.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
 
     def taking(self, round: str | None = None) -> StoredRound:
         """The round of that name, or the current one, if it is open for reports; else a ProblemError."""
         found = self.round(self.stored.current if round is None else round)
         if not self.stored.open:
-            raise ProblemError(Problem.RELEASE_CLOSED, "The operator of this collector closed it.")
+            raise ProblemError(ProblemType.RELEASE_CLOSED, "The operator of this collector closed it.")
         if not found.open:
-            raise ProblemError(Problem.ROUND_CLOSED, "It has ended; its reports are counted.")
+            raise ProblemError(ProblemType.ROUND_CLOSED, "It has ended; its reports are counted.")
         return found
 
     def moments(self, numbers: Integers, fresh: Bools) -> Floats:
@@ -99,7 +99,7 @@ class Releases:
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""
         if id not in self._open:
-            raise ProblemError(Problem.RELEASE_UNKNOWN, "The operator opens it with taskveil collection open.")
+            raise ProblemError(ProblemType.RELEASE_UNKNOWN, "The operator opens it with taskveil collection open.")
         return self._open[id]
 
     def all(self) -> tuple[OpenRelease, ...]:

@@ -15,7 +15,7 @@ from taskveil.collector.estimating import Estimates
 from taskveil.collector.intake import Intake
 from taskveil.collector.journal import failed, journal
 from taskveil.collector.metrics import Metrics
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import OpenRelease, Releases
 from taskveil.collector.settings import Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
@@ -30,8 +30,8 @@ MIN_REFRESH_SECONDS = 0.02
 """Minimum time between two reads, however many requests ask for one."""
 
 MAY_BE_OUTDATED = {
-    *(Problem.TOKEN_UNKNOWN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN),
-    *(Problem.RELEASE_CLOSED, Problem.ROUND_CLOSED),
+    *(ProblemType.TOKEN_UNKNOWN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN),
+    *(ProblemType.RELEASE_CLOSED, ProblemType.ROUND_CLOSED),
 }
 """Problems that a change in the database may have solved."""
 
@@ -97,7 +97,7 @@ class Collector:
             async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
                 await asyncio.shield(self._coming)
         except TimeoutError:
-            raise ProblemError(Problem.UNAVAILABLE, "Send it again later.", retry_after=2) from None
+            raise ProblemError(ProblemType.UNAVAILABLE, "Send it again later.", retry_after=2) from None
 
     async def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this; otherwise a ProblemError."""
@@ -196,5 +196,5 @@ def collector_of(request: Request) -> Collector:
     """The collector of a request."""
     found: Collector | None = request.app.state.collector
     if found is None:
-        raise ProblemError(Problem.UNAVAILABLE, "The database is being opened.", retry_after=2)
+        raise ProblemError(ProblemType.UNAVAILABLE, "The database is being opened.", retry_after=2)
     return found

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Literal, get_args
 
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store, StoredToken
 from taskveil.errors import DataError
 
@@ -109,7 +109,7 @@ class Tokens:
         token = self._known(header)
         if token.scope not in (scope, "admin"):
             raise ProblemError(
-                Problem.TOKEN_WRONG_SCOPE,
+                ProblemType.TOKEN_WRONG_SCOPE,
                 f"This needs a token of scope {scope if scope == 'admin' else f'{scope} or admin'}.",
             )
         return token
@@ -117,21 +117,21 @@ class Tokens:
     def _known(self, header: str | None) -> StoredToken:
         """The token in a header, of any scope. Secrets are compared in constant time."""
         if not header:
-            raise ProblemError(Problem.TOKEN_MISSING, "Send it in the header Authorization: Bearer tv_…")
+            raise ProblemError(ProblemType.TOKEN_MISSING, "Send it in the header Authorization: Bearer tv_…")
         match = _BEARER.fullmatch(header.strip())
         key, secret = match.groups() if match else ("", "")
         token = self._found.get(key, _NOBODY)
         if not hmac.compare_digest(_digest(secret), token.digest) or token is _NOBODY:
-            raise ProblemError(Problem.TOKEN_UNKNOWN, "It was not made here, was revoked, or is incomplete.")
+            raise ProblemError(ProblemType.TOKEN_UNKNOWN, "It was not made here, was revoked, or is incomplete.")
         if token.expires is not None and token.expires <= datetime.now(UTC):
-            raise ProblemError(Problem.TOKEN_EXPIRED, "Ask the operator of this collector for a new one.")
+            raise ProblemError(ProblemType.TOKEN_EXPIRED, "Ask the operator of this collector for a new one.")
         return token
 
 
 def belongs(token: StoredToken, release: str | None) -> None:
     """ProblemError unless the token is for this release; with None, unless it is for all releases."""
     if token.release is not None and token.release != release:
-        raise ProblemError(Problem.TOKEN_OTHER_RELEASE, "Use a token of this release, or one for all releases.")
+        raise ProblemError(ProblemType.TOKEN_OTHER_RELEASE, "Use a token of this release, or one for all releases.")
 
 
 class Buckets:
@@ -156,7 +156,7 @@ class Buckets:
         needed = min(1.0, rate * BURST_SECONDS)
         if level < needed:
             wait = math.ceil((needed - level) / rate)
-            raise ProblemError(Problem.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
+            raise ProblemError(ProblemType.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
         self._levels[key] = (level - count, now)
         self._levels.move_to_end(key)
         if len(self._levels) > MAX_BUCKETS:

@@ -15,7 +15,7 @@ from torch import nn
 from taskveil.experiments import models
 from taskveil.experiments.data import breast_cancer, order
 from taskveil.experiments.published_algorithm import Recipe
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 from taskveil.experiments.runs import Way
 from taskveil.tasks import ModelTask
 
@@ -61,11 +61,11 @@ def ways(seeds: int, split: int | None, _device: str) -> list[Way]:
     return models.ways(SECONDS, seeds, split, {"published-dims": 2})
 
 
-def rows(way: str, seeds: Sequence[int], split: int | None = None, **options: Any) -> list[Row]:
+def rows(way: str, seeds: Sequence[int], split: int | None = None, **options: Any) -> list[ResultRow]:
     """The rows of one way, on the paper's split or on the random one of that number."""
     return models.rows(problem(split), RECIPES, way, seeds, **options)
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def plot(rows: list[ResultRow], path: Path) -> None:
     """All designs, and the figure over Z."""
     models.plot(rows, path, latent_dims=DIMS)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from matplotlib.axes import Axes
 
 from taskveil import style
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 
 
 def curve(
     ax: Axes,
-    rows: Iterable[Row],
+    rows: Iterable[ResultRow],
     design: str,
     *,
     as_published: bool,

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 
 from taskveil.arrays import Floats
 from taskveil.designs.designing import design
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 from taskveil.progress import Progress
 from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.tasks import LinearTask
@@ -36,7 +36,7 @@ def problem() -> tuple[Floats, Floats, LinearTask]:
     return scaled[:count], scaled[count:], LinearTask(np.diag(weights) / np.sqrt(30))
 
 
-def run(picture: Path, *, progress: bool | Progress | None = False) -> tuple[list[Row], Veil, float]:
+def run(picture: Path, *, progress: bool | Progress | None = False) -> tuple[list[ResultRow], Veil, float]:
     """Rows of the table, one veil to show (ε = 2), and the loss of sending nothing at all."""
     volunteers, users, task = problem()
     rows = []
@@ -48,7 +48,7 @@ def run(picture: Path, *, progress: bool | Progress | None = False) -> tuple[lis
             with bar.part(f"{method}, ε = {epsilon:g}", 1) as part:
                 loss = design(volunteers, task, epsilon=epsilon, method=method, progress=part).loss(users)
             rows.append(
-                Row(experiment="demo", design=method, as_published=False, epsilon=epsilon, loss=loss.mean,
+                ResultRow(experiment="demo", design=method, as_published=False, epsilon=epsilon, loss=loss.mean,
                     low=loss.low, high=loss.high)
             )  # fmt: skip
     nothing = float(task.losses(np.broadcast_to(volunteers.mean(axis=0), users.shape), users).mean())

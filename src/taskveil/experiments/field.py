@@ -90,7 +90,7 @@ FITTED_BEFORE = ("earlier_network",)
 other half volunteers. All others are fitted to the volunteers."""
 
 
-class Part(NamedTuple):
+class FieldPart(NamedTuple):
     """One table, one model, one split."""
 
     data: str
@@ -138,7 +138,7 @@ class FieldRow:
     """Which version was measured."""
 
 
-def parts(splits: int = SPLITS, only: Sequence[str] = (), *, held_back: bool = False) -> list[Part]:
+def parts(splits: int = SPLITS, only: Sequence[str] = (), *, held_back: bool = False) -> list[FieldPart]:
     """All parts with the first so many splits, or those of them whose name begins with one of `only`.
 
     Args:
@@ -147,7 +147,7 @@ def parts(splits: int = SPLITS, only: Sequence[str] = (), *, held_back: bool = F
         held_back: the pairs that are measured once are among them. No name selects them without it.
     """
     pairs = (*NAMED, *OTHERS, *(HELD_BACK if held_back else ()))
-    every = [Part(data, model, number) for data, model in pairs for number in range(splits)]
+    every = [FieldPart(data, model, number) for data, model in pairs for number in range(splits)]
     chosen = [part for part in every if not only or part.name.startswith(tuple(only))]
     if not chosen:
         names = sorted({f"{data}-{model}" for data, model, _ in every})
@@ -162,7 +162,7 @@ def write_rows(path: Path, rows: Sequence[FieldRow]) -> None:
 
 
 @one_thread()
-def part_rows(part: Part) -> list[FieldRow]:
+def part_rows(part: FieldPart) -> list[FieldRow]:
     """Every method at every budget, on one split."""
     table = load(part.data)
     records = split(table, part.split)

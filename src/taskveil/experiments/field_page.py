@@ -15,7 +15,7 @@ from taskveil import style
 from taskveil.experiments.commit import measured_at
 from taskveil.experiments.field import FOR_ACCURACY, OURS, SIMPLE, FieldRow
 from taskveil.experiments.field_peers import ON_OURS
-from taskveil.experiments.field_shares import HELD_BACK_PAIRS, Point, parted, points_of, shares
+from taskveil.experiments.field_shares import HELD_BACK_PAIRS, FieldPoint, parted, points_of, shares
 
 WAYS = ("no_privacy", *OURS, *SIMPLE, *ON_OURS, "constant")
 ACCURATE = ("no_privacy", *FOR_ACCURACY, *SIMPLE, *ON_OURS, "constant")
@@ -171,15 +171,15 @@ def plot(rows: Sequence[FieldRow], path: Path) -> Path:
     return style.save(fig, path)
 
 
-def _pairs(rows: Iterable[FieldRow]) -> list[list[Point]]:
+def _pairs(rows: Iterable[FieldRow]) -> list[list[FieldPoint]]:
     """The averaged points of every pair, by budget."""
-    found: dict[tuple[str, str], list[Point]] = {}
+    found: dict[tuple[str, str], list[FieldPoint]] = {}
     for point in points_of(rows, averaged=True):
         found.setdefault((point.data, point.model), []).append(point)
     return [sorted(points, key=lambda point: point.epsilon) for points in found.values()]
 
 
-def _cells(points: Sequence[Point]) -> list[list[str]]:
+def _cells(points: Sequence[FieldPoint]) -> list[list[str]]:
     """A line for every method: its name, then loss and accuracy at every budget."""
     lines = []
     for way in dict.fromkeys((*WAYS, *ACCURATE)):
@@ -188,7 +188,7 @@ def _cells(points: Sequence[Point]) -> list[list[str]]:
     return lines
 
 
-def _cell(point: Point, way: str) -> str:
+def _cell(point: FieldPoint, way: str) -> str:
     loss, accuracy = point.losses.get(way), point.accuracies.get(way)
     if loss is None:
         return ""
@@ -196,7 +196,7 @@ def _cell(point: Point, way: str) -> str:
     return shown if accuracy is None else f"{shown} ({100 * accuracy:.1f})".strip()
 
 
-def _table(points: Sequence[Point]) -> Table:
+def _table(points: Sequence[FieldPoint]) -> Table:
     view = Table(title=f"{points[0].data}, {points[0].model}", title_justify="left")
     view.add_column("method")
     for point in points:
@@ -206,7 +206,7 @@ def _table(points: Sequence[Point]) -> Table:
     return view
 
 
-def _markdown(points: Sequence[Point]) -> list[str]:
+def _markdown(points: Sequence[FieldPoint]) -> list[str]:
     head = ["method", *(f"ε = {point.epsilon:g}" for point in points)]
     lines = [head, ["---", *("---:" for _ in points)], *_cells(points)]
     return [f"| {' | '.join(line)} |" for line in lines]

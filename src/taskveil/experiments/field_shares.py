@@ -29,7 +29,7 @@ NAMED_PAIRS, FURTHER_PAIRS, HELD_BACK_PAIRS = GROUPS = ("Named pairs", "Further 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class FieldPoint:
     """Losses and accuracies of all methods at one budget; accuracies of classifiers only. `split` is None where they
     are means over splits."""
 
@@ -78,14 +78,14 @@ class Share:
         return f"{self.what}: {self.met} of {self.points} points ({self.value:.1%}{asked})"
 
 
-def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[Point]:
+def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[FieldPoint]:
     """The points of the rows, one for every split, or one with the means over splits."""
     found: dict[tuple[str, str, float, int | None], dict[str, list[FieldRow]]] = {}
     for row in rows:
         key = (row.data, row.model, row.epsilon, None if averaged else row.split)
         found.setdefault(key, {}).setdefault(row.design, []).append(row)
     return [
-        Point(
+        FieldPoint(
             data=data,
             model=model,
             split=split,
@@ -101,10 +101,10 @@ def points_of(rows: Iterable[FieldRow], *, averaged: bool = False) -> list[Point
     ]
 
 
-def same_design(points: Sequence[Point], design: str) -> list[list[Point]]:
+def same_design(points: Sequence[FieldPoint], design: str) -> list[list[FieldPoint]]:
     """The points that have the design, those together whose models gave the same one: at one budget and split of one
     table, with the same loss to 1e-9."""
-    found: dict[tuple[str, int | None, float], list[list[Point]]] = {}
+    found: dict[tuple[str, int | None, float], list[list[FieldPoint]]] = {}
     for point in points:
         if design not in point.losses:
             continue
@@ -119,14 +119,14 @@ def same_design(points: Sequence[Point], design: str) -> list[list[Point]]:
     return [group for groups in found.values() for group in groups]
 
 
-def shares(points: Sequence[Point], *, averaged: bool = False) -> list[Share]:
+def shares(points: Sequence[FieldPoint], *, averaged: bool = False) -> list[Share]:
     """What the comparison is about, in seven numbers. Where the model is kept, points of one design count once, and
     meet what is asked for if they do beside every model; `averaged` says which share is asked for."""
     asked = ASKED_MEANS if averaged else ASKED_SINGLE
     found = []
     for design, word in (("auto_shared", "shipped"), ("auto", "kept")):
 
-        def simple(point: Point, design: str = design) -> bool:
+        def simple(point: FieldPoint, design: str = design) -> bool:
             return point.relative(design) <= 1 + SLACK
 
         found.append(
@@ -134,14 +134,14 @@ def shares(points: Sequence[Point], *, averaged: bool = False) -> list[Share]:
         )
     for design, word in (("auto_shared", "shipped"), ("auto", "kept")):
 
-        def peers(point: Point, design: str = design) -> bool:
+        def peers(point: FieldPoint, design: str = design) -> bool:
             return point.losses[design] <= (1 + SLACK) * point.best_peer
 
         what = f"the same, with the responses on our predictor among the simple methods, model {word}"
         having = [point for point in points if not point.losses.keys().isdisjoint(ON_OURS)]
         found.append(_share(what, having, design, peers, None))
 
-    def harmless(point: Point) -> bool:
+    def harmless(point: FieldPoint) -> bool:
         return all(point.losses[design] <= (1 + SLACK) * point.losses["constant"] for design in ("auto", "auto_shared"))
 
     both = [point for point in points if "auto" in point.losses]
@@ -149,7 +149,7 @@ def shares(points: Sequence[Point], *, averaged: bool = False) -> list[Share]:
     found.append(_share(what, both, "auto_shared", harmless, 1.0))
     for design, word, share in (("accurate_shared", "shipped", 0.95), ("accurate", "kept", None)):
 
-        def accurate(point: Point, design: str = design) -> bool:
+        def accurate(point: FieldPoint, design: str = design) -> bool:
             return point.accuracies[design] >= point.accuracies["label_response"] - SLACK
 
         what = f"accuracy at most one point below label response, designed for it, model {word}"
@@ -169,7 +169,7 @@ def parted(rows: Iterable[FieldRow]) -> dict[str, list[FieldRow]]:
 
 
 def _share(
-    what: str, points: Sequence[Point], design: str, meets: Callable[[Point], bool], asked: float | None
+    what: str, points: Sequence[FieldPoint], design: str, meets: Callable[[FieldPoint], bool], asked: float | None
 ) -> Share:
     """Of the points that have the design. Only one that keeps the model at home can be the same for two models."""
     if design in ("auto", "accurate"):

@@ -22,7 +22,7 @@ from taskveil.errors import TaskError
 from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household, order
 from taskveil.experiments.encoders import has_hidden_layer
-from taskveil.experiments.report import Row, published, published_points
+from taskveil.experiments.report import ResultRow, published, published_points
 from taskveil.experiments.runs import Way
 from taskveil.peers.limits import any_data_limit, gaussian_limit
 from taskveil.progress import Progress
@@ -83,7 +83,7 @@ def rows(
     *,
     progress: bool | Progress | None = False,
     **_: object,
-) -> list[Row]:
+) -> list[ResultRow]:
     """The rows of one way; a method's are the mean over `seeds`."""
     train, test, task = problem(split)
     match way:
@@ -113,7 +113,7 @@ def _honest_rows(
     task: LinearTask,
     seeds: Sequence[int],
     progress: bool | Progress | None,
-) -> list[Row]:
+) -> list[ResultRow]:
     """True ε, enforced for every input; mean over `seeds`."""
     found = []
     with Progress.of(progress) as bar:
@@ -130,7 +130,7 @@ def _honest_rows(
     return found
 
 
-def _constant_rows(train: Floats, test: Floats, task: LinearTask) -> list[Row]:
+def _constant_rows(train: Floats, test: Floats, task: LinearTask) -> list[ResultRow]:
     guess = _loss(task.constant_losses(train, None, test, None))
     return [_row("constant", epsilon, False, guess) for epsilon in EPSILONS]
 
@@ -166,10 +166,10 @@ def _hourly(method: str) -> Floats:
     return np.array([hour.loss(test).mean for hour in hours])
 
 
-def _row(method: str, epsilon: float, as_published: bool, loss: Loss, seeds: int = 0) -> Row:
+def _row(method: str, epsilon: float, as_published: bool, loss: Loss, seeds: int = 0) -> ResultRow:
     series = next((series for name, series in SERIES.items() if name == method), None)
     known = published_points("household", series) if series else {}
-    return Row(
+    return ResultRow(
         experiment="household",
         design=method,
         as_published=as_published,
@@ -205,7 +205,7 @@ def _published_way(method: str, epsilon: float, train: Floats, test: Floats, tas
     return np.asarray((estimates - test) ** 2 + variance * (decoder.weights**2).sum(axis=1))
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def plot(rows: list[ResultRow], path: Path) -> None:
     """Loss against 1/ε, and the error of each hour at one budget."""
     fig, (left, right) = style.figure(2, height=5.0)
     train, test, task = problem()

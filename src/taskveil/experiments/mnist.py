@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from taskveil.experiments import models
 from taskveil.experiments.data import mnist, order
 from taskveil.experiments.published_algorithm import Recipe
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 from taskveil.experiments.runs import Way
 from taskveil.tasks import ModelTask
 
@@ -86,11 +86,11 @@ def ways(seeds: int, split: int | None, device: str) -> list[Way]:
     return models.ways(SECONDS, seeds, split, most)
 
 
-def rows(way: str, seeds: Sequence[int], split: int | None = None, **options: Any) -> list[Row]:
+def rows(way: str, seeds: Sequence[int], split: int | None = None, **options: Any) -> list[ResultRow]:
     """The rows of one way, on the paper's split or on the random one of that number."""
     return models.rows(problem(split), RECIPES, way, seeds, **options)
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def plot(rows: list[ResultRow], path: Path) -> None:
     """All designs."""
     models.plot(rows, path)

@@ -24,7 +24,7 @@ from taskveil.designs.problem import Problem
 from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
-from taskveil.experiments.report import Row, published, published_points
+from taskveil.experiments.report import ResultRow, published, published_points
 from taskveil.experiments.runs import Way
 from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask
@@ -140,7 +140,7 @@ def rows(
     *,
     device: str = "cpu",
     progress: bool | Progress | None = False,
-) -> list[Row]:
+) -> list[ResultRow]:
     """The rows of one way."""
     if way == "references":
         return reference_rows(experiment)
@@ -165,7 +165,7 @@ def honest_rows(
     *,
     device: str = "cpu",
     progress: bool | Progress | None = False,
-) -> list[Row]:
+) -> list[ResultRow]:
     """True ε, enforced for every input; mean over seeds of the expected loss on the test records. `way` is the name of
     a method or one of `VARIANTS`, which are codebooks with other options."""
     answering, on_device = VARIANTS.get(way, ("direct", OnDevice()))
@@ -191,7 +191,7 @@ def honest_rows(
     return rows
 
 
-def reference_rows(experiment: Experiment) -> list[Row]:
+def reference_rows(experiment: Experiment) -> list[ResultRow]:
     """The best constant answer, and the task on the records themselves."""
     test = experiment.X_test, experiment.y_test
     losses = {
@@ -213,7 +213,7 @@ def published_rows(
     draws: int = 100,
     device: str = "cpu",
     progress: bool | Progress | None = False,
-) -> list[Row]:
+) -> list[ResultRow]:
     """Computed as the published numbers were: their noise scale, Δ₁ of the test records themselves.
 
     The mean is over seeds and draws; low and high hold 95% of the single draws, which is what the published points are.
@@ -260,11 +260,11 @@ def _row(
     series: str = "",
     seeds: int = 0,
     as_published: bool = False,
-) -> Row:
+) -> ResultRow:
     """`losses` are mean, low and high; `series` names the published curve to compare with, if there is one."""
     known = published_points(experiment.key, series).get(epsilon) if series in published(experiment.key) else None
     loss, low, high = map(float, losses)
-    return Row(
+    return ResultRow(
         experiment=experiment.name,
         design=design,
         as_published=as_published,
@@ -277,7 +277,7 @@ def _row(
     )
 
 
-def plot(rows: list[Row], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
+def plot(rows: list[ResultRow], path: Path, *, latent_dims: Sequence[int] = ()) -> None:
     """Loss against ε of all designs beside the published points and, with `latent_dims`, the figure over Z."""
     name = rows[0].experiment
     key, budgets = name.replace("-", "_"), sorted({row.epsilon for row in rows})

@@ -24,7 +24,7 @@ SHARES = "Gain as a share of what no report can beat, were the data Gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ResultRow:
     """`as_published`: computed the way the published numbers were, to prove that the implementation matches; otherwise
     the honest figure at the true ε. `low` and `high` bound it with 95% confidence; `seeds`: the designs averaged, 0
     where nothing is designed. `network`: at least one of them has a hidden layer on the device. `losses`: of every test
@@ -47,20 +47,20 @@ class Row:
         return {name: value for name, value in asdict(self).items() if name not in ("seeds", "network", "losses")}
 
 
-def averaged(rows: Iterable[Row], *, block: int = 1) -> list[Row]:
+def averaged(rows: Iterable[ResultRow], *, block: int = 1) -> list[ResultRow]:
     """One row for every design and budget: the mean over the seeds that have a row of their own.
 
     Args:
         rows: of one experiment and one split, in any order.
         block: how many neighbouring test records count together in an interval.
     """
-    same: dict[tuple[str, str, bool, float], list[Row]] = {}
+    same: dict[tuple[str, str, bool, float], list[ResultRow]] = {}
     for row in rows:
         same.setdefault((row.experiment, row.design, row.as_published, row.epsilon), []).append(row)
     return [found[0] if len(found) == 1 else _mean(found, block) for found in same.values()]
 
 
-def _mean(rows: list[Row], block: int) -> Row:
+def _mean(rows: list[ResultRow], block: int) -> ResultRow:
     losses = np.mean([row.losses for row in rows], axis=0)
     loss = Loss.of(losses, exact=False, block=block)
     return replace(
@@ -87,7 +87,7 @@ def published_points(experiment: str, series: str) -> dict[float, tuple[float, f
     return {point["epsilon"]: (point["loss"], point["ci95"]) for point in published(experiment)[series]}
 
 
-def table(title: str, rows: Iterable[Row]) -> Table:
+def table(title: str, rows: Iterable[ResultRow]) -> Table:
     """Designs down, budgets across; the published value under ours where there is one."""
     rows = list(rows)
     budgets = sorted({row.epsilon for row in rows})
@@ -113,7 +113,7 @@ def table(title: str, rows: Iterable[Row]) -> Table:
     return view
 
 
-def published_order(experiment: str, rows: Iterable[Row]) -> tuple[int, int]:
+def published_order(experiment: str, rows: Iterable[ResultRow]) -> tuple[int, int]:
     """(pairs of designs whose published intervals do not overlap, those of them that our rows as published order the
     same way)."""
     key = experiment.replace("-", "_")
@@ -132,7 +132,7 @@ def published_order(experiment: str, rows: Iterable[Row]) -> tuple[int, int]:
     return len(pairs), kept
 
 
-def captured_shares(rows: Iterable[Row]) -> dict[str, dict[float, float]]:
+def captured_shares(rows: Iterable[ResultRow]) -> dict[str, dict[float, float]]:
     """{design: {ε: its gain over a constant guess as a share of the limit's}}, where there are a limit and a guess."""
     honest = [row for row in rows if not row.as_published]
     loss = {(row.design, row.epsilon): row.loss for row in honest}
@@ -144,7 +144,7 @@ def captured_shares(rows: Iterable[Row]) -> dict[str, dict[float, float]]:
     return shares
 
 
-def shares_table(rows: Iterable[Row]) -> Table | None:
+def shares_table(rows: Iterable[ResultRow]) -> Table | None:
     """(constant − loss)/(constant − limit) of every design, or None where there is no limit to compare with."""
     shares = captured_shares(rows)
     if not shares:
@@ -165,7 +165,7 @@ def _percent(share: float | None) -> str:
     return f"{share:.0%}" if share > -1 else "below −100%"
 
 
-def write_json(path: Path, rows: Iterable[Row]) -> None:
+def write_json(path: Path, rows: Iterable[ResultRow]) -> None:
     """All rows, for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from taskveil.designs.threads import one_thread
 from taskveil.errors import DataError
 from taskveil.experiments.parts import Finished
-from taskveil.experiments.report import Row, averaged
+from taskveil.experiments.report import ResultRow, averaged
 from taskveil.progress import Progress
 
 
@@ -53,15 +53,15 @@ class FigurePart(NamedTuple):
         return self.way.size
 
     @property
-    def row_type(self) -> type[Row]:
+    def row_type(self) -> type[ResultRow]:
         """What it is made of."""
-        return Row
+        return ResultRow
 
-    def rows(self, progress: bool | Progress | None = False) -> list[Row]:
+    def rows(self, progress: bool | Progress | None = False) -> list[ResultRow]:
         """Compute it."""
         experiment = module(self.experiment)  # and torch with it, before its threads are limited
         with one_thread():
-            found: list[Row] = experiment.rows(
+            found: list[ResultRow] = experiment.rows(
                 self.way.name, self.way.seeds, self.split, device=self.device, progress=progress
             )
         return found
@@ -73,16 +73,16 @@ class Run:
 
     name: str
     seeds: int
-    parts: list[Finished[Row]]
-    rows: list[Row]
-    splits: list[list[Row]]
+    parts: list[Finished[ResultRow]]
+    rows: list[ResultRow]
+    splits: list[list[ResultRow]]
 
     @classmethod
-    def of(cls, name: str, seeds: int, chosen: Iterable[FigurePart], found: Iterable[Finished[Row]]) -> Run:
+    def of(cls, name: str, seeds: int, chosen: Iterable[FigurePart], found: Iterable[Finished[ResultRow]]) -> Run:
         """Put together in the order of `chosen`, whichever part was finished first."""
         by_name = {finished.name: finished for finished in found}
         mine = [part for part in chosen if part.experiment == name]
-        together: dict[int | None, list[Row]] = {}
+        together: dict[int | None, list[ResultRow]] = {}
         for part in mine:
             together.setdefault(part.split, []).extend(by_name[part.name].rows)
         block = getattr(module(name), "BLOCK", 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +27,9 @@ class OverSplits:
     network: bool = False
 
     @classmethod
-    def of(cls, splits: Sequence[Sequence[Row]]) -> list[OverSplits]:
+    def of(cls, splits: Sequence[Sequence[ResultRow]]) -> list[OverSplits]:
         """One for every design and budget, in the order of the first split's rows."""
-        same: dict[tuple[str, float], list[Row]] = {}
+        same: dict[tuple[str, float], list[ResultRow]] = {}
         for rows in splits:
             for row in rows:
                 same.setdefault((row.design, row.epsilon), []).append(row)
@@ -46,7 +46,7 @@ class OverSplits:
         ]
 
 
-def table(title: str, splits: Sequence[Sequence[Row]]) -> Table:
+def table(title: str, splits: Sequence[Sequence[ResultRow]]) -> Table:
     """Designs down, budgets across, mean ± deviation in every cell."""
     points = {(point.design, point.epsilon): point for point in OverSplits.of(splits)}
     view = Table(title=f"{title}: mean ± standard deviation over {len(splits)} random splits", title_justify="left")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from taskveil.experiments.commit import measured_at
-from taskveil.experiments.report import SHARES, Row, captured_shares, published_order
+from taskveil.experiments.report import SHARES, ResultRow, captured_shares, published_order
 from taskveil.experiments.runs import Run
 from taskveil.experiments.splits import OverSplits
 
@@ -95,7 +95,7 @@ def _measured(run: Run) -> str:
     return f"{when} {at}, {seconds}.{differ}{names}" if at else f"{when}, {seconds}."
 
 
-def _section(rows: list[Row]) -> list[str]:
+def _section(rows: list[ResultRow]) -> list[str]:
     budgets = sorted({row.epsilon for row in rows})
     lines = _head(["design", "seeds"], budgets)
     for as_published in (True, False):
@@ -119,7 +119,7 @@ def _section(rows: list[Row]) -> list[str]:
     return [*lines, ""]
 
 
-def _over_splits(splits: Sequence[Sequence[Row]]) -> list[str]:
+def _over_splits(splits: Sequence[Sequence[ResultRow]]) -> list[str]:
     points = {(point.design, point.epsilon): point for point in OverSplits.of(splits)}
     if not points:
         return []
@@ -143,14 +143,14 @@ def _line(*cells: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _marked(points: Mapping[float, Row | OverSplits]) -> tuple[str, dict[float, str]]:
+def _marked(points: Mapping[float, ResultRow | OverSplits]) -> tuple[str, dict[float, str]]:
     """The mark of devices that run a network: once, for the design, or for the budgets where they do."""
     if all(point.network for point in points.values()):
         return f" {NETWORK}", dict.fromkeys(points, "")
     return "", {epsilon: f" {NETWORK}" if point.network else "" for epsilon, point in points.items()}
 
 
-def _cell(row: Row) -> str:
+def _cell(row: ResultRow) -> str:
     if row.low == row.high:
         return _number(row.loss)
     return f"{_number(row.loss)} [{_number(row.low)}, {_number(row.high)}]"

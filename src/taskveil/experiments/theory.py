@@ -16,7 +16,7 @@ from taskveil.designs.domain import Ball
 from taskveil.designs.laplace.closed_form import analytic, ball_loss
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import TaskError
-from taskveil.experiments.report import Row
+from taskveil.experiments.report import ResultRow
 from taskveil.experiments.runs import Way
 from taskveil.peers import baselines
 from taskveil.tasks import LinearTask
@@ -42,7 +42,7 @@ def ways(_seeds: int, split: int | None, _device: str) -> list[Way]:
     return [Way("all")] if split is None else []
 
 
-def rows(*_: object, **__: object) -> list[Row]:
+def rows(*_: object, **__: object) -> list[ResultRow]:
     """Closed forms (`as_published`) and simulations with real noise."""
     found = []
     for rest in SETTINGS:
@@ -54,9 +54,10 @@ def rows(*_: object, **__: object) -> list[Row]:
                 simulated = Loss.of(simulate(name, eigenvalues, epsilon), exact=False)
                 label = f"theory λ=4,{rest:g},{rest:g},{rest:g}"
                 found += [
-                    Row(experiment=label, design=name, as_published=True, epsilon=epsilon, loss=closed, low=closed,
+                    ResultRow(experiment=label, design=name, as_published=True, epsilon=epsilon, loss=closed,
+                    low=closed,
                         high=closed, seeds=0),
-                    Row(experiment=label, design=name, as_published=False, epsilon=epsilon, loss=simulated.mean,
+                    ResultRow(experiment=label, design=name, as_published=False, epsilon=epsilon, loss=simulated.mean,
                         low=simulated.low, high=simulated.high, seeds=0),
                 ]  # fmt: skip
     return found
@@ -91,7 +92,7 @@ def _veil(name: str, records: Floats, task: LinearTask, epsilon: float) -> Veil:
     return DESIGNS[name](problem, epsilon)
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def plot(rows: list[ResultRow], path: Path) -> None:
     """Lines: closed forms; marks: simulations."""
     fig, axes = style.figure(3, width=4.6)
     for ax, label in zip(axes, dict.fromkeys(row.experiment for row in rows), strict=True):

@@ -26,7 +26,7 @@ from collections_drawn import records
 from running_collector import Asked, running, small_veil
 from taskveil.client.wire import BINARY, JSON, arrived
 from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS
-from taskveil.collector.problems import Problem
+from taskveil.collector.problems import ProblemType
 
 ROUTES = {
     "POST /v1/reports",
@@ -92,8 +92,14 @@ def test_every_problem_of_a_status_has_an_example() -> None:
         for answer in REPORTS_PROBLEMS.values()
         for name in answer["content"]["application/problem+json"]["examples"]
     }
-    elsewhere = {Problem.NOT_FOUND, Problem.METHOD_NOT_ALLOWED, Problem.TOO_FEW, Problem.ROUND_OPEN, Problem.INVALID}
-    assert shown == {one.name.lower() for one in set(Problem) - elsewhere}
+    elsewhere = {
+        ProblemType.NOT_FOUND,
+        ProblemType.METHOD_NOT_ALLOWED,
+        ProblemType.TOO_FEW,
+        ProblemType.ROUND_OPEN,
+        ProblemType.INVALID,
+    }
+    assert shown == {one.name.lower() for one in set(ProblemType) - elsewhere}
 
 
 CHECKS = [

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskveil.client.wire import PROBLEM
 from taskveil.collector.journal import failed
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import StoredToken, StoreUnavailableError
 from taskveil.collector.tokens import AUTHENTICATE
@@ -46,7 +46,7 @@ DEFAULT_HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
-BY_STATUS = {404: Problem.NOT_FOUND, 405: Problem.METHOD_NOT_ALLOWED, 413: Problem.TOO_LARGE}
+BY_STATUS = {404: ProblemType.NOT_FOUND, 405: ProblemType.METHOD_NOT_ALLOWED, 413: ProblemType.TOO_LARGE}
 """Problems that the web framework finds. All others are requests that cannot be read."""
 
 
@@ -85,7 +85,7 @@ class Guard:
             return None
         except asyncio.CancelledError:  # the time for a stop is over
             if not started:
-                await answer(ProblemError(Problem.STOPPING, "Send it again later.", retry_after=5))(
+                await answer(ProblemError(ProblemType.STOPPING, "Send it again later.", retry_after=5))(
                     scope, receive, guarded
                 )
         except Exception as error:
@@ -110,9 +110,9 @@ def _problem(error: Exception) -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, StoreUnavailableError):
-        return ProblemError(Problem.UNAVAILABLE, "Send it again later.", retry_after=2)
+        return ProblemError(ProblemType.UNAVAILABLE, "Send it again later.", retry_after=2)
     failed("A request failed.", error)
-    return ProblemError(Problem.FAULT, "The collector's log has the details.")
+    return ProblemError(ProblemType.FAULT, "The collector's log has the details.")
 
 
 class BodyLimit:
@@ -144,7 +144,7 @@ class BodyLimit:
             if taken > self._most:
                 raise self._too_large
             if self._held > MAX_BODIES_IN_MEMORY * self._most:
-                raise ProblemError(Problem.BUSY, "There are many large bodies now. Try again later.", retry_after=1)
+                raise ProblemError(ProblemType.BUSY, "There are many large bodies now. Try again later.", retry_after=1)
             return message
 
         try:
@@ -154,7 +154,7 @@ class BodyLimit:
 
     @property
     def _too_large(self) -> ProblemError:
-        return ProblemError(Problem.TOO_LARGE, f"A body has at most {self._most:,} bytes: send several.")
+        return ProblemError(ProblemType.TOO_LARGE, f"A body has at most {self._most:,} bytes: send several.")
 
 
 # Problem documents
@@ -172,7 +172,7 @@ def answer(error: ProblemError) -> Response:
 async def not_routed(_request: Request, error: Exception) -> Response:
     """The answer for an unknown path, or a method that the path does not have."""
     status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (400, None)
-    found = answer(ProblemError(BY_STATUS.get(status, Problem.BAD_REQUEST)))
+    found = answer(ProblemError(BY_STATUS.get(status, ProblemType.BAD_REQUEST)))
     found.headers.update(headers or {})  # Allow
     return found
 
@@ -181,7 +181,7 @@ async def not_valid(_request: Request, error: Exception) -> Response:
     """The answer for wrong parameters: which ones, and what was expected. It does not repeat what was sent."""
     wrong = error.errors() if isinstance(error, RequestValidationError) else []
     detail = "; ".join(f"{'.'.join(map(str, one['loc'][1:2]))}: {one['msg']}" for one in wrong[:10])
-    return answer(ProblemError(Problem.INVALID, detail))
+    return answer(ProblemError(ProblemType.INVALID, detail))
 
 
 # Tokens

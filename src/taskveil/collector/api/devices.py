@@ -24,7 +24,7 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, MAGIC, MOST_POSTED, PATH, Arrived, Checked, arrived, checked
 from taskveil.collector.api.common import LARGE_BODY_BYTES, tagged
 from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS, OutcomeShape, ReleaseId, problems
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import OpenRelease
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import Fate, StoredToken, Submission
@@ -59,7 +59,9 @@ async def receive(request: Request) -> Response:
         async with asyncio.timeout(collector.settings.commit_seconds):
             await collector.large.acquire()
     except TimeoutError:
-        raise ProblemError(Problem.BUSY, "There are many large bodies now. Try again later.", retry_after=2) from None
+        raise ProblemError(
+            ProblemType.BUSY, "There are many large bodies now. Try again later.", retry_after=2
+        ) from None
     try:
         return await _taken(request, token, kind, body, asyncio.to_thread)
     finally:
@@ -99,14 +101,14 @@ def _kind(request: Request) -> str:
     """The declared type of the body; empty if its first bytes decide."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("", BINARY, JSON):
-        raise ProblemError(Problem.WRONG_TYPE, f"Reports are {BINARY} or {JSON}.")
+        raise ProblemError(ProblemType.WRONG_TYPE, f"Reports are {BINARY} or {JSON}.")
     return kind
 
 
 def _read(body: bytes, kind: str) -> Arrived:
     """The reports of a body of this type, not checked yet."""
     if kind and body.startswith(MAGIC) is not (kind == BINARY):
-        raise ProblemError(Problem.NO_REPORTS, f"The body is not {kind}: declare its type, or none.")
+        raise ProblemError(ProblemType.NO_REPORTS, f"The body is not {kind}: declare its type, or none.")
     # Before JSON is parsed: Python would turn 8 MB of "{},{},…" into 300 MB.
     many = 0 if body.startswith(MAGIC) else max(body.count(b"{") - 1, body.count(b",") // 2)
     try:
@@ -114,8 +116,8 @@ def _read(body: bytes, kind: str) -> Arrived:
             return found
     except WireError as error:
         text = str(error)
-        raise ProblemError(Problem.NO_REPORTS, text[:1].upper() + text[1:]) from None
-    raise ProblemError(Problem.TOO_LARGE, f"A body has at most {MOST_POSTED:,} reports: send several.")
+        raise ProblemError(ProblemType.NO_REPORTS, text[:1].upper() + text[1:]) from None
+    raise ProblemError(ProblemType.TOO_LARGE, f"A body has at most {MOST_POSTED:,} reports: send several.")
 
 
 def _submission(found: Arrived, worth: Checked, release: OpenRelease, round: int) -> Submission:
@@ -132,7 +134,7 @@ def _outcome(found: Arrived, worth: Checked, fates: Integers) -> bytes:
     """The answer: the fate of each report of the body."""
     counts = np.bincount(fates, minlength=len(Fate)).tolist()
     if counts[Fate.CLOSED]:
-        raise ProblemError(Problem.ROUND_CLOSED, "It was closed a moment ago. None of these reports was stored.")
+        raise ProblemError(ProblemType.ROUND_CLOSED, "It was closed a moment ago. None of these reports was stored.")
     refused = [(one.place, one.id, one.reason) for one in worth.refused]
     copies = len(found) - len(fates) - len(refused)
     if counts[Fate.CONFLICT]:
@@ -192,7 +194,7 @@ class Shortcut:
             "headers": {"ETag": {"schema": {"type": "string"}, "description": "SHA-256 of the file."}},
         },
         304: {"description": "The device has this file already (If-None-Match)."},
-        **problems(Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
+        **problems(ProblemType.RELEASE_UNKNOWN, ProblemType.NOT_FOUND, ProblemType.INVALID),
     },
 )
 async def client_file(
@@ -204,5 +206,5 @@ async def client_file(
     release = await collector_of(request).known(id)
     content = release.files.get(f"{CLIENT}/{name}")
     if content is None:
-        raise ProblemError(Problem.NOT_FOUND, "The client files are manifest.json and the files that it names.")
+        raise ProblemError(ProblemType.NOT_FOUND, "The client files are manifest.json and the files that it names.")
     return tagged(request, content, JSON if name.endswith(".json") else OCTETS)

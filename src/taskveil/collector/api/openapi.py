@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
-from taskveil.collector.problems import Problem
+from taskveil.collector.problems import ProblemType
 from taskveil.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
 from taskveil.collector.store import StoredRelease
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -231,7 +231,7 @@ COMPONENTS: dict[str, Any] = {
             "description": "Why a request was refused (RFC 9457). It never repeats what was sent.",
             "required": ["type", "title", "status", "detail"],
             "properties": {
-                "type": {"type": "string", "enum": [one.document().type for one in Problem]},
+                "type": {"type": "string", "enum": [one.document().type for one in ProblemType]},
                 "title": {"type": "string"},
                 "status": {"type": "integer"},
                 "detail": {"type": "string", "description": "What you can do."},
@@ -241,20 +241,27 @@ COMPONENTS: dict[str, Any] = {
     },
 }
 
-ANY = (Problem.BAD_REQUEST, Problem.TOO_SLOW, Problem.TOO_LARGE, Problem.FAULT, Problem.UNAVAILABLE, Problem.STOPPING)
+ANY = (
+    ProblemType.BAD_REQUEST,
+    ProblemType.TOO_SLOW,
+    ProblemType.TOO_LARGE,
+    ProblemType.FAULT,
+    ProblemType.UNAVAILABLE,
+    ProblemType.STOPPING,
+)
 """Problems that every request can have."""
 TOKEN = (
-    Problem.TOKEN_MISSING,
-    Problem.TOKEN_UNKNOWN,
-    Problem.TOKEN_EXPIRED,
-    Problem.TOKEN_WRONG_SCOPE,
-    Problem.TOKEN_OTHER_RELEASE,
-    Problem.TOO_MANY,
+    ProblemType.TOKEN_MISSING,
+    ProblemType.TOKEN_UNKNOWN,
+    ProblemType.TOKEN_EXPIRED,
+    ProblemType.TOKEN_WRONG_SCOPE,
+    ProblemType.TOKEN_OTHER_RELEASE,
+    ProblemType.TOO_MANY,
 )
 """Problems of a request that needs a token."""
 
 
-def problems(*which: Problem) -> dict[int | str, dict[str, Any]]:
+def problems(*which: ProblemType) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses` for these problems and those of `ANY` request, by status."""
     found: dict[int | str, dict[str, Any]] = {}
     for one in dict.fromkeys((*which, *ANY)):
@@ -333,12 +340,12 @@ REPORTS: dict[str, Any] = {
 """The `openapi_extra` of POST /v1/reports, which reads its body itself."""
 
 REPORTS_PROBLEMS = problems(
-    Problem.NO_REPORTS,
+    ProblemType.NO_REPORTS,
     *TOKEN,
-    Problem.RELEASE_UNKNOWN,
-    Problem.ROUND_UNKNOWN,
-    Problem.RELEASE_CLOSED,
-    Problem.ROUND_CLOSED,
-    Problem.WRONG_TYPE,
-    Problem.BUSY,
+    ProblemType.RELEASE_UNKNOWN,
+    ProblemType.ROUND_UNKNOWN,
+    ProblemType.RELEASE_CLOSED,
+    ProblemType.ROUND_CLOSED,
+    ProblemType.WRONG_TYPE,
+    ProblemType.BUSY,
 )

@@ -27,7 +27,7 @@ from taskveil.collector.api.openapi import (
 )
 from taskveil.collector.journal import journal
 from taskveil.collector.metrics import CONTENT_TYPE
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import round_name
 from taskveil.collector.running import Collector, collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS, StoredToken
@@ -41,9 +41,11 @@ Result = TypeVar("Result")
 Id = Annotated[ReleaseId, Path(description="The release.")]
 Name = Annotated[RoundName, Path(description="The round.")]
 
-_OF_RELEASE = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.INVALID)
-_OF_ROUND = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
-_TO_FORGET = problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.ROUND_OPEN, Problem.INVALID)
+_OF_RELEASE = problems(*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.INVALID)
+_OF_ROUND = problems(*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, ProblemType.INVALID)
+_TO_FORGET = problems(
+    *TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, ProblemType.ROUND_OPEN, ProblemType.INVALID
+)
 
 
 @administration.post("/open", summary="Open a release", responses=_OF_RELEASE)
@@ -67,7 +69,7 @@ async def open_round(request: Request, token: Administrator, id: Id, name: Name)
     try:
         round_name(name)
     except DataError as error:
-        raise ProblemError(Problem.INVALID, f"name: {error}") from None
+        raise ProblemError(ProblemType.INVALID, f"name: {error}") from None
     store = collector_of(request).store
     return await _changed(request, token, id, f"opened round {name} of", partial(store.open_round, id, name))
 
@@ -90,10 +92,10 @@ async def forget_round(
     """Delete a closed round and its reports, also in the database's files."""
     belongs(token, id)
     if confirm != name:
-        raise ProblemError(Problem.INVALID, "confirm: repeat the name of the round.")
+        raise ProblemError(ProblemType.INVALID, "confirm: repeat the name of the round.")
     collector = collector_of(request)
     if (await collector.known(id, name)).stored.takes(name):
-        raise ProblemError(Problem.ROUND_OPEN, "Close it first: otherwise devices would send their reports again.")
+        raise ProblemError(ProblemType.ROUND_OPEN, "Close it first: otherwise devices would send their reports again.")
     forgotten = await _done(
         collector, token, id, f"deleted round {name} of", lambda: collector.store.forget_round(id, name)
     )
@@ -116,7 +118,7 @@ async def _done(collector: Collector, token: StoredToken, id: str, what: str, ch
     try:
         result = await asyncio.to_thread(change)
     except KeyError:
-        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+        raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
     finally:
         await collector.refresh()
     journal.info("Token %s %s release %s….", token.name, what, id[:SHOWN_ID_DIGITS])
@@ -136,7 +138,7 @@ async def healthz() -> dict[str, str]:
 async def readyz(request: Request) -> dict[str, str]:
     """503 unless the database answers and can be written to."""
     if not await collector_of(request).writable():
-        raise ProblemError(Problem.UNAVAILABLE, "The database cannot be written to.", retry_after=2)
+        raise ProblemError(ProblemType.UNAVAILABLE, "The database cannot be written to.", retry_after=2)
     return {"status": "ready"}
 
 

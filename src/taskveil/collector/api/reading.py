@@ -34,7 +34,7 @@ from taskveil.collector.api.openapi import (
 )
 from taskveil.collector.estimating import Asked
 from taskveil.collector.exporting import TYPE, exported
-from taskveil.collector.problems import Problem, ProblemError
+from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import FRONTIER
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS
@@ -47,7 +47,7 @@ page_router = APIRouter(include_in_schema=False)
 OfRelease = Annotated[ReleaseId, Query(description="The release.")]
 OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
 
-_ASKED = (*TOKEN, Problem.RELEASE_UNKNOWN, Problem.ROUND_UNKNOWN, Problem.INVALID)
+_ASKED = (*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, ProblemType.INVALID)
 
 
 @router.get(
@@ -70,7 +70,7 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
     "/v1/releases/{id}/frontier",
     summary="Losses at other budgets",
     response_model=FrontierShape,
-    responses=problems(*TOKEN, Problem.RELEASE_UNKNOWN, Problem.NOT_FOUND, Problem.INVALID),
+    responses=problems(*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.NOT_FOUND, ProblemType.INVALID),
 )
 async def frontier(
     request: Request, token: Reader, id: Annotated[ReleaseId, PathParameter(description="The release.")]
@@ -83,14 +83,14 @@ async def frontier(
         # Not the losses of single records, which a file may hold by mistake.
         shown = {name: content[name] for name in ("clear", "constant", "rows")}
         return Response(json.dumps(shown, allow_nan=False), media_type=JSON)
-    raise ProblemError(Problem.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
+    raise ProblemError(ProblemType.NOT_FOUND, "No frontier.json that tv.sweep(…).to_json wrote came with this release.")
 
 
 @router.get(
     "/v1/estimates",
     summary="Population estimates",
     response_model=EstimateShape,
-    responses=problems(*_ASKED, Problem.TOO_FEW, Problem.BUSY),
+    responses=problems(*_ASKED, ProblemType.TOO_FEW, ProblemType.BUSY),
 )
 async def estimates(
     request: Request,
@@ -110,9 +110,9 @@ async def estimates(
     10 t seconds old."""
     belongs(token, release)
     if since is not None and round in (None, since):
-        raise ProblemError(Problem.INVALID, "since: name two different rounds, as round and since.")
+        raise ProblemError(ProblemType.INVALID, "since: name two different rounds, as round and since.")
     if assume is not None and anytime:
-        raise ProblemError(Problem.INVALID, "assume: rows with an assumption need anytime=false.")
+        raise ProblemError(ProblemType.INVALID, "assume: rows with an assumption need anytime=false.")
     collector = collector_of(request)
     found = await collector.known(release, round, since)
     asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
@@ -128,7 +128,7 @@ async def estimates(
             "description": "As `taskveil privatize` writes it, with a column `round`, in the order of random ids.",
             "content": {TYPE: {"schema": {"type": "string", "format": "binary"}}},
         },
-        **problems(*_ASKED, Problem.BUSY),
+        **problems(*_ASKED, ProblemType.BUSY),
     },
 )
 async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
@@ -140,7 +140,7 @@ async def export(request: Request, token: Reader, release: OfRelease, round: OfR
     try:
         first = await asyncio.to_thread(next, pieces)  # a store that fails at once gets a problem document
     except KeyError:
-        raise ProblemError(Problem.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+        raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
     name = f"reports-{release[:SHOWN_ID_DIGITS]}.parquet"
     return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
 
@@ -212,7 +212,7 @@ def _inside(folder: Path, name: str) -> bytes | None:
 
 def _page(request: Request, name: str, content: bytes | None) -> Response:
     if content is None:
-        raise ProblemError(Problem.NOT_FOUND)
+        raise ProblemError(ProblemType.NOT_FOUND)
     suffix = Path(name).suffix.lower()
     kind = TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return tagged(request, content, kind, POLICY)
