@@ -7,6 +7,7 @@ the eight records ±2eᵢ, whose covariance is exactly I, in the ball of radius 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,13 +54,11 @@ def rows(*_: object, **__: object) -> list[ResultRow]:
                 closed = closed_form(name, eigenvalues, ratio)
                 simulated = Loss.of(simulate(name, eigenvalues, epsilon), exact=False)
                 label = f"theory λ=4,{rest:g},{rest:g},{rest:g}"
+                about: dict[str, Any] = {"experiment": label, "design": name, "epsilon": epsilon, "seeds": 0}
                 found += [
-                    ResultRow(experiment=label, design=name, as_published=True, epsilon=epsilon, loss=closed,
-                    low=closed,
-                        high=closed, seeds=0),
-                    ResultRow(experiment=label, design=name, as_published=False, epsilon=epsilon, loss=simulated.mean,
-                        low=simulated.low, high=simulated.high, seeds=0),
-                ]  # fmt: skip
+                    ResultRow(**about, as_published=True, loss=closed, low=closed, high=closed),
+                    ResultRow(**about, as_published=False, loss=simulated.mean, low=simulated.low, high=simulated.high),
+                ]
     return found
 
 
