@@ -69,8 +69,9 @@ with tempfile.TemporaryDirectory() as name, HTTPServer(("127.0.0.1", 0), Collect
     ours = tv.Veil.load(folder / "release")
     received = ours.receive(bodies[0])
     print(len(received), "reports received,", len(received.refused), "refused")
-    means = ours.decode(received).mean(axis=0)
-    print(f"mean power {means[0]:.2f} from reports, {volunteers['power'].mean():.2f} among the volunteers")
+    estimates = ours.decode(received)  # a table, as the volunteers' was
+    measured, own = estimates["power"].mean(), volunteers["power"].mean()
+    print(f"mean power {measured:.2f} from reports, {own:.2f} among the volunteers")
     forged = Report(release=bytes(32), id=bytes(16), payload=reports[0].payload)
     try:
         ours.receive(bytes(forged))

@@ -29,8 +29,8 @@ print(veil.guarantee.statement)
 # The loss is an expectation over the randomisation. The same budget spread over all attributes alike buys far less.
 aware = veil.loss(people).mean
 agnostic = tv.design(volunteers, task, epsilon=EPSILON, method="task_agnostic").loss(people).mean
-nothing = task.losses(np.tile(volunteers.mean(), (len(people), 1)), people.to_numpy()).mean()
-print(f"expected loss: {aware:.1f} task-aware, {agnostic:.1f} task-agnostic, {nothing:.1f} without any report")
+constant = task.losses(np.tile(volunteers.mean(), (len(people), 1)), people.to_numpy()).mean()
+print(f"expected loss: {aware:.1f} task-aware, {agnostic:.1f} task-agnostic, {constant:.1f} without any report")
 
 # On the devices: what leaves them. Columns are matched by name, so their order does not matter.
 reports = veil.privatize(people[people.columns[::-1]])
@@ -40,5 +40,4 @@ print(f"{len(reports)} reports of {reports.shape[1]} whole number(s) each, such 
 # tv.MeanTask and tv.estimate are for means of any population.
 estimates = veil.decode(reports)
 for name in ("bp", "bmi"):
-    place = table.columns.get_loc(name)
-    print(f"mean {name}: {estimates[:, place].mean():.1f} from reports, {people[name].mean():.1f} from the records")
+    print(f"mean {name}: {estimates[name].mean():.1f} from reports, {people[name].mean():.1f} from the records")

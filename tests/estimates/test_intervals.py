@@ -15,7 +15,7 @@ from scipy.stats import beta, norm, t
 
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.estimates import limits
+from taskveil.estimates import intervals
 from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, chance_above_zero, exact_limits
 
 Limits = Callable[..., tuple[float, float]]
@@ -106,7 +106,7 @@ def test_chances_are_those_of_simulated_gamma_variables() -> None:
 
 def test_a_path_that_grows_is_replaced_by_a_straight_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores on scales that differ by 10⁶, of either sign: whichever way the path bends, the chance is the same."""
-    rng, along, bends, grown = np.random.default_rng(4), limits._along, [], []
+    rng, along, bends, grown = np.random.default_rng(4), intervals._along, [], []
 
     def straight(n: Floats, b: Floats, unit: float, bend: float, step: float) -> float:
         return along(n, b, unit, 0.0, step / 32)
@@ -123,9 +123,9 @@ def test_a_path_that_grows_is_replaced_by_a_straight_one(monkeypatch: pytest.Mon
         scores -= shapes @ scores / shapes.sum()
         cases.append((shapes, scores + rng.uniform(-4, -1) * math.sqrt(shapes @ scores**2) / shapes.sum()))
     for shapes, scores in cases:
-        monkeypatch.setattr(limits, "_along", straight)
+        monkeypatch.setattr(intervals, "_along", straight)
         expected = chance_above_zero(shapes, scores)
-        monkeypatch.setattr(limits, "_along", seen)
+        monkeypatch.setattr(intervals, "_along", seen)
         if 1e-7 < expected < 0.26:
             assert chance_above_zero(shapes, scores) == pytest.approx(expected, rel=1e-4)
     assert sum(grown) == 1
@@ -234,7 +234,7 @@ def test_holding_at_all_times_costs_little_width(name: str) -> None:
 def at_the_mean(mean: float) -> Callable[..., tuple[float, float]]:
     """In the place of `_both_sides`: whether this mean lies between the limits, without a search for them."""
 
-    def decide(counts: Any, values: Any, weights: Any, excess: limits.Excess) -> tuple[float, float]:
+    def decide(counts: Any, values: Any, weights: Any, excess: intervals.Excess) -> tuple[float, float]:
         seen, u = counts > 0, values - mean
         held = all(excess(counts[seen], sign * u[seen], sign * u) >= 0 for sign in (1, -1))
         return (mean, mean) if held else (math.inf, -math.inf)
@@ -248,7 +248,7 @@ def test_a_mean_that_is_not_rejected_lies_between_the_limits(monkeypatch: pytest
         low, high = method(tally, values)
         for mean in np.linspace(0.001, 1.999, 200):
             with monkeypatch.context() as patch:
-                patch.setattr(limits, "_both_sides", at_the_mean(mean))
+                patch.setattr(intervals, "_both_sides", at_the_mean(mean))
                 assert (method(tally, values)[0] == mean) == (low <= mean <= high)
 
 
@@ -261,7 +261,7 @@ def test_long_tails_are_covered_where_students_interval_fails(
     values = np.exp(sigma * np.linspace(-3.5, norm.isf(1e-4), 50))  # clipped at the quantile of 1 − 1e-4
     chances = np.diff(norm.cdf((np.log(values[1:]) + np.log(values[:-1])) / 2 / sigma), prepend=0.0, append=1.0)
     mean = chances @ values
-    monkeypatch.setattr(limits, "_both_sides", at_the_mean(mean))
+    monkeypatch.setattr(intervals, "_both_sides", at_the_mean(mean))
     tallies = rng.multinomial(count, chances, 10_000).astype(float)
     held = np.mean([exact_limits(tally, values)[0] == mean for tally in tallies[:1500]])
     means = tallies @ values / count
@@ -286,7 +286,7 @@ def misses_at_any_time(method: Limits, values: Floats, chances: Floats, trials: 
 @pytest.mark.parametrize("name", ["two scores, 0.1", "two scores, 0.01", "levels, 1.0", "skewed"])
 def test_sequences_are_covered_at_all_times_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values, chances = SUPPORTS[name]
-    monkeypatch.setattr(limits, "_both_sides", at_the_mean(chances @ values))
+    monkeypatch.setattr(intervals, "_both_sides", at_the_mean(chances @ values))
     assert misses_at_any_time(anytime_limits, values, chances, 2000) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
     assert misses_at_any_time(exact_limits, values, chances, 300) > 0.08  # meant for one look
 
@@ -301,11 +301,11 @@ def with_bets_beyond_the_support(counts: Any, values: Any, weights: Any = None) 
     """Bets twice as large as the support admits, which make a factor negative."""
 
     def excess(found: Floats, scores: Floats, support: Floats) -> float:
-        bets = -2 / (math.sqrt(max(-support.min() * support.max(), 0.0)) / limits.BETS + abs(support.max()) + 1e-9)
-        powers = np.log(np.abs(1 + np.multiply.outer(bets, scores)) + 1e-300) @ found + limits.LOG_WEIGHTS
+        bets = -2 / (math.sqrt(max(-support.min() * support.max(), 0.0)) / intervals.BETS + abs(support.max()) + 1e-9)
+        powers = np.log(np.abs(1 + np.multiply.outer(bets, scores)) + 1e-300) @ found + intervals.LOG_WEIGHTS
         return math.log(40) - float(np.logaddexp.reduce(powers))
 
-    return limits._both_sides(counts, values, weights, excess)
+    return intervals._both_sides(counts, values, weights, excess)
 
 
 @pytest.mark.parametrize("broken", [with_bets_for_what_was_observed, with_bets_beyond_the_support])

@@ -87,9 +87,9 @@ def numbered(number: int, values: range, rng: np.random.Generator) -> Submission
 def test_readers_meet_every_report_once_while_others_write_and_rewrite(
     store: Any, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from taskveil.collector.store import tables
+    from taskveil.collector.store import base
 
-    monkeypatch.setattr(tables, "PAGE", 100)
+    monkeypatch.setattr(base, "PAGE", 100)
     store.add_release("cd" * 32, name="other", counted=True, files={}, round="closed again and again")
     other = open_store(store_url, **options(store_url))
     number = opened(store, counted=False)

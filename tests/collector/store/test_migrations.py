@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from databases import RELEASE, opened, options, submission
-from taskveil.collector.store import StoreError, open_store, tables
+from taskveil.collector.store import StoreError, base, open_store
 
 NEXT = ("CREATE TABLE more (number INTEGER PRIMARY KEY)", "INSERT INTO more SELECT number FROM rounds")
 """A step that another version might add."""
@@ -18,14 +18,14 @@ NEXT = ("CREATE TABLE more (number INTEGER PRIMARY KEY)", "INSERT INTO more SELE
 STEPS = {"sqlite": "SQLITE_STEPS", "postgresql": "POSTGRES_STEPS"}
 
 
-def steps(url: str) -> tuple[tables.Step, ...]:
-    found: tuple[tables.Step, ...] = getattr(tables, STEPS[url.partition(":")[0]])
+def steps(url: str) -> tuple[base.Step, ...]:
+    found: tuple[base.Step, ...] = getattr(base, STEPS[url.partition(":")[0]])
     return found
 
 
-def with_steps(monkeypatch: pytest.MonkeyPatch, *more: tables.Step) -> None:
+def with_steps(monkeypatch: pytest.MonkeyPatch, *more: base.Step) -> None:
     for name in STEPS.values():
-        monkeypatch.setattr(tables, name, (*getattr(tables, name), *more))
+        monkeypatch.setattr(base, name, (*getattr(base, name), *more))
 
 
 def schema(url: str, table: str = "collector") -> list[tuple[int, ...]]:
@@ -36,7 +36,7 @@ def schema(url: str, table: str = "collector") -> list[tuple[int, ...]]:
     return found
 
 
-@pytest.mark.parametrize("version", range(max(len(tables.SQLITE_STEPS), len(tables.POSTGRES_STEPS)) + 1))
+@pytest.mark.parametrize("version", range(max(len(base.SQLITE_STEPS), len(base.POSTGRES_STEPS)) + 1))
 def test_every_version_becomes_the_next_with_what_it_held(
     store_url: str, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
@@ -44,7 +44,7 @@ def test_every_version_becomes_the_next_with_what_it_held(
     if version:
         with monkeypatch.context() as earlier:
             for name in STEPS.values():
-                earlier.setattr(tables, name, getattr(tables, name)[:version])
+                earlier.setattr(base, name, getattr(base, name)[:version])
             store = open_store(store_url, **options(store_url))
             number = opened(store)
             store.close()

@@ -176,9 +176,9 @@ def test_moments_are_added_up_for_new_reports_only(store: Store, rng: np.random.
 def test_payloads_come_page_by_page_in_the_order_of_ids(
     store: Store, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from taskveil.collector.store import tables
+    from taskveil.collector.store import base
 
-    monkeypatch.setattr(tables, "PAGE", 50)
+    monkeypatch.setattr(base, "PAGE", 50)
     numbers = [opened(store, round=name) for name in ("r1", "r2")]
     given = [submission(number, 175, rng, size=3, values=250) for number in numbers]
     store.ingest(given)
