@@ -43,7 +43,7 @@ def test_the_code_runs_from_top_to_bottom(
 
 def test_numbers_in_words() -> None:
     said = " ".join(TEXT.split())
-    assert f"an alarm in about {LEVEL:.0%} of such collections" in said
+    assert f"an alarm in at most about {LEVEL:.0%} of collections" in said
     assert f"fewer than {FEWEST} reports" in said
     assert SMALLEST == 10
     assert "groups of at least ten volunteers" in said
