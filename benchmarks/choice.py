@@ -45,10 +45,8 @@ from scipy.stats import ttest_1samp
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import taskveil as tv
-from taskveil.designs.designing import design_many
-from taskveil.designs.methods import designer_of
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Problem
+from taskveil.designs.designing import design_many, designer_of
+from taskveil.designs.problem import OnDevice, Problem
 
 Floats = NDArray[np.float64]
 

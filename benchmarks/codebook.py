@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.designs.laplace.build import box_region
-from taskveil.designs.threads import one_thread
+from taskveil.designs.domain import box_region
+from taskveil.designs.selection import one_thread
 
 
 def codebook(size: int, favoured: int, dim: int) -> Codebook:

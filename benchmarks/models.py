@@ -35,10 +35,8 @@ from sklearn.model_selection import cross_val_predict
 from threadpoolctl import threadpool_limits
 
 import taskveil as tv
-from taskveil.designs.designing import design_many
-from taskveil.designs.methods import designer_of
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Problem
+from taskveil.designs.designing import design_many, designer_of
+from taskveil.designs.problem import OnDevice, Problem
 
 FIVE = (0.5, 1.0, 2.0, 4.0, 8.0)
 DOUBLING = tuple(2.0**power for power in range(-1, 7))

@@ -11,7 +11,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from taskveil.client.mechanisms import Laplace
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 
 SCALE = 1000.0
 

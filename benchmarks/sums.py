@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.designs.codebooks import linear
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.designs.problem import Problem
 from taskveil.tasks import LinearTask, Task
 from taskveil.veil.decoders import CodewordDecoder

@@ -11,7 +11,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.designs.crossfit import Calibrated, CrossFitted, Evidence, Family, calibrate, cross_fit
-from taskveil.designs.on_device import bytes_of
+from taskveil.designs.selection import bytes_of
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
 
 VALUES, CLASSES = SquaredError(), CrossEntropy()

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 
-TABLE = "taskveil.designs.methods"
+TABLE = "taskveil.designs.designing"
 """The table from method names to designers: the only module of `designs/` that may import `peers/`."""
 
 MOST_AT_THE_TOP = 10

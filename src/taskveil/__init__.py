@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
-    from taskveil.designs.on_device import OnDevice as OnDevice
+    from taskveil.designs.selection import OnDevice as OnDevice
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
@@ -57,7 +57,7 @@ _HOME = {
     "ModelTask": "taskveil.tasks",
     "MultiTask": "taskveil.tasks",
     "Number": "taskveil.client.fields",
-    "OnDevice": "taskveil.designs.on_device",
+    "OnDevice": "taskveil.designs.problem",
     "Points": "taskveil.designs.domain",
     "Ray": "taskveil.sweeps.options",
     "Schema": "taskveil.records.schema",

@@ -16,7 +16,7 @@ from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Respo
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.noise import discrete_laplace
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.errors import EntropyError
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 

@@ -17,7 +17,7 @@ from taskveil.client import Client
 from taskveil.client.device import Device
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
-from taskveil.designs.laplace.build import box_region, cloud_region
+from taskveil.designs.domain import box_region, cloud_region
 from taskveil.designs.sensitivity import sign_vectors
 from taskveil.errors import MechanismError
 

@@ -17,8 +17,8 @@ from designers import Noisy
 from taskveil.designs import auto
 from taskveil.designs.auto import Best, folds, refitted, volunteers_of
 from taskveil.designs.crossfit import FOLDS
+from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
-from taskveil.designs.methods import DESIGNERS
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import NothingToReportWarning, TaskError, UnusedModelWarning

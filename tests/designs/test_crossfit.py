@@ -22,7 +22,7 @@ from taskveil.designs.crossfit import (
     honest_logits,
     honest_values,
 )
-from taskveil.designs.predictors.linear import Linear
+from taskveil.designs.predictors.light import Linear
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 
 

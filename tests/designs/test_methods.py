@@ -13,8 +13,7 @@ from torch import nn
 
 import taskveil as tv
 from designers import Noisy
-from taskveil.designs.designing import design_many
-from taskveil.designs.methods import DESIGNERS, OURS, designer_of
+from taskveil.designs.designing import DESIGNERS, OURS, design_many, designer_of
 from taskveil.designs.problem import Problem
 from taskveil.errors import BudgetError, TaskError
 from taskveil.peers import PEERS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from taskveil.designs.on_device import OnDevice
+from taskveil.designs.problem import OnDevice
 from taskveil.errors import TaskError
 
 

@@ -30,12 +30,11 @@ from taskveil.designs import auto
 from taskveil.designs.codebooks import model as codebooks
 from taskveil.designs.codebooks.alternation import Code
 from taskveil.designs.crossfit import Evidence, Family, Fit, calibrate
-from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import light
 from taskveil.designs.predictors.boosted import BoostedTrees
-from taskveil.designs.predictors.linear import Linear
+from taskveil.designs.predictors.light import Linear
 from taskveil.designs.predictors.own import own_model
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import OnDevice, Problem
 from taskveil.errors import TaskError
 
 DRAWS = 12

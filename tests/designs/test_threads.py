@@ -11,7 +11,7 @@ import scipy.linalg  # noqa: F401 - brings a BLAS of its own
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 
 
 @pytest.fixture(params=[2, 3])
@@ -56,7 +56,7 @@ def test_as_a_decorator_every_call_is_limited(callers: int) -> None:
 
 def test_nobody_waits_for_torch_who_does_not_use_it() -> None:
     code = (
-        "import sys; from taskveil.designs.threads import one_thread\n"
+        "import sys; from taskveil.designs.selection import one_thread\n"
         "with one_thread(): pass\n"
         "print('torch' in sys.modules)"
     )

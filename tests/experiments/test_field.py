@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 import simple_ways as referee
 from cli.running import one_line, run
-from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.selection import folds_of
 from taskveil.errors import DataError
 from taskveil.experiments import field, field_page, field_peers

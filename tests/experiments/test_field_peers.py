@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from taskveil.arrays import Floats
-from taskveil.designs.designing import design_many
-from taskveil.designs.methods import designer_of
+from taskveil.designs.designing import design_many, designer_of
 from taskveil.designs.problem import Problem
 from taskveil.experiments import field_peers
 from taskveil.experiments.field_data import Split, Table, load, split

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.noise import discrete_laplace
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 
 SAMPLES = 1_000_000
 ALARM = 1e-6

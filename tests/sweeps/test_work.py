@@ -10,7 +10,7 @@ from torch import nn
 
 import taskveil as tv
 from designers import Plain
-from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.designing import DESIGNERS
 from taskveil.sweeps.work import DesignWork, Place
 from taskveil.tasks import Task
 

@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import Cost, CrossEntropy, Learnable, LinearInTruth, OwnLoss, SquaredError, ZeroOne, as_cost
 from taskveil.tasks.costs.own_loss import drawn_together

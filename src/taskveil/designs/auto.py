@@ -21,11 +21,10 @@ from taskveil.designs.codebooks.answers import answered_with
 from taskveil.designs.codebooks.linear import linear_candidates, telling_means
 from taskveil.designs.codebooks.model import model_candidates
 from taskveil.designs.crossfit import FOLDS
+from taskveil.designs.means.design import design_means
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.problem import Designer, Problem, Unseeded
-from taskveil.designs.selection import Candidate, choose, folds_of, people
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, choose, folds_of, one_thread, people
 from taskveil.errors import NothingToReportWarning, callers_line, installed, needs
 from taskveil.progress import SILENT
 from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased, take_labels
@@ -36,6 +35,8 @@ from taskveil.veil.losses import expected_losses
 
 MOST = 20_000
 """Volunteers that a design for a model is made from, at most, drawn by the seed: more would change little."""
+
+LEARNING = "a design that learns through a model's gradients"
 
 
 @runtime_checkable
@@ -283,11 +284,17 @@ class LaplaceDesigner:
                 veil = self.linear(linear, epsilon)
                 yield from ((epsilon, seed, veil) for seed in seeds)
             return
-        with needs("a design that learns through a model's gradients", extra="torch"):
+        veils = self.learned(problem, epsilons, seeds)
+        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+
+    def learned(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> dict[tuple[float, int], Veil]:
+        """A veil for every (ε, seed) of a model."""
+        with needs(LEARNING, extra="torch"):
             from taskveil.designs.laplace.learned import design_models
 
-        veils = design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name)
-        yield from ((epsilon, seed, veil) for (epsilon, seed), veil in veils.items())
+        return design_models(problem, epsilons=epsilons, seeds=seeds)
 
     def candidates(
         self,
@@ -369,3 +376,28 @@ def constant_record(problem: Problem, seed: int) -> Floats:
     output, rng = task.constant_output(X, problem.y)[None], np.random.default_rng(seed)
     (answer,) = answered_with(task, output, X, problem.y, everybody, rng=rng, device=problem.torch_device)
     return np.asarray(answer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanDesigner(Unseeded):
+    """A report is about some latents at random, rounded at random to levels, by the unbiased channel of least variance.
+
+    A report of group g, drawn with chance p_g, decodes to mean + v/p_g in its latents and to the volunteers' mean in
+    all others, so that its expectation is x. It costs Σ_g E‖v_g‖²/p_g − ‖K(x − mean)‖², least for p_g ∝ √E‖v_g‖².
+    """
+
+    name: str
+
+    def why_not(self, task: Task) -> str | None:
+        """It serves means alone."""
+        if isinstance(task, MeanTask):
+            return None
+        return f"{self.name} estimates population means and nothing of single records: it serves a MeanTask."
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        for epsilon in epsilons:
+            veil = design_means(problem, epsilon, self.name)
+            yield from ((epsilon, seed, veil) for seed in seeds)

@@ -26,8 +26,7 @@ from taskveil.designs.codebooks.linear import CodePlan, Latents, ListedChoice
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.selection import beats, folds_of
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import beats, folds_of, one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.inference import FEWEST_DIFFERENT, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear

@@ -6,11 +6,12 @@ be after a linear map.
 
 `Points` is the convex hull of the volunteers' records, the setting of the paper. Projecting onto a hull is too
 expensive, so a vector is only clipped to the bounding box of the records; the image of the hull in the latent space is
-enforced exactly (`taskveil.client.regions`).
+enforced exactly (`taskveil.client.regions`). `image_region` makes that region.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskveil.arrays import Floats, owned
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs import sensitivity
-from taskveil.errors import DomainError
+from taskveil.errors import DomainError, SensitivityError
 from taskveil.records.conversion import as_records, as_volunteers
 from taskveil.records.schema import Schema
+
+GRID_BITS = 20
+"""A region is about 2^20 steps wide, so rounding a latent costs about a millionth of its sensitivity."""
 
 
 @dataclass(frozen=True, init=False)
@@ -208,6 +214,65 @@ def fit_domain(domain: Domain | Schema | None, X: Floats) -> Domain:
     if domain.dim != X.shape[1]:
         raise DomainError(f"the domain has {domain.dim} attributes, the data {X.shape[1]}.")
     return domain
+
+
+def grid_step(extent: float) -> float:
+    """The power of two that divides `extent` into 2^20 to 2^21 steps."""
+    return float(2.0 ** (np.floor(np.log2(max(extent, 1e-280))) - GRID_BITS))
+
+
+def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset: Floats) -> Region:
+    """A region that contains the image of the domain and has its ℓ1 diameter (up to rounding to the grid).
+
+    The image of a box or a ball is symmetric about the image of its center, so the diamond of half its
+    diameter contains it. A cloud of points has no symmetry: sign bounds follow it exactly for a few
+    latents; for many, the smaller of a box and a diamond around it is taken.
+    """
+    if isinstance(domain, Points):
+        return cloud_region(encoder(domain.records))
+    try:
+        diameter = domain.l1_sensitivity(weights)
+    except SensitivityError:
+        # Too many coupled latents for the exact diameter: bound every latent by its own exact range.
+        high = domain.support(weights) + offset
+        low = -domain.support(-weights) + offset
+        return box_region(low, high)
+    step = grid_step(diameter)
+    center = np.rint((domain.center @ weights.T + offset) / step).astype(np.int64)
+    # The image is rounded in every coordinate and so is its center: half a step each, on both sides.
+    return DiamondRegion(step=step, center=center, radius=int(np.ceil(diameter / 2 / step)) + len(offset))
+
+
+def box_region(low: Floats, high: Floats) -> BoxRegion:
+    """The smallest box on the grid that contains low ≤ φ ≤ high after rounding.
+
+    Scores multiply a latent by a difference of latents and must be exact: far from zero the grid is coarser.
+    """
+    far = float(np.maximum(np.abs(low), np.abs(high)).max())
+    extent = float((high - low).sum()) or far or 1.0
+    step = grid_step(max(extent, math.sqrt(extent * far) / 2**4, far / 2**18))
+    return BoxRegion(
+        step=step,
+        low=np.floor(low / step + 0.5).astype(np.int64),
+        high=np.floor(high / step + 0.5).astype(np.int64),
+    )
+
+
+def cloud_region(latents: Floats) -> Region:
+    """The region around a cloud of latents (N, Z) with the cloud's own ℓ1 diameter, or nearly for many latents."""
+    spread = np.ptp(latents, axis=0)
+    step = grid_step(float(spread.sum()) or 1.0)
+    k = np.floor(latents / step + 0.5).astype(np.int64)
+    if latents.shape[1] <= MOST_SIGNED_LATENTS:
+        signs = sensitivity.sign_vectors(latents.shape[1])
+        products = k @ signs.T.astype(np.int64)
+        # The volunteer nearest to the mean: certainly inside, where a rounded mean might not be.
+        center = k[np.abs(k - k.mean(axis=0)).sum(axis=1).argmin()]
+        return SignRegion(step=step, signs=signs, lower=products.min(axis=0), upper=products.max(axis=0), center=center)
+    box = BoxRegion(step=step, low=k.min(axis=0), high=k.max(axis=0))
+    middle = np.rint(np.median(k, axis=0)).astype(np.int64)
+    diamond = DiamondRegion(step=step, center=middle, radius=int(np.abs(k - middle).sum(axis=1).max()))
+    return box if box.l1_diameter <= diamond.l1_diameter else diamond
 
 
 def _as_map(matrix: ArrayLike, dim: int) -> Floats:

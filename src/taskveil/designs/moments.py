@@ -14,9 +14,6 @@ from taskveil.designs.domain import Domain
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 
-USUAL_DIM = 3
-"""Latents of the privacy-agnostic designs if the caller does not say how many: the paper's choice."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:

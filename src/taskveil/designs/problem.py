@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, resistant, resistant_labels, warn_of
 from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
-from taskveil.designs.on_device import OnDevice
 from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
 from taskveil.records.conversion import as_volunteers, column_names
@@ -31,6 +30,61 @@ from taskveil.veil.volunteers import common_values
 FEWEST = 5
 """The fewest volunteers of a design: "auto" holds some out, its candidates hold out some of the others, and two must be
 left to fit to."""
+
+EncoderName = Literal["auto", "linear", "light", "trees", "own"]
+
+CLIENT_BYTES = 512 * 1024
+"""The default limit for a client folder: about the size of a picture on a page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice:
+    """Limits for the part of a design that runs on devices. Linear tasks have a small linear encoder of their own.
+
+    The guarantee does not depend on any of it: the mechanism bounds every value that an encoder computes.
+
+    Args:
+        encoder: for a model, what the device computes: "linear", "light" (one hidden layer), "trees" (boosted trees),
+            "own" (the task's own model), or "auto". "auto" compares those that are allowed, and the mean of several, by
+            held-out loss; of those within 1% of the lowest it takes the smallest. It leaves out "trees" where fitting
+            them would take too long (`MAX_TREE_SECONDS`). Or a torch module of dense and convolution layers, whose
+            architecture is trained again from new weights. Or any callable from records (N, n) to predictions (N, S)
+            that was not fitted to the volunteers: only Python clients can run it.
+        share_model: the task's own model may run on the devices. Everybody who has a device then has the model. With
+            labels, a scikit-learn model is fitted again up to 15 times without some of the volunteers.
+        volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
+        max_bytes: the largest size of the release's client folder, in bytes.
+        latent_dim: the largest number of values in a report; chosen by the design if None.
+    """
+
+    encoder: Any = "auto"
+    share_model: bool = False
+    volunteers_unseen: bool = False
+    max_bytes: int = CLIENT_BYTES
+    latent_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.encoder, str):
+            if self.encoder not in get_args(EncoderName):
+                raise TaskError(
+                    f"encoder must be one of {', '.join(get_args(EncoderName))}, a torch module or a callable; "
+                    f"got {self.encoder!r}."
+                )
+        elif not callable(self.encoder) or isinstance(self.encoder, type):
+            raise TaskError(f"encoder must be a name, a torch module or a callable; got {type(self.encoder).__name__}.")
+        if self.encoder == "own" and not self.share_model:
+            raise TaskError(
+                'encoder="own" puts the task\'s own model on every device, and everybody who has one has the model. If '
+                "you want that, pass share_model=True."
+            )
+        if isinstance(self.max_bytes, bool) or not isinstance(self.max_bytes, int) or self.max_bytes < 1024:
+            raise TaskError(f"max_bytes must be a whole number of at least 1024, got {self.max_bytes!r}.")
+
+    def allows(self, name: EncoderName) -> bool:
+        """Whether an encoder of that name may compete."""
+        if name == "own" and not self.share_model:
+            return False
+        return bool(self.encoder in ("auto", name)) if isinstance(self.encoder, str) else False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

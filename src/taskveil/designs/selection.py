@@ -6,16 +6,22 @@ a record are in the same fold: a record that occurs ten times would otherwise be
 1. A report is worth sending only if its design beats the constant prediction: the mean of the paired differences is
    above zero at the 5% level of a one-sided Student test.
 2. Of the designs whose held-out loss is within 1% of the lowest, the smallest on the device is taken.
+
+Designs are made and judged in one thread (`one_thread`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
+from threadpoolctl import threadpool_limits
 
 from taskveil.arrays import Floats, Integers
 from taskveil.veil import Veil
@@ -33,6 +39,9 @@ ROUNDING = 1e-9
 
 FEWEST_DISTINCT = 10
 """Fewer different records are categories: with ten, an even count of each has a chance of 1 in 1,000."""
+
+MANIFEST = 4 * 1024
+"""Bytes of a client folder beside the encoder and the codewords: mostly the manifest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,3 +139,34 @@ def people(X: Floats) -> Integers:
     identified = (times == 1).sum() >= 0.5 * len(times) or telling >= 0.9 * len(times)
     copied = identified or np.gcd.reduce(times) > 1
     return person if copied and len(times) >= FEWEST_DISTINCT else np.arange(len(X))
+
+
+def bytes_of(part: Any) -> int:
+    """The bytes that the numbers of a part, and of the parts in it, take in a release."""
+    if isinstance(part, np.ndarray):
+        return int(part.nbytes)
+    if isinstance(part, tuple):
+        return sum(map(bytes_of, part))
+    return sum(bytes_of(getattr(part, field.name)) for field in fields(part)) if is_dataclass(part) else 0
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS, OpenMP and torch use one thread inside; afterwards, also after an error, they have the caller's number.
+
+    Designs make thousands of tiny products. Waking several threads for each is no faster on an idle machine, and beside
+    other work the threads wait for each other: at least eight times slower.
+
+    The setting holds for the whole process, so a generator must not yield inside: its caller would be slowed down
+    between two items, and keep one thread if it never asked for the next. As a decorator it wraps a whole function.
+    """
+    torch = sys.modules.get("torch")  # code that uses it has imported it; importing it is slow
+    threads = None if torch is None else torch.get_num_threads()  # before the limit, which torch's OpenMP follows
+    with threadpool_limits(1):
+        try:
+            if torch is not None:
+                torch.set_num_threads(1)
+            yield
+        finally:
+            if torch is not None:
+                torch.set_num_threads(threads)

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from taskveil.arrays import Floats
 from taskveil.client.fields import Category, Count, Date, Flag, Number
-from taskveil.designs.designing import design
-from taskveil.designs.methods import Method
+from taskveil.designs.designing import Method, design
 from taskveil.progress import Progress
 from taskveil.records.schema import Schema
 from taskveil.sweeps.sweep import sweep

@@ -16,11 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.designs.designing import design_many
-from taskveil.designs.methods import designer_of
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Problem
-from taskveil.designs.threads import one_thread
+from taskveil.designs.designing import design_many, designer_of
+from taskveil.designs.problem import OnDevice, Problem
+from taskveil.designs.selection import one_thread
 from taskveil.errors import DataError
 from taskveil.experiments import field_peers
 from taskveil.experiments.field_data import Split, load, split

@@ -15,12 +15,10 @@ from torch import nn
 
 from taskveil import style
 from taskveil.arrays import Floats
-from taskveil.designs.designing import design_many
+from taskveil.designs.designing import design_many, designer_of
 from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Replicas
-from taskveil.designs.methods import designer_of
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import OnDevice, Problem
 from taskveil.experiments.curves import as_published_label, curve
 from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train

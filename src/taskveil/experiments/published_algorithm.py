@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Networks, Replicas, standard_laplace
+from taskveil.designs.selection import one_thread
 from taskveil.designs.sensitivity import sign_vectors
-from taskveil.designs.threads import one_thread
 from taskveil.errors import TaskError
 from taskveil.progress import SILENT, Progress
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 from taskveil.errors import DataError
 from taskveil.experiments.parts import Finished
 from taskveil.experiments.report import ResultRow, averaged

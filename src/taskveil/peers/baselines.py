@@ -1,14 +1,19 @@
-"""What people do today, as honestly as our own design: same bounding, same exact noise, best decoder of its kind."""
+"""What people do today, as honestly as our own design: same bounding, same exact noise, best decoder of its kind.
+
+For models, `learned.py` has the first two.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from taskveil.designs.laplace.build import build_linear
-from taskveil.designs.laplace.closed_form import loss_bounds
-from taskveil.designs.moments import USUAL_DIM, LinearProblem
+from taskveil.designs.laplace.closed_form import build_linear, loss_bounds
+from taskveil.designs.moments import LinearProblem
 from taskveil.veil import Veil
 from taskveil.veil.decoders import AffineDecoder
+
+USUAL_DIM = 3
+"""Latents of the privacy-agnostic designs if the caller does not say how many: the paper's choice."""
 
 
 def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:

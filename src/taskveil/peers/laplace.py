@@ -1,4 +1,7 @@
-"""Laplace noise in the two places that come to mind first: on the model's prediction, and on every attribute."""
+"""Laplace noise in the two places that come to mind first: on the model's prediction, and on every attribute.
+
+`LearnedBaseline` is the published baselines' designer.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.encoders import LinearEncoder, NamedEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.auto import LEARNING, LaplaceDesigner
+from taskveil.designs.domain import box_region
 from taskveil.designs.problem import Problem, Unseeded
+from taskveil.errors import needs
 from taskveil.peers.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task, needs_unbiased
 from taskveil.tasks.costs import SquaredError
@@ -95,6 +100,19 @@ class AttributeLaplace(Unseeded):
             mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
             veil = Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=self.name)
             yield from ((epsilon, seed, veil) for seed in seeds)
+
+
+class LearnedBaseline(LaplaceDesigner):
+    """A baseline that is learned on fixed latents where the task is a model."""
+
+    def learned(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> dict[tuple[float, int], Veil]:
+        """A veil for every (ε, seed) of a model."""
+        with needs(LEARNING, extra="torch"):
+            from taskveil.peers.learned import design_baselines
+
+        return design_baselines(problem, epsilons=epsilons, seeds=seeds, method=self.name)
 
 
 def _into_range(low: Floats, span: Floats) -> NetworkDecoder:

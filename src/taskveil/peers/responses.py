@@ -16,7 +16,7 @@ from taskveil.client.encoders import NamedEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.designs.problem import Problem, Unseeded
 from taskveil.peers.own_model import has_outputs, held_out_answers, model_encoder, model_of
 from taskveil.tasks import ModelTask, Task

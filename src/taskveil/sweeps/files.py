@@ -16,7 +16,7 @@ import numpy as np
 import taskveil
 from taskveil.arrays import Floats, Integers
 from taskveil.client.reading import CLIENT, MANIFEST
-from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import ReleaseError, ResumeError, TaskError
 from taskveil.sweeps.frontier import Point, written

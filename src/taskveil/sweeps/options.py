@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from taskveil.designs.designing import Method, designer_of
 from taskveil.designs.domain import Domain
-from taskveil.designs.methods import Method, designer_of
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Designer
+from taskveil.designs.problem import Designer, OnDevice
 from taskveil.errors import RENAMED, TaskError
 from taskveil.jobs.ray_tasks import check_engine
 from taskveil.progress import Progress, Show

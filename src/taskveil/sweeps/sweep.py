@@ -9,10 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from taskveil.designs.designing import DESIGNERS, Method
 from taskveil.designs.domain import Domain
-from taskveil.designs.methods import DESIGNERS, Method
-from taskveil.designs.on_device import OnDevice
-from taskveil.designs.problem import Formula
+from taskveil.designs.problem import Formula, OnDevice
 from taskveil.errors import TaskError, callers_line, refusing_old_arguments
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taskveil.designs.designing import design_many, finished
-from taskveil.designs.methods import DESIGNERS
+from taskveil.designs.designing import DESIGNERS, design_many, finished
 from taskveil.designs.problem import AtOnce, Designer, Formula
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.jobs.ray_cluster import connected
 from taskveil.jobs.ray_tasks import in_any_order

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hostile import hostile_records
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion, DiamondRegion
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.errors import MechanismError
 
 

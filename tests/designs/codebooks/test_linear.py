@@ -14,7 +14,7 @@ from hostile import hostile_records
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
 from taskveil.designs.codebooks.linear import CodePlan, LatticeChoice, ListedChoice, SumChoice, candidates
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import CLIENT_BYTES, Problem
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # large budgets leave few losses
@@ -115,11 +115,11 @@ def test_one_thread_and_the_callers_setting_afterwards(
     options = [linear.ListedChoice(size=2, favoured=1, dim=1)]
     monkeypatch.setattr(linear, "candidates", lambda *_, **__: options)
     problem = Problem.of(volunteers, task).linear
-    (one,) = linear.linear_candidates(problem, 1.0, 0, np.arange(300) % 5)
+    (one,) = linear.linear_candidates(problem, 1.0, 0, np.arange(300) % 5, CLIENT_BYTES)
     monkeypatch.setattr(linear.Latents, "of", spy)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        linear._judged(problem, options, 1.0, 0, np.arange(300) % 5)
+        linear._judged(problem, options, 1.0, 0, np.arange(300) % 5, CLIENT_BYTES)
         one.make()
         assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert threads == {1}
@@ -142,7 +142,7 @@ def test_held_out_losses_are_those_of_codes_made_without_them(volunteers: np.nda
 
 def test_candidates_say_what_they_take(volunteers: np.ndarray, task: tv.LinearTask) -> None:
     problem = Problem.of(volunteers, task).linear
-    for each in linear.linear_candidates(problem, 3.0, 0, np.arange(300) % 5):
+    for each in linear.linear_candidates(problem, 3.0, 0, np.arange(300) % 5, CLIENT_BYTES):
         veil = each.make()
         assert (each.method, each.encoder) == ("codebook", "linear")
         assert each.bytes == pytest.approx(veil.size.client_bytes, abs=4096)
@@ -151,7 +151,7 @@ def test_candidates_say_what_they_take(volunteers: np.ndarray, task: tv.LinearTa
 
 def test_two_thousand_volunteers_judge(task: tv.LinearTask) -> None:
     records = np.random.default_rng(3).normal(size=(2100, 6))
-    found = linear.linear_candidates(Problem.of(records, task).linear, 1.0, 0, np.arange(2100) % 5)
+    found = linear.linear_candidates(Problem.of(records, task).linear, 1.0, 0, np.arange(2100) % 5, CLIENT_BYTES)
     for each in found:
         assert np.isfinite(each.losses).sum() == linear.JUDGED
 

@@ -17,11 +17,10 @@ from taskveil.client.encoders import LinearEncoder, MeanEncoder, NamedEncoder
 from taskveil.designs.auto import best_of, folds
 from taskveil.designs.codebooks.model import Predictor, evidence_of, model_candidates, together
 from taskveil.designs.crossfit import Calibrated, Evidence
+from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.domain import Points
-from taskveil.designs.methods import DESIGNERS
-from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import light
-from taskveil.designs.problem import Problem
+from taskveil.designs.problem import OnDevice, Problem
 from taskveil.errors import NamedModelWarning, TaskError
 from taskveil.tasks import Task, take_labels
 from taskveil.veil import Veil

@@ -7,17 +7,9 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
-from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.build import (
-    GRID_BITS,
-    MAX_SIGN_REGION,
-    box_region,
-    build_linear,
-    cloud_region,
-    grid_step,
-    image_region,
-)  # fmt: skip
+from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, SignRegion
+from taskveil.designs.domain import GRID_BITS, Domain, box_region, cloud_region, grid_step, image_region
+from taskveil.designs.laplace.closed_form import build_linear
 from taskveil.designs.moments import LinearProblem
 from taskveil.veil.decoders import AffineDecoder
 
@@ -65,7 +57,7 @@ def test_too_many_coupled_latents_are_bounded_one_by_one() -> None:
 
 
 def test_clouds_of_many_latents_take_the_smaller_of_box_and_diamond() -> None:
-    dim = MAX_SIGN_REGION + 1
+    dim = MOST_SIGNED_LATENTS + 1
     cube, cross = RNG.uniform(-1, 1, size=(4000, dim)), np.vstack([np.eye(dim), -np.eye(dim)])
     cube[:2] = [np.ones(dim), -np.ones(dim)]
     for cloud, kind in ((cube, BoxRegion), (cross, DiamondRegion)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from taskveil.designs.laplace import objective
 from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
 from taskveil.designs.problem import Problem
 from taskveil.errors import DataError, TaskError
+from taskveil.peers.learned import design_baselines
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(160, 4)) * [1.0, 20.0, 0.05, 3.0] + [0.0, 100.0, 1.0, -7.0]
@@ -95,7 +97,8 @@ def test_the_veil_computes_what_was_trained(task: tv.ModelTask, monkeypatch: pyt
     monkeypatch.setattr(veils, "invert", spy)
     for method in ("task_aware", "privacy_agnostic", "task_agnostic"):
         problem = Problem.of(X, task, y=Y)
-        designed = veils.design_models(problem, epsilons=[2.0, 9.0], seeds=[0, 5], method=method, settings=QUICK)
+        design = veils.design_models if method == "task_aware" else partial(design_baselines, method=method)
+        designed = design(problem, epsilons=[2.0, 9.0], seeds=[0, 5], settings=QUICK)
         assert list(designed) == [(2.0, 0), (2.0, 5), (9.0, 0), (9.0, 5)]
         answers, rows = seen["answers"], torch.arange(len(X))
         for place, made in enumerate(designed.values()):
@@ -236,8 +239,8 @@ def test_one_thread_and_the_callers_setting_afterwards() -> None:
 
 
 def test_no_method_means_another(task: tv.ModelTask) -> None:
-    with pytest.raises(TaskError, match="no learned design is named 'codebook'"):
-        veils.design_models(Problem.of(X, task), epsilons=[1.0], seeds=[0], method="codebook")
+    with pytest.raises(TaskError, match="no learned baseline is named 'codebook'"):
+        design_baselines(Problem.of(X, task), epsilons=[1.0], seeds=[0], method="codebook")
 
 
 @pytest.mark.usefixtures("quick")

@@ -16,8 +16,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors import light, networks
 from taskveil.designs.predictors.boosted import BoostedTrees
-from taskveil.designs.predictors.light import Light
-from taskveil.designs.predictors.linear import Linear
+from taskveil.designs.predictors.light import Light, Linear
 from taskveil.designs.predictors.networks import Architecture
 from taskveil.designs.predictors.own import own_model
 

@@ -10,10 +10,9 @@ from fits import CLASSES, VALUES, designed, evidence_of
 from taskveil.client.encoders import HiddenEncoder, TabledEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.crossfit import cross_fit
-from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import light
 from taskveil.designs.predictors.light import RECIPES, Light, magnitudes, neurons_for
-from taskveil.designs.selection import folds_of, people
+from taskveil.designs.selection import MANIFEST, folds_of, people
 
 RNG = np.random.default_rng(0)
 X = RNG.random((320, 5))

@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from fits import CLASSES, VALUES, designed, evidence_of
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder
-from taskveil.designs.predictors import linear
-from taskveil.designs.predictors.linear import PENALTIES, Linear, _logistic, _ridge, affine_encoder
+from taskveil.designs.predictors import light
+from taskveil.designs.predictors.light import PENALTIES, Linear, _logistic, _ridge, affine_encoder
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(400, 6)) * [1, 10, 0.1, 1, 1, 1e6] + [0, 5, 0, 0, 0, 1e7]
@@ -96,7 +96,7 @@ def test_constant_attributes_say_nothing(kind: str) -> None:
 
 
 def test_logistic_learns_from_some_of_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "_LEARNT_FROM", 100)
+    monkeypatch.setattr(light, "_LEARNT_FROM", 100)
     truth = np.eye(3)[LABEL]
     some, again, other = (_logistic(X, truth, seed) for seed in (0, 0, 1))
     assert np.array_equal(some.slopes, again.slopes)

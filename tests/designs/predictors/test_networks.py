@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.networks import LayeredEncoder
-from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors import networks
 from taskveil.designs.predictors.networks import Architecture
+from taskveil.designs.selection import MANIFEST
 from taskveil.errors import TaskError
 
 FOLD = np.arange(400) % 3

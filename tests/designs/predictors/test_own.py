@@ -17,12 +17,12 @@ from fits import designed
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, NamedEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
+from taskveil.designs.codebooks.model import families
 from taskveil.designs.crossfit import Evidence
-from taskveil.designs.on_device import OnDevice
 from taskveil.designs.predictors import networks
-from taskveil.designs.predictors.candidates import families
 from taskveil.designs.predictors.networks import Architecture
 from taskveil.designs.predictors.own import Own, as_it_is, own_model, refitted
+from taskveil.designs.problem import OnDevice
 from taskveil.errors import TaskError, UnusedModelWarning
 
 RNG = np.random.default_rng(2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.tasks.costs import Anchored, OwnLoss
 from taskveil.tasks.costs.own_loss import ANCHORS
 

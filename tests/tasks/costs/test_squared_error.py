@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taskveil.client.mechanisms import Codebook, Response, Stage
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.tasks.costs import SquaredError
 
 RNG = np.random.default_rng(0)

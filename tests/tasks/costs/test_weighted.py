@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.tasks.costs import CrossEntropy, OwnLoss, SquaredError, WeightedCost, ZeroOne
 
 RNG = np.random.default_rng(6)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import Learnable, OwnLoss
 

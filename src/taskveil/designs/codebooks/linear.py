@@ -20,9 +20,7 @@ from taskveil.designs.codebooks.fitted_lattice import REACH, LatticeCode, fit_la
 from taskveil.designs.codebooks.listed import ListedCode, fit_listed
 from taskveil.designs.codebooks.sums import SumCode, fit_sum
 from taskveil.designs.moments import LinearProblem, gaussian_distortion, water_level
-from taskveil.designs.on_device import CLIENT_BYTES, MANIFEST
-from taskveil.designs.selection import Candidate
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import MANIFEST, Candidate, one_thread
 from taskveil.errors import DataError
 from taskveil.tasks import LinearTask
 from taskveil.veil import Veil
@@ -172,7 +170,7 @@ class Latents:
 
 
 def linear_candidates(
-    problem: LinearProblem, epsilon: float, seed: int, fold: Integers, most_bytes: int = CLIENT_BYTES
+    problem: LinearProblem, epsilon: float, seed: int, fold: Integers, most_bytes: int
 ) -> list[Candidate]:
     """The codebooks that the plan leaves open, each with what it costs the volunteers of every fold (N,) when it is
     made without them. `JUDGED` of them judge; of the others it is NaN."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.designs.codebooks.alternation import given_reports
-from taskveil.designs.laplace.build import box_region
+from taskveil.designs.domain import box_region
 from taskveil.veil.decoders import CodewordDecoder
 
 _ROWS = 512  # records at a time: the scores stay in the cache

@@ -31,20 +31,24 @@ from taskveil.designs.codebooks.alternation import (
     given_reports,
 )
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.crossfit import Calibrated, Evidence, calibrate, cross_fit, on_devices
-from taskveil.designs.laplace.build import box_region
-from taskveil.designs.on_device import MANIFEST, bytes_of
-from taskveil.designs.predictors.candidates import families, leave_out
-from taskveil.designs.predictors.own import OWN, Own
-from taskveil.designs.problem import Problem
-from taskveil.designs.selection import Candidate, people
-from taskveil.designs.threads import one_thread
-from taskveil.errors import NamedModelWarning, TaskError, callers_line
-from taskveil.tasks import take_labels
-from taskveil.tasks.costs import Learnable, LinearInTruth
+from taskveil.designs.crossfit import Calibrated, Evidence, Family, calibrate, cross_fit, expected_seconds, on_devices
+from taskveil.designs.domain import box_region
+from taskveil.designs.predictors.boosted import BoostedTrees
+from taskveil.designs.predictors.light import Light, Linear
+from taskveil.designs.predictors.own import OWN, Given, Own, own_model
+from taskveil.designs.problem import OnDevice, Problem
+from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, one_thread, people
+from taskveil.errors import NamedModelWarning, TaskError, UnusedModelWarning, callers_line
+from taskveil.tasks import ModelTask, Task, take_labels
+from taskveil.tasks.costs import Learnable, LinearInTruth, OwnLoss
+from taskveil.tasks.models.freezing import is_torch_module
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.volunteers import Volunteers, truths
+
+MAX_TREE_SECONDS = 6.0
+"""Processor time that the fits of trees may take, about, for trees to be a candidate of encoder="auto". Tables with
+many columns and classes take longer. Networks are always a candidate, since pictures need them."""
 
 _ONLY_NAMED = (
     "the chosen encoder is the task's own model, in a form that a release cannot hold, so this release only names it. "
@@ -147,6 +151,62 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
             f"no encoder fits into max_bytes={problem.on_device.max_bytes}: the smallest takes about {least:,} bytes."
         )
     return small
+
+
+def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+    """Everything that may compete.
+
+    Args:
+        task: what is to be predicted, and perhaps shared.
+        y: the volunteers' labels as they were given.
+        evidence: what predictors learn from.
+        allowed: what may run on devices.
+    """
+    if is_torch_module(allowed.encoder):
+        from taskveil.designs.predictors.networks import Architecture
+
+        return [Architecture.of(allowed.encoder, evidence)]
+    if not isinstance(allowed.encoder, str):
+        return [Given.of(allowed.encoder, evidence)]
+    found: list[Family] = [Linear()] if allowed.allows("linear") else []
+    if not (allowed.encoder == "auto" and y is None and isinstance(task, ModelTask) and task.lines is not None):
+        # Where a linear model is itself the truth, a linear predictor is enough.
+        found += [Light()] if allowed.allows("light") else []
+        trees = BoostedTrees()
+        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= MAX_TREE_SECONDS
+        found += [trees] if allowed.allows("trees") and quick else []
+    if allowed.allows("own"):
+        found += _own(task, y, evidence, allowed)
+    return found
+
+
+def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+    """The task's own model, where it can be judged out-of-fold; TaskError where it was asked for and cannot."""
+    if not isinstance(task, ModelTask) or isinstance(task.cost, OwnLoss):
+        if allowed.encoder == "own":
+            raise TaskError(
+                'encoder="own" takes one model and a loss with a name: several models, and a loss of your own, are '
+                'served by "auto".'
+            )
+        return []
+    trained_anew = y is not None and not allowed.volunteers_unseen and not hasattr(task.model, "get_params")
+    try:
+        if trained_anew and (module := task.torch_module if task.differentiable else None) is not None:
+            from taskveil.designs.predictors.networks import Architecture
+
+            return [Architecture.of(module, evidence, name="own")]
+        return [own_model(task, y, evidence, unseen=allowed.volunteers_unseen)]
+    except TaskError as error:
+        leave_out(error, allowed)
+        return []
+
+
+def leave_out(error: TaskError, allowed: OnDevice) -> None:
+    """Warn that the shared model cannot compete; TaskError where it was asked for."""
+    if allowed.encoder == "own":
+        raise TaskError(f"{error} If the model never saw the volunteers, say volunteers_unseen=True.") from error
+    said = f"the shared model takes no part in the design: {error}"
+    warnings.warn(said, UnusedModelWarning, stacklevel=callers_line())
 
 
 def together(found: Sequence[Predictor], evidence: Evidence) -> list[Predictor]:

@@ -20,12 +20,48 @@ import numpy as np
 from scipy.optimize import minimize
 
 from taskveil.arrays import Floats
-from taskveil.client.regions import BoxRegion
-from taskveil.designs.laplace.build import box_region, build_linear
+from taskveil.client.encoders import LinearEncoder
+from taskveil.client.mechanisms import Laplace
+from taskveil.client.regions import BoxRegion, Region
+from taskveil.designs.domain import box_region, image_region
 from taskveil.designs.moments import LinearProblem, Moments
-from taskveil.designs.threads import one_thread
+from taskveil.designs.selection import one_thread
 from taskveil.veil import Veil
+from taskveil.veil.decoders import AffineDecoder, least_squares_decoder
 from taskveil.veil.losses import LossBounds
+
+
+def build_linear(
+    problem: LinearProblem,
+    epsilon: float,
+    *,
+    weights: Floats,
+    offset: Floats | None = None,
+    method: str,
+    region: Region | None = None,
+    decoder: AffineDecoder | None = None,
+    bounds: LossBounds | None = None,
+) -> Veil:
+    """A veil that encodes φ = weights x + offset.
+
+    Args:
+        problem: the volunteers, the task and the domain.
+        epsilon: the budget of one report.
+        weights: (Z, n).
+        offset: (Z,); by default the volunteers' mean becomes 0.
+        method: the name the veil bears.
+        region: what φ is bounded to; by default the image of the domain.
+        decoder: by default the least-squares decoder of the sample.
+        bounds: what is known about the least loss.
+    """
+    box = problem.domain.bounding_box
+    offset = -weights @ problem.moments.mean if offset is None else offset
+    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
+    region = region or image_region(problem.domain, encoder, weights, offset)
+    mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
+    if decoder is None:
+        decoder = least_squares_decoder(mechanism.bound(encoder(problem.X)), problem.X, mechanism.noise_variance)
+    return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method, bounds=bounds)
 
 
 @dataclass(frozen=True, kw_only=True)

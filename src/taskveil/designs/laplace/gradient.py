@@ -9,8 +9,7 @@ Stage 2  The decoder is x̂ = A(head(report)) with f(A(t)) = t, learned through 
          budgets and seeds, because it depends on the task alone. So the model is evaluated on one mini-batch per step,
          however many designs there are.
 
-The baselines use the same head and inverse on frozen latents: the record itself (task-agnostic), or an encoder trained
-without noise (privacy-agnostic).
+The baselines of `peers/` use the same head and inverse on frozen latents.
 """
 
 from __future__ import annotations
@@ -156,32 +155,21 @@ class Head(nn.Module):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reports:
-    """Reports while designs learn: from an encoder in training, or from latents that are already fixed.
+    """Reports while designs learn, by an encoder in training.
 
-    `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head, `fixed`
-    holds latents (N, Z) for all replicas alike or (N, R, Z).
+    `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head.
     """
 
     u: Records
     replicas: Replicas
     noise: Tensor
     gain: Tensor
-    encoder: LightEncoder | None = None
-    clipped: bool = True
-    fixed: Records | None = None
+    encoder: LightEncoder | None
 
     def latents(self, rows: Tensor) -> Tensor:
         """(B,) record numbers → latents (R, B, Z) without noise."""
-        if self.encoder is None:
-            if self.fixed is None:
-                raise ValueError("reports need an encoder or fixed latents.")
-            latents = self.fixed[rows]
-            return latents.expand(len(self.replicas), -1, -1) if latents.dim() == 2 else latents.transpose(0, 1)
-        raw: Tensor = self.encoder(self.u[rows])
-        mask = self.replicas.mask
-        if not self.clipped:
-            return raw * mask
-        return self.encoder.shares(mask) * nn.functional.hardtanh(raw)
+        assert self.encoder is not None  # noqa: S101 - only reports of fixed latents have none
+        return self.encoder.shares(self.replicas.mask) * nn.functional.hardtanh(self.encoder(self.u[rows]))
 
     def draw(self, rows: Tensor, generator: torch.Generator, draws: int = 1) -> Tensor:
         """(B,) record numbers → reports (R, draws · B, Z), draw by draw."""
@@ -190,12 +178,7 @@ class Reports:
 
     def take(self, chosen: Tensor) -> Reports:
         """Reports of some replicas. The caller cuts the encoder down (`replicas.keep`)."""
-        fixed = self.fixed
-        if fixed is not None and fixed.values.dim() == 3:
-            fixed = Records(fixed.values[:, chosen.to(fixed.values.device)], fixed.device)
-        return replace(
-            self, replicas=self.replicas.take(chosen), noise=self.noise[chosen], gain=self.gain[chosen], fixed=fixed
-        )
+        return replace(self, replicas=self.replicas.take(chosen), noise=self.noise[chosen], gain=self.gain[chosen])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder
+from taskveil.client.encoders import Encoder, HiddenEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.regions import Region
-from taskveil.designs.domain import Domain
-from taskveil.designs.laplace.build import box_region, cloud_region, image_region
+from taskveil.designs.domain import Domain, box_region
 from taskveil.designs.laplace.gradient import (
     Inverse,
     LearnedAnswers,
@@ -26,10 +23,8 @@ from taskveil.designs.laplace.gradient import (
 )
 from taskveil.designs.laplace.objective import Objective, check_device
 from taskveil.designs.laplace.replicas import Grid, Records
-from taskveil.designs.moments import USUAL_DIM
 from taskveil.designs.problem import Problem
-from taskveil.designs.threads import one_thread
-from taskveil.errors import TaskError
+from taskveil.designs.selection import one_thread
 from taskveil.progress import Progress
 from taskveil.veil import Veil
 from taskveil.veil.decoders import Layer, NetworkDecoder
@@ -37,8 +32,12 @@ from taskveil.veil.decoders import Layer, NetworkDecoder
 _MAX_CHECKED = 2000
 """Volunteers' records that the model is tried on before learning starts."""
 
+Cells = tuple[tuple[float, int], ...]
+"""Every (ε, seed)."""
 Parts = list[tuple[Encoder, Laplace]]
 """Encoder and mechanism of every cell."""
+Learning = Callable[["TrainingSet", Cells, int | None], tuple[Parts, LearnedAnswers]]
+"""Learns the parts and the answers of all cells, with so many latents at most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,8 +98,10 @@ def design_models(
     *,
     epsilons: Sequence[float],
     seeds: Sequence[int],
-    method: str = "task_aware",
     settings: LearningSettings | None = None,
+    method: str = "task_aware",
+    parts: Learning | None = None,
+    stages: int = 1,
 ) -> dict[tuple[float, int], Veil]:
     """A veil for every (ε, seed), all learned at once.
 
@@ -108,26 +109,17 @@ def design_models(
         problem: the volunteers, a task with gradients, the torch device, and the progress bar.
         epsilons: budgets of one report.
         seeds: of the search for designs.
-        method: "task_aware", "task_agnostic" or "privacy_agnostic".
         settings: how to learn; by default by the number of volunteers.
+        method: the name that the veils bear.
+        parts: how encoders, noise and answers are learned; by default together, with the noise that they will meet.
+        stages: how many trainings that takes.
     """
     data = TrainingSet.of(problem, settings or LearningSettings.for_size(len(problem.X)))
     cells = tuple((epsilon, seed) for epsilon in epsilons for seed in seeds)
-    stages = 2 if method == "privacy_agnostic" else 1
     problem.progress.begin(
         "learning", stages * data.settings.steps + data.settings.warm_up + data.settings.inverse_steps
     )
-    match method:
-        case "task_aware":
-            parts, answers = _task_aware(data, cells, problem.on_device.latent_dim)
-        case "task_agnostic":
-            parts, answers = _on_frozen_latents(data, cells, dict.fromkeys(seeds, _scaled_record(data)))
-        case "privacy_agnostic":
-            parts, answers = _on_frozen_latents(
-                data, cells, _noiseless_encoders(data, seeds, problem.on_device.latent_dim)
-            )
-        case _:
-            raise TaskError(f"no learned design is named {method!r}.")
+    made, answers = (parts or _task_aware)(data, cells, problem.on_device.latent_dim)
     inverse = invert(
         answers,
         data.x,
@@ -136,16 +128,14 @@ def design_models(
         warm_up=data.settings.warm_up,
         steps=data.settings.inverse_steps,
     )
-    decoders = [_decoder(answers, inverse, place, parts[place][0].latent_dim) for place in range(len(cells))]
+    decoders = [_decoder(answers, inverse, place, made[place][0].latent_dim) for place in range(len(cells))]
     return {
         cell: Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method)
-        for cell, (encoder, mechanism), decoder in zip(cells, parts, decoders, strict=True)
+        for cell, (encoder, mechanism), decoder in zip(cells, made, decoders, strict=True)
     }
 
 
-def _task_aware(
-    data: TrainingSet, cells: tuple[tuple[float, int], ...], latent_dim: int | None
-) -> tuple[Parts, LearnedAnswers]:
+def _task_aware(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tuple[Parts, LearnedAnswers]:
     """Encoder, shares of the budget and head learned together, with the noise they will meet."""
     width, settings = data.X.shape[1], data.settings
     most = min(width, latent_dim or width)
@@ -164,72 +154,15 @@ def _task_aware(
         share = _numbers(shares[place, 0, :count])
         share = share / share.sum()
         mechanism = Laplace.calibrated(region=box_region(-share, share), epsilon=epsilon)
-        parts.append((_hidden_encoder(data, encoder, place, share), mechanism))
+        parts.append((hidden_encoder(data, encoder, place, share), mechanism))
     return parts, answers
-
-
-def _scaled_record(data: TrainingSet) -> Encoder:
-    """The record itself, every attribute by its range, centred on the volunteers' mean."""
-    box = data.domain.bounding_box
-    extent = box.high - box.low
-    weights = np.diag(np.divide(1.0, extent, out=np.zeros_like(extent), where=extent > 0))
-    return LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ data.mean)
-
-
-def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int | None) -> dict[int, Encoder]:
-    """One encoder per seed, learned without noise; latents are centred on the volunteers' mean."""
-    count = min(latent_dim or USUAL_DIM, data.X.shape[1])
-    # Without noise the budget does not matter.
-    grid = Grid(cells=tuple((1.0, seed) for seed in seeds), latent_dims=(count,), folds=data.settings.folds)
-    replicas = grid.replicas(data.device)
-    encoder = LightEncoder(data.X.shape[1], replicas, data.settings.encoder_hidden)
-    reports = Reports(
-        u=data.u,
-        replicas=replicas,
-        noise=torch.zeros(len(replicas), 1, 1, device=data.device),
-        gain=torch.ones(len(replicas), 1, count, device=data.device),
-        encoder=encoder,
-        clipped=False,
-    )
-    data.learn(reports, grid, seed=seeds[0], title="learning encoders without noise")
-    ones = np.ones(count)
-    return {seed: _hidden_encoder(data, encoder, place, ones, center=True) for place, seed in enumerate(seeds)}
-
-
-def _on_frozen_latents(
-    data: TrainingSet, cells: tuple[tuple[float, int], ...], encoders: dict[int, Encoder]
-) -> tuple[Parts, LearnedAnswers]:
-    """Head and noise for encoders (of each seed, all of one latent dimension) that stay as they are."""
-    parts: Parts = [
-        (encoders[seed], Laplace.calibrated(region=_image(data, encoders[seed]), epsilon=epsilon))
-        for epsilon, seed in cells
-    ]
-    grid = Grid(cells=cells, latent_dims=(parts[0][1].latent_dim,), folds=data.settings.folds)
-    replicas = grid.replicas(data.device)
-    shared = len({id(encoder) for encoder, _ in parts}) == 1
-    latents = [mechanism.bound(encoder(data.X)) for encoder, mechanism in (parts[:1] if shared else parts)]
-    per_replica = grid.of_cells(torch.arange(len(cells))).numpy()
-    fixed = Records.of(latents[0] if shared else np.stack(latents, axis=1)[:, per_replica], data.device)
-    scales = torch.tensor([m.scale * m.region.step for _, m in parts], dtype=torch.float32, device=data.device)
-    noise = grid.of_cells(scales)[:, None, None]
-    variance = fixed.std().square().view(-1, 1, fixed.width).expand(len(replicas), -1, -1)
-    gain = (variance + 2 * noise**2).clamp_min(1e-20).rsqrt()
-    reports = Reports(u=data.u, replicas=replicas, noise=noise, gain=gain, fixed=fixed)
-    return parts, data.learn(reports, grid, seed=cells[0][1], title="learning decoders")
-
-
-def _image(data: TrainingSet, encoder: Encoder) -> Region:
-    """What latents are bounded to: the image of the domain, or of the volunteers where the encoder is not linear."""
-    if isinstance(encoder, LinearEncoder):
-        return image_region(data.domain, encoder, *_as_floats(encoder))
-    return cloud_region(encoder(data.X))
 
 
 def _numbers(tensor: Tensor) -> Floats:
     return np.asarray(tensor.detach().cpu(), dtype=np.float64)
 
 
-def _hidden_encoder(
+def hidden_encoder(
     data: TrainingSet, encoder: LightEncoder, place: int, share: Floats, *, center: bool = False
 ) -> HiddenEncoder:
     """φ = share · g(x), with the scaling of the inputs folded into the weights."""
@@ -255,15 +188,6 @@ def _hidden_encoder(
     offset = share * (second_bias + skip_bias)[:count] - data.mean @ skip
     found = built(offset)
     return built(offset - found(data.X).mean(axis=0)) if center else found
-
-
-def _as_floats(encoder: LinearEncoder) -> tuple[Floats, Floats]:
-    """The map a linear integer encoder computes, in the record's own units."""
-    origin = encoder(encoder.low[None, :])[0]
-    extent = encoder.high - encoder.low
-    per_level = encoder.weights * encoder.step[:, None] * 2.0**20
-    weights = np.divide(per_level, extent, out=np.zeros_like(per_level), where=extent > 0)
-    return weights, origin - weights @ encoder.low
 
 
 def _decoder(answers: LearnedAnswers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:

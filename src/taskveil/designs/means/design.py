@@ -18,10 +18,10 @@ from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Domain
 from taskveil.designs.means.channels import LARGEST, exact_values, whole_numbers
 from taskveil.designs.means.groups import ALONE, GridLatents, LatentGroup, most_rows, total_cost
-from taskveil.designs.problem import Problem, Unseeded
-from taskveil.designs.threads import one_thread
+from taskveil.designs.problem import Problem
+from taskveil.designs.selection import one_thread
 from taskveil.errors import TaskError
-from taskveil.tasks import MeanTask, Task
+from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 
@@ -53,31 +53,6 @@ class Directions:
         low, high = -domain.support(-rows), domain.support(rows)
         width = high - low
         return cls(weights=rows / width[:, None], offset=-low / width, back=back * width)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeanDesigner(Unseeded):
-    """A report is about some latents at random, rounded at random to levels, by the unbiased channel of least variance.
-
-    A report of group g, drawn with chance p_g, decodes to mean + v/p_g in its latents and to the volunteers' mean in
-    all others, so that its expectation is x. It costs Σ_g E‖v_g‖²/p_g − ‖K(x − mean)‖², least for p_g ∝ √E‖v_g‖².
-    """
-
-    name: str
-
-    def why_not(self, task: Task) -> str | None:
-        """It serves means alone."""
-        if isinstance(task, MeanTask):
-            return None
-        return f"{self.name} estimates population means and nothing of single records: it serves a MeanTask."
-
-    def designs(
-        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
-    ) -> Iterator[tuple[float, int, Veil]]:
-        """(ε, seed, veil) for every budget and seed."""
-        for epsilon in epsilons:
-            veil = design_means(problem, epsilon, self.name)
-            yield from ((epsilon, seed, veil) for seed in seeds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,8 +16,8 @@ from scipy.special import logsumexp
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder
 from taskveil.designs.crossfit import Evidence, Fit
-from taskveil.designs.on_device import MANIFEST
 from taskveil.designs.predictors.trees import Trees, as_trees, together
+from taskveil.designs.selection import MANIFEST
 from taskveil.errors import TaskError
 
 MOST_LEAVES = 8192

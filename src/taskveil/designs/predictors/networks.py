@@ -24,10 +24,10 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.laplace.replicas import Records
-from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.light import Pace
 from taskveil.designs.predictors.whole_layers import Layers, averaged
+from taskveil.designs.selection import MANIFEST, bytes_of
 from taskveil.errors import DataError, TaskError
 from taskveil.tasks.models.modules import rows_of
 

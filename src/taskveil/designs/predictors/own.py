@@ -16,7 +16,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Fit
-from taskveil.designs.predictors.linear import affine_encoder
+from taskveil.designs.predictors.light import affine_encoder
 from taskveil.designs.predictors.pipelines import table_lines, table_trees
 from taskveil.designs.predictors.trees import as_trees
 from taskveil.designs.predictors.whole_layers import Dense, Layers
@@ -207,3 +207,50 @@ def _layers(task: ModelTask, width: int) -> Layers | None:
     from taskveil.designs.predictors.layer_models import as_layers
 
     return None if task.torch_module is None else as_layers(task.torch_module, width)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """The family of one callable of the caller's own, which never saw the volunteers."""
+
+    function: Callable[[Floats], Floats]
+    named: NamedEncoder
+    name: str = "callable"
+    averaged: bool = False
+    logits: bool = False
+    as_it_is: bool = True
+
+    @classmethod
+    def of(cls, function: Any, evidence: Evidence) -> Given:
+        """The callable, which must give finite predictions that are not all alike."""
+        name = getattr(function, "__qualname__", type(function).__name__)
+        outputs = evidence.truth.shape[1]
+        encoder = NamedEncoder.of(function, name=name, low=evidence.low, high=evidence.high, latents=outputs)
+        said = encoder(evidence.X)
+        if not np.isfinite(said).all():
+            raise TaskError(
+                f"the encoder must give {outputs} finite numbers for every record (N, {len(evidence.low)}): "
+                "predictions of what answers are judged by, class probabilities for a classifier."
+            )
+        if np.ptp(said, axis=0).max() == 0:
+            raise TaskError("the encoder gives the same prediction for all volunteers: there is nothing to report.")
+        return cls(function=encoder, named=encoder)
+
+    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - nothing is fitted
+        """About how much processor time one fit takes: none."""
+        return 0.0
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:  # noqa: ARG002 - nothing is fitted
+        """The callable itself, for each set of rows."""
+        return [Said(self.function)] * len(rows)
+
+    def encoder(
+        self,
+        evidence: Evidence,  # noqa: ARG002 - the release names the callable, and that is all
+        fits: Sequence[Fit],  # noqa: ARG002
+        setting: int,  # noqa: ARG002
+        slope: float,  # noqa: ARG002
+        shift: Floats,  # noqa: ARG002
+    ) -> Encoder:
+        """The callable, named by the release."""
+        return self.named
