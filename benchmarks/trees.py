@@ -18,8 +18,7 @@ from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.crossfit import Evidence, calibrate, cross_fit
-from taskveil.designs.predictors.boosted import BoostedTrees
-from taskveil.designs.predictors.trees import as_trees
+from taskveil.designs.predictors.trees import BoostedTrees, as_trees
 from taskveil.designs.selection import bytes_of
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 from taskveil.veil import release

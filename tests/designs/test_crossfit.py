@@ -18,7 +18,6 @@ from taskveil.designs.crossfit import (
     View,
     calibrate,
     cross_fit,
-    expected_seconds,
     honest_logits,
     honest_values,
 )
@@ -68,9 +67,6 @@ class Recording:
     as_it_is: bool = False
     fitted: list[frozenset[int]] = field(default_factory=list)
 
-    def seconds(self, evidence: Evidence) -> float:
-        return 2.0
-
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         self.fitted.extend(frozenset(own.tolist()) for own in rows)
         return [Members(own, len(evidence)) for own in rows]
@@ -118,7 +114,6 @@ def test_as_many_fits_as_views_need_and_none_twice(averaged: bool, judging: bool
     given, family = evidence(), Recording(averaged)
     fitted = cross_fit(family, given, judging=judging)
     assert len(family.fitted) == len(set(family.fitted)) == 5 + 10 * judging + (not averaged)
-    assert expected_seconds(family, given, judging=judging) == 2.0 * len(family.fitted)
     assert len(fitted.judging) == 5 * judging
     everyone = frozenset(range(len(given)))
     without = [everyone - set(np.flatnonzero(given.fold == part).tolist()) for part in range(5)]

@@ -31,9 +31,9 @@ from taskveil.designs.codebooks import model as codebooks
 from taskveil.designs.codebooks.alternation import Code
 from taskveil.designs.crossfit import Evidence, Family, Fit, calibrate
 from taskveil.designs.predictors import light
-from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.light import Linear
 from taskveil.designs.predictors.own import own_model
+from taskveil.designs.predictors.trees import BoostedTrees
 from taskveil.designs.problem import OnDevice, Problem
 from taskveil.errors import TaskError
 
@@ -147,9 +147,6 @@ class Memorising:
     peeks: bool = False
     name: str = "memorising"
     logits: bool = True
-
-    def seconds(self, evidence: Evidence) -> float:
-        return 0.0
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> list[Memory]:
         every = np.arange(len(evidence))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.gradient import Objective
 from taskveil.designs.laplace.replicas import Replicas
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.errors import TaskError

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.codebooks.fitted_lattice import REACH
-from taskveil.designs.codebooks.linear import CodePlan, Latents, ListedChoice
+from taskveil.designs.codebooks.codes import REACH, ListedChoice
+from taskveil.designs.codebooks.linear import FEW, CodePlan, Latents
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.domain import Box, Points
 from taskveil.designs.moments import LinearProblem
@@ -33,10 +33,10 @@ from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.named import squared_distances
 
-UNFORESEEN = 10.0  # ranges of the others: no design can serve a record that lies farther away
+UNFORESEEN = 10.0  # times as far as all others: no design can serve a record that lies so far away
 GROUP_SHARE = 0.2  # the largest share of the records that counts as a group of outliers
 
-_EPSILON, _CODEWORDS = 5.0, 64
+_EPSILON = 5.0  # of the small codebook that judges
 _JUDGED = 200_000  # cells that judge, of 300 to 2000 records
 
 
@@ -116,7 +116,7 @@ def heaviest(X: Floats) -> list[WildCell]:
     shares[:, np.median(distance, axis=0) == 0] = 0.0
     ordered = np.sort(distance, axis=0)[::-1][: int(GROUP_SHARE * len(X)) + 1]
     with np.errstate(over="ignore"):
-        gap = ordered[:-1] >= 10 * ordered[1:]
+        gap = ordered[:-1] >= UNFORESEEN * ordered[1:]
     nearest = np.where(gap, ordered[:-1], np.inf).min(axis=0)  # the distance of a group's nearest member
     group = distance >= nearest
     together = group & ((shares * group).sum(axis=0) > 0.5)
@@ -212,7 +212,7 @@ def _held_out_losses(others: Floats, held: Floats, task: LinearTask) -> Floats:
         except DataError:
             return np.full(len(held), np.inf)
         seen, plan = latents(others), CodePlan.of(latents.variances, _EPSILON)
-        size = int(np.clip(round(np.exp(plan.nats)), 2, _CODEWORDS))
+        size = int(np.clip(round(np.exp(plan.nats)), 2, FEW))
         choice = ListedChoice(size=size, favoured=1, dim=min(plan.active, size - 1))
         code = choice.fit(seen, _EPSILON, np.random.default_rng(0))
         reach = REACH * np.abs(seen).max(axis=0)

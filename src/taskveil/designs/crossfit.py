@@ -16,7 +16,7 @@ run a model of all volunteers.
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -69,41 +69,26 @@ class Fit(Protocol):
         ...
 
 
-class Family(Protocol):
+class Family(ABC):
     """One kind of predictor: it fits models, and turns them into a device's encoder."""
 
-    @property
-    def name(self) -> str:
-        """The name in `encoder=` and `veil.considered`."""
-        ...
+    name: str
+    """The name in `encoder=` and `veil.considered`."""
+    averaged: bool = True
+    """Whether devices run the mean of the folds' models, and not one model of all volunteers."""
+    logits: bool = True
+    """Whether outputs are logits, where the cost takes them; class probabilities or values otherwise."""
+    as_it_is: bool = False
+    """Whether devices run the model without calibration."""
 
-    @property
-    def averaged(self) -> bool:
-        """Whether devices run the mean of the folds' models, and not one model of all volunteers."""
-        ...
-
-    @property
-    def logits(self) -> bool:
-        """Whether outputs are logits, where the cost takes them; class probabilities or values otherwise."""
-        ...
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether devices run the model without calibration."""
-        ...
-
-    def seconds(self, evidence: Evidence) -> float:
-        """About how much processor time one fit takes."""
-        ...
-
+    @abstractmethod
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""
-        ...
 
+    @abstractmethod
     def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:
         """The device's encoder of slope · outputs + shift (S,), as class probabilities where the cost takes logits:
         the mean of the `fits` with that setting."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -269,9 +254,3 @@ def honest_logits(outputs: Floats, truth: Floats, cost: Learnable) -> tuple[floa
     if not found.fun < loss(start)[0] or found.x[0] < _LEAST_SLOPE:
         return 0.0, constant
     return float(found.x[0]), np.asarray(found.x[1:])
-
-
-def expected_seconds(family: Family, evidence: Evidence, *, judging: bool) -> float:
-    """About how much processor time cross-fitting takes."""
-    folds = evidence.folds
-    return family.seconds(evidence) * (folds + judging * math.comb(folds, 2) + (not family.averaged))

@@ -25,11 +25,7 @@ from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
-from taskveil.veil.volunteers import common_values
-
-FEWEST = 5
-"""The fewest volunteers of a design: "auto" holds some out, its candidates hold out some of the others, and two must be
-left to fit to."""
+from taskveil.veil.volunteers import FOLDS, common_values
 
 EncoderName = Literal["auto", "linear", "light", "trees", "own"]
 
@@ -128,7 +124,7 @@ class Problem:
         """A problem from the arguments of a caller, after all checks.
 
         Args:
-            X: volunteers' records (N, n): array, pandas, polars or Arrow table.
+            X: volunteers' records (N, n): array, pandas, polars or Arrow table. Every fold needs one.
             task: what the data is for.
             y: the volunteers' labels, where the task has some.
             domain: the set in which records may lie; volunteers outside are projected into it. By default the hull of
@@ -144,7 +140,7 @@ class Problem:
         if isinstance(domain, Schema) or not isinstance(schema, Schema | None):
             raise DomainError("domain= takes a tv.Box, tv.Ball or tv.Points, and schema= takes a tv.Schema.")
         if column_names(X) is None and not schema:
-            X = as_volunteers(X, fewest=FEWEST)  # the schema of an array says nothing about what is wrong with it
+            X = as_volunteers(X, fewest=FOLDS)  # the schema of an array says nothing about what is wrong with it
         given, schema, on_device = schema, Schema.for_volunteers(X, schema), on_device or OnDevice()
         if not schema.unbounded and isinstance(domain, Box | Ball | Points) and domain.dim != schema.width:
             raise DomainError(
@@ -152,7 +148,7 @@ class Problem:
                 f"fields you may replace. (As numbers they are {schema.width}; this {type(domain).__name__} has "
                 f"{domain.dim}.)"
             )
-        records, task = as_numbers(X, task, y, schema, fewest=FEWEST)
+        records, task = as_numbers(X, task, y, schema, fewest=FOLDS)
         latent_dim = on_device.latent_dim
         if latent_dim is not None and not 1 <= latent_dim <= records.shape[1]:
             raise TaskError(f"latent_dim must lie between 1 and {records.shape[1]}, got {latent_dim}.")

@@ -16,7 +16,7 @@ from torch import nn
 from taskveil import style
 from taskveil.arrays import Floats
 from taskveil.designs.designing import design_many, designer_of
-from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.gradient import Objective
 from taskveil.designs.laplace.replicas import Replicas
 from taskveil.designs.problem import OnDevice, Problem
 from taskveil.experiments.curves import as_published_label, curve

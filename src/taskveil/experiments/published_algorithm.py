@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.gradient import Objective
 from taskveil.designs.laplace.replicas import Networks, Replicas, standard_laplace
 from taskveil.designs.selection import one_thread
 from taskveil.designs.sensitivity import sign_vectors

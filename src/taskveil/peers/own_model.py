@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import NamedEncoder
+from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import FOLDS, Evidence, Family, calibrate, cross_fit
-from taskveil.designs.predictors.own import as_it_is
+from taskveil.designs.predictors.own import Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import folds_of, people
 from taskveil.errors import TaskError
@@ -62,6 +63,16 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
         return calibrate(cross_fit(family, evidence, judging=False).final, evidence).predicted
     except TaskError:  # it can neither be fitted again nor trained anew
         return task.answers(X)
+
+
+def as_it_is(task: ModelTask, y: Any) -> Own:
+    """The family of a model that is not calibrated and that devices run by name: its outputs are out-of-fold answers
+    of its copies."""
+
+    def none(*_: Any) -> Encoder:
+        raise TaskError("a model that is run as it is has no encoder of ours.")
+
+    return Own(task=task, y=y, device=none, logits=bool(task.cost.logits), as_it_is=True)
 
 
 def model_encoder(problem: Problem, says: str, latents: int, function: Callable[[Floats], Floats]) -> NamedEncoder:

@@ -9,9 +9,11 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
-from taskveil.designs.codebooks.fitted_lattice import LEVELS_PER_DIRECTION, fit_lattice
+from taskveil.designs.codebooks.codes import LEVELS_PER_DIRECTION, LatticeChoice
 from taskveil.designs.moments import Moments
 from taskveil.veil.decoders import LatticeDecoder
+
+RNG = np.random.default_rng(0)  # not used by lattices
 
 
 def test_exact_lattice_losses_are_the_mean_of_what_really_happens(volunteers: np.ndarray) -> None:
@@ -20,7 +22,7 @@ def test_exact_lattice_losses_are_the_mean_of_what_really_happens(volunteers: np
     moments = Moments.of(volunteers, task)
     weights = np.sqrt(moments.eigenvalues)[:, None] * moments.principal_map
     latents = (volunteers - moments.mean) @ weights.T
-    fitted = fit_lattice(latents, nats=6.0, spacing=4.0, epsilon=5.0)
+    fitted = LatticeChoice(nats=6.0, spacing=4.0).fit(latents, 5.0, RNG)
     encoder = LinearEncoder.of(
         low=volunteers.min(axis=0), high=volunteers.max(axis=0), weights=weights, offset=-weights @ moments.mean
     )
@@ -37,7 +39,7 @@ def test_exact_lattice_losses_are_the_mean_of_what_really_happens(volunteers: np
 def test_lattice_losses_equal_the_sum_over_all_codewords() -> None:
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(40, 2)) * [2.0, 0.7]
-    fitted = fit_lattice(Z, nats=5.0, spacing=0.8, epsilon=6.0)
+    fitted = LatticeChoice(nats=5.0, spacing=0.8).fit(Z, 6.0, RNG)
     lattice = fitted.lattice
     values = lattice.points(lattice.unrank(lattice.digits(list(range(lattice.size))))) * fitted.step
     distances = ((Z[:, None] - values) ** 2).sum(axis=2)
@@ -58,12 +60,12 @@ def test_lattices_in_oblique_directions_are_judged_by_real_reports(volunteers: n
 @pytest.mark.parametrize("nats", [2.0, 5.0, 11.0])
 def test_no_more_codewords_than_the_rate_allows(nats: float) -> None:
     Z = np.random.default_rng(0).normal(size=(200, 3)) * [3.0, 1.0, 0.2]
-    lattice = fit_lattice(Z, nats=nats, spacing=0.5, epsilon=8.0).lattice
+    lattice = LatticeChoice(nats=nats, spacing=0.5).fit(Z, 8.0, RNG).lattice
     assert 2 <= lattice.size <= np.exp(nats)
     assert lattice.counts.max() <= LEVELS_PER_DIRECTION
 
 
 def test_moving_levels_to_best_estimates_helps() -> None:
     Z = np.random.default_rng(1).exponential(size=(800, 2)) - 1.0
-    plain, moved = (fit_lattice(Z, nats=4.0, spacing=1.2, epsilon=6.0, rounds=rounds) for rounds in (0, 2))
+    plain, moved = (LatticeChoice(nats=4.0, spacing=1.2, rounds=rounds).fit(Z, 6.0, RNG) for rounds in (0, 2))
     assert moved.losses(Z).mean() < plain.losses(Z).mean()

@@ -13,7 +13,8 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
-from taskveil.designs.codebooks.linear import CodePlan, LatticeChoice, ListedChoice, SumChoice, candidates
+from taskveil.designs.codebooks.codes import LatticeChoice, ListedChoice, SumChoice
+from taskveil.designs.codebooks.linear import CodePlan, candidates
 from taskveil.designs.problem import CLIENT_BYTES, Problem
 
 
@@ -119,7 +120,7 @@ def test_one_thread_and_the_callers_setting_afterwards(
     monkeypatch.setattr(linear.Latents, "of", spy)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        linear._judged(problem, options, 1.0, 0, np.arange(300) % 5, CLIENT_BYTES)
+        linear._judged(problem, options, 1.0, 0, np.arange(300) % 5)
         one.make()
         assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert threads == {1}

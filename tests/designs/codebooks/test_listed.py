@@ -7,7 +7,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
-from taskveil.designs.codebooks.listed import ListedCode, fit_listed, smoothed
+from taskveil.designs.codebooks.codes import ListedChoice, ListedCode, smoothed
 
 
 def test_smoothing_keeps_the_covariance() -> None:
@@ -20,7 +20,7 @@ def test_smoothing_keeps_the_covariance() -> None:
 def test_alternation_beats_a_random_codebook() -> None:
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(600, 2)) * [2.0, 0.5]
-    code = fit_listed(Z, size=12, favoured=3, dim=2, epsilon=3.0, smoothing=0.0, rng=rng)
+    code = ListedChoice(size=12, favoured=3, dim=2, smoothing=0.0).fit(Z, 3.0, rng)
     random = type(code)(codewords=Z[:12], response=code.response)
     assert code.losses(Z).mean() < 0.9 * random.losses(Z).mean()
 
@@ -28,7 +28,7 @@ def test_alternation_beats_a_random_codebook() -> None:
 def test_losses_are_the_expectation_over_all_codewords() -> None:
     rng = np.random.default_rng(4)
     Z = rng.normal(size=(50, 3)) * [2.0, 1.0, 0.3]
-    code = fit_listed(Z, size=8, favoured=2, dim=2, epsilon=2.0, smoothing=1.0, rng=rng)
+    code = ListedChoice(size=8, favoured=2, dim=2, smoothing=1.0).fit(Z, 2.0, rng)
     points = np.column_stack([code.codewords, np.zeros(8)])  # what is not coded is decoded as zero
     distances = ((Z[:, None] - points) ** 2).sum(axis=2)
     chance = np.full(distances.shape, code.response.base)
@@ -42,7 +42,7 @@ def test_deployed_codes_lose_what_was_expected(volunteers: np.ndarray) -> None:
     mean = volunteers.mean(axis=0)
     encoder = LinearEncoder.of(low=volunteers.min(axis=0), high=volunteers.max(axis=0), weights=np.eye(6), offset=-mean)
     latents = encoder(volunteers)
-    code = fit_listed(latents, size=12, favoured=3, dim=4, epsilon=3.0, smoothing=0.0, rng=rng)
+    code = ListedChoice(size=12, favoured=3, dim=4, smoothing=0.0).fit(latents, 3.0, rng)
     mechanism, decoder = code.parts(np.abs(latents).max(axis=0), np.eye(6), mean)
     task = tv.LinearTask(np.eye(6))
     veil = tv.Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=task, method="codebook")
@@ -53,6 +53,6 @@ def test_deployed_codes_lose_what_was_expected(volunteers: np.ndarray) -> None:
 
 def test_fewer_distinct_records_than_codewords() -> None:
     rng = np.random.default_rng(6)
-    code = fit_listed(np.ones((9, 1)), size=4, favoured=1, dim=1, epsilon=1.0, smoothing=0.0, rng=rng)
+    code = ListedChoice(size=4, favoured=1, dim=1, smoothing=0.0).fit(np.ones((9, 1)), 1.0, rng)
     assert isinstance(code, ListedCode)
     assert code.codewords == pytest.approx(np.ones((4, 1)))

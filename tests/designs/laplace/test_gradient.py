@@ -16,12 +16,12 @@ from taskveil.designs.laplace.gradient import (
     LearnedAnswers,
     LearningSettings,
     LightEncoder,
+    Objective,
     Reports,
     _batches,
     invert,
     learn,
 )
-from taskveil.designs.laplace.objective import Objective
 from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.peers.learned import _Fixed, _Unclipped
 from taskveil.progress import SILENT

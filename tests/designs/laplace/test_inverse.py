@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import taskveil as tv
-from taskveil.designs.laplace.gradient import Inverse, fit_inverse
-from taskveil.designs.laplace.objective import Objective
+from taskveil.designs.laplace.gradient import Inverse, Objective, fit_inverse
 from taskveil.designs.laplace.replicas import Records
 from taskveil.errors import TaskError
 

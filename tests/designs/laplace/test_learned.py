@@ -16,8 +16,8 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.client.encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
+from taskveil.designs.laplace import gradient
 from taskveil.designs.laplace import learned as veils
-from taskveil.designs.laplace import objective
 from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
 from taskveil.designs.problem import Problem
 from taskveil.errors import DataError, TaskError
@@ -203,7 +203,7 @@ def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.Mo
         tv.design(X, tv.ModelTask(model(), loss=lambda a, b: a[:, 0] - b), epsilon=1.0)
     with pytest.raises(TaskError, match="NaN or infinity"):
         tv.design(X, tv.ModelTask(Careless()), epsilon=1.0, y=Y, method="task_aware")
-    monkeypatch.setattr(objective, "module_device", lambda _: torch.device("cuda", 0))
+    monkeypatch.setattr(gradient, "module_device", lambda _: torch.device("cuda", 0))
     with pytest.raises(TaskError, match=r"the model is on cuda:0, the design on cpu"):
         tv.design(X, tv.ModelTask(model()), epsilon=1.0, method="task_aware")
     with pytest.raises(DataError, match="identical"):

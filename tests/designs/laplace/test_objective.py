@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from torch import nn
 
 import taskveil as tv
-from taskveil.designs.laplace.objective import Objective, check_device
+from taskveil.designs.laplace.gradient import Objective, check_device
 from taskveil.errors import TaskError
 
 RNG = np.random.default_rng(2)

@@ -15,10 +15,10 @@ from fits import CLASSES, VALUES, assert_blind, evidence_of
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors import light, networks
-from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.light import Light, Linear
 from taskveil.designs.predictors.networks import Architecture
 from taskveil.designs.predictors.own import own_model
+from taskveil.designs.predictors.trees import BoostedTrees
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(200, 4))

@@ -5,8 +5,8 @@ import pytest
 
 from fits import CLASSES, VALUES, Designed, designed, evidence_of
 from taskveil.client.trees import TreeEncoder
-from taskveil.designs.predictors import boosted
-from taskveil.designs.predictors.boosted import LOOKS, MOST_LEAVES, BoostedTrees
+from taskveil.designs.predictors import trees as boosted
+from taskveil.designs.predictors.trees import LOOKS, MOST_LEAVES, BoostedTrees
 from taskveil.designs.selection import MANIFEST
 from taskveil.tasks.costs import Learnable
 

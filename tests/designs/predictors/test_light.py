@@ -73,13 +73,6 @@ def test_every_look_is_a_setting_with_and_without_dropout() -> None:
     assert len(np.unique(outputs.std(axis=(1, 2)))) == len(outputs)
 
 
-def test_many_records_are_asked_about_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    (fit,) = Light().fit(evidence_of(X, VALUE, VALUES), [np.arange(200)])
-    whole = fit.outputs(X)
-    monkeypatch.setattr(light, "_AT_ONCE", 50)
-    assert fit.outputs(X) == pytest.approx(whole, abs=1e-5)
-
-
 def test_a_class_that_no_volunteer_of_the_other_folds_has_stays_possible() -> None:
     label = np.eye(4)[(VALUE[:, 0] > np.median(VALUE)).astype(int)]
     fold = np.arange(320) % 5

@@ -21,9 +21,10 @@ from taskveil.designs.codebooks.model import families
 from taskveil.designs.crossfit import Evidence
 from taskveil.designs.predictors import networks
 from taskveil.designs.predictors.networks import Architecture
-from taskveil.designs.predictors.own import Own, as_it_is, own_model, refitted
+from taskveil.designs.predictors.own import Own, own_model, refitted
 from taskveil.designs.problem import OnDevice
 from taskveil.errors import TaskError, UnusedModelWarning
+from taskveil.peers.own_model import as_it_is
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(300, 4))

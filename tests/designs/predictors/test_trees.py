@@ -45,7 +45,6 @@ def test_minus_zero_is_zero() -> None:
 def test_the_first_trees_and_sums_of_ensembles() -> None:
     grown, other = trees(), trees(1)
     assert np.array_equal(grown.first(3)(X), grown(X))
-    assert np.array_equal(grown.first(0)(X), np.tile(grown.offset, (5, 1)))
     only = grown.first(1)(X)
     assert np.array_equal(only[:, 0], grown(X)[:, 0])
     assert (only[:, 1] == -3.0).all()
@@ -66,7 +65,7 @@ def test_encoders_are_as_close_as_their_steps_say(far: float) -> None:
 
 def test_ensembles_without_a_split_and_of_too_many_thresholds() -> None:
     low, high = np.full(3, -9.0), np.full(3, 9.0)
-    flat = replace(trees().first(0), values=np.array([[0.5]]))
+    flat = replace(Trees.constant(3, trees().offset, logits=trees().logits), values=np.array([[0.5]]))
     assert flat.encoder(low, high)(X) == pytest.approx(np.tile([10.5, -3.0], (5, 1)))
     count = 2**15 + 1
     many = Trees(

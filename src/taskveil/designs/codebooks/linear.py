@@ -16,9 +16,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import LinearEncoder
 from taskveil.designs.codebooks.alternation import given_reports
-from taskveil.designs.codebooks.fitted_lattice import REACH, LatticeCode, fit_lattice
-from taskveil.designs.codebooks.listed import ListedCode, fit_listed
-from taskveil.designs.codebooks.sums import SumCode, fit_sum
+from taskveil.designs.codebooks.codes import JUDGED, REACH, Choice, LatticeChoice, ListedChoice, SumChoice
 from taskveil.designs.moments import LinearProblem, gaussian_distortion, water_level
 from taskveil.designs.selection import MANIFEST, Candidate, one_thread
 from taskveil.errors import DataError
@@ -36,7 +34,6 @@ TERMS = (32, 128)
 FINE = 2.5  # nats a direction from which on a lattice is better: levels need no volunteers to place them
 FEW = 64  # codewords or fewer follow no clusters worth less smoothing
 CLUSTERED = 0.3  # times Silverman's bandwidth, for records that are far from Gaussian
-JUDGED = 2000  # volunteers that judge candidates
 SMOOTH = 10.0  # volunteers that the estimate of a smooth density counts as, beside those whom a codeword is for
 
 
@@ -64,75 +61,6 @@ class CodePlan:
         nats = max(nats, math.log(2))
         level = water_level(variances, nats)
         return cls(nats=nats, level=level, active=max(1, int((variances > level).sum())))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedChoice:
-    """A listed codebook of `size` codewords, `favoured` of them favoured, in `dim` directions."""
-
-    size: int
-    favoured: int
-    dim: int
-    smoothing: float = 1.0
-
-    @property
-    def listed(self) -> int:
-        """How many codewords a device stores."""
-        return self.size
-
-    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> ListedCode:
-        """A code for latents (N, r), with more effort for the final one."""
-        effort = {"draws": 16_000, "starts": 8, "rounds": 25} if final else {}
-        return fit_listed(latents, **vars(self), epsilon=epsilon, rng=rng, **effort)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatticeChoice:
-    """A lattice of about e^nats codewords with levels `spacing` apart."""
-
-    nats: float
-    spacing: float
-
-    @property
-    def listed(self) -> int:
-        """How many codewords a device stores: it counts levels instead."""
-        return 0
-
-    def fit(
-        self,
-        latents: Floats,
-        epsilon: float,
-        rng: np.random.Generator,  # noqa: ARG002 - nothing random here
-        *,
-        final: bool = False,  # noqa: ARG002
-    ) -> LatticeCode:
-        """A code for latents (N, r)."""
-        return fit_lattice(latents, **vars(self), epsilon=epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumChoice:
-    """Sums of one codeword from each of `stages` lists, `size` codewords in each, in `dim` directions."""
-
-    stages: int
-    size: int
-    dim: int
-    smoothing: float
-
-    @property
-    def listed(self) -> int:
-        """How many codewords a device stores."""
-        return self.stages * self.size
-
-    def fit(self, latents: Floats, epsilon: float, rng: np.random.Generator, *, final: bool = False) -> SumCode:
-        """A code for latents (N, r), with more effort for the final one."""
-        sizes, draws = (self.size,) * self.stages, 16_000 if final else 4_000
-        return fit_sum(
-            latents, sizes=sizes, dim=self.dim, smoothing=self.smoothing, epsilon=epsilon, rng=rng, draws=draws
-        )
-
-
-Choice = ListedChoice | LatticeChoice | SumChoice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

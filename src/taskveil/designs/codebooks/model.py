@@ -31,11 +31,11 @@ from taskveil.designs.codebooks.alternation import (
     given_reports,
 )
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.crossfit import Calibrated, Evidence, Family, calibrate, cross_fit, expected_seconds, on_devices
+from taskveil.designs.crossfit import Calibrated, Evidence, Family, calibrate, cross_fit, on_devices
 from taskveil.designs.domain import box_region
-from taskveil.designs.predictors.boosted import BoostedTrees
 from taskveil.designs.predictors.light import Light, Linear
 from taskveil.designs.predictors.own import OWN, Given, Own, own_model
+from taskveil.designs.predictors.trees import BoostedTrees
 from taskveil.designs.problem import OnDevice, Problem
 from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, one_thread, people
 from taskveil.errors import NamedModelWarning, TaskError, UnusedModelWarning, callers_line
@@ -173,7 +173,7 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
         # Where a linear model is itself the truth, a linear predictor is enough.
         found += [Light()] if allowed.allows("light") else []
         trees = BoostedTrees()
-        quick = allowed.encoder == "trees" or expected_seconds(trees, evidence, judging=True) <= MAX_TREE_SECONDS
+        quick = allowed.encoder == "trees" or trees.seconds(evidence) <= MAX_TREE_SECONDS
         found += [trees] if allowed.allows("trees") and quick else []
     if allowed.allows("own"):
         found += _own(task, y, evidence, allowed)

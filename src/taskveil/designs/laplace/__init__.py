@@ -1,5 +1,4 @@
 """Designs with Laplace noise: the closed form and its clipped refinement for linear tasks, learned ones for models.
 
-`learned` trains encoder and decoder by gradients. It and the modules that it uses (`gradient`, `objective`, `replicas`,
-`batches`, `inverse`) need torch.
+`learned` trains encoder and decoder by gradients. It and the modules that it uses (`gradient`, `replicas`) need torch.
 """

@@ -17,20 +17,18 @@ from taskveil.designs.laplace.gradient import (
     LearnedAnswers,
     LearningSettings,
     LightEncoder,
+    Objective,
     Reports,
+    check_device,
     invert,
     learn,
 )
-from taskveil.designs.laplace.objective import Objective, check_device
 from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import one_thread
 from taskveil.progress import Progress
 from taskveil.veil import Veil
 from taskveil.veil.decoders import Layer, NetworkDecoder
-
-_MAX_CHECKED = 2000
-"""Volunteers' records that the model is tried on before learning starts."""
 
 Cells = tuple[tuple[float, int], ...]
 """Every (ε, seed)."""
@@ -60,7 +58,7 @@ class TrainingSet:
         X, task, device = problem.X, problem.task, problem.torch_device
         check_device(device)
         task.check_width(X.shape[1])
-        task.predict(X[:: max(1, len(X) // _MAX_CHECKED)])  # raises where the model answers NaN
+        task.predict(X)  # raises where the model answers NaN
         objective = Objective.of(task, X, problem.y, device)
         _ = objective.differentiable
         box = problem.domain.bounding_box

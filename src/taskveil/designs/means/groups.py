@@ -12,6 +12,8 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.designs.means.channels import LevelReports, Patterns, best_channel, channel_cost, response_channel
+from taskveil.designs.selection import SLACK
+from taskveil.records.inference import FEWEST_ALIKE
 
 FEW, MANY = 29, 128
 """Rows of a group's table at most, at small budgets and at large ones."""
@@ -29,15 +31,8 @@ FINE = (16, 24, 32, 48)
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
 
-NEARLY = 1.01
-"""Plain randomised response has the smallest table: it may cost this much more."""
-
 CANDIDATES = 48
 """Values among which levels are chosen, besides both ends."""
-
-SHARED = 5
-"""Volunteers who must share a value before it may be a level as it is: levels are public, and a value that one
-volunteer alone has must not be."""
 
 MARKS = 128
 """Parts of the domain's reach to which other values are rounded first."""
@@ -65,12 +60,12 @@ class LatentGroup:
     """Patterns (R, L) that the search for the best channel begins with."""
 
     def channel(self, epsilon: float) -> LevelReports:
-        """The best channel, or plain randomised response where that is about as good."""
+        """The best channel, or plain randomised response, which has the smallest table, where that is as good."""
         plain = response_channel(self.points, self.prior, epsilon)
         if len(self.points) > FEW:
             return plain
         best = best_channel(self.points, self.prior, epsilon, start=self.paying)
-        return plain if plain.cost <= NEARLY * best.cost else best
+        return plain if plain.cost <= (1.0 + SLACK) * best.cost else best
 
 
 def most_rows(epsilon: float, latents: int) -> int:
@@ -210,10 +205,10 @@ def best_levels(k: Integers, low: int, high: int, most: int) -> Integers:
 
 
 def _public(k: Integers, low: int, high: int) -> Integers:
-    """The values k (N,), rounded to marks of the domain where fewer than five volunteers share them."""
+    """The values k (N,), rounded to marks of the domain where few volunteers share them: levels are public."""
     _, which, counts = np.unique(k, return_inverse=True, return_counts=True)
     marks = low + (np.rint((k - low) / max(high - low, 1) * MARKS) * (high - low)).astype(np.int64) // MARKS
-    return np.where(counts[which] >= SHARED, k, marks)
+    return np.where(counts[which] >= FEWEST_ALIKE, k, marks)
 
 
 def _apart(places: Integers) -> Integers:

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 from taskveil.arrays import Floats
 from taskveil.client.networks import Window
+from taskveil.designs.predictors.trees import CLOSE
 from taskveil.designs.predictors.whole_layers import Convolution, Dense, Layer, Layers, Pooling
 from taskveil.tasks.models.frozen import PROBES
 from taskveil.tasks.models.modules import rows_of
@@ -171,8 +172,6 @@ class Chain:
         return scale[:, 0], shift[:, 0]
 
 
-_CLOSE = 1e-6  # error of a layer form, as a share of the largest output
-
 aten = torch.ops.aten
 
 
@@ -202,7 +201,7 @@ def _agrees(module: nn.Module, layers: Layers) -> bool:
     mine = layers(X)
     if layers.shifted:
         mine, theirs = mine - mine.mean(axis=1, keepdims=True), theirs - theirs.mean(axis=1, keepdims=True)
-    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= _CLOSE * np.abs(theirs).max()).all())
+    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= CLOSE * np.abs(theirs).max()).all())
 
 
 def _read(module: nn.Module, probe: Tensor) -> Layers:

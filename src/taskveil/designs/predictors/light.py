@@ -27,9 +27,10 @@ from scipy.special import ndtr, ndtri
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
 from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
-from taskveil.designs.crossfit import Evidence, Fit
+from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.selection import MANIFEST, bytes_of
+from taskveil.records.inference import FEWEST_ALIKE
 
 PENALTIES = (100.0, 10.0, 1.0, 0.1, 0.01)
 """In records' worth of evidence for every weight, attributes having variance one."""
@@ -50,21 +51,10 @@ class Lines:
         return np.asarray(X @ self.slopes.transpose(0, 2, 1) + self.offset[:, None])
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Family):
     """The family of ridge and logistic regression."""
 
-    name: str = "linear"
-    averaged: bool = False
-    logits: bool = True
-    as_it_is: bool = False
-
-    def seconds(self, evidence: Evidence) -> float:
-        """About how much processor time one fit takes."""
-        (count, width), outputs = evidence.X.shape, evidence.truth.shape[1]
-        products = 2e-10 * count * width * (width + outputs) + 1e-9 * width**3
-        steps = _STEPS * len(PENALTIES) * 4e-10 * min(count, _LEARNT_FROM) * outputs * (width + 20)
-        return float(products + (steps if evidence.cost.logits else 0.0))
+    name, averaged = "linear", False
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""
@@ -174,9 +164,6 @@ exponential 6."""
 MOST_TABLES = 256
 """Attributes up to which there are tables: each costs devices a kilobyte."""
 
-LEAST_PER_KNOT = 5
-"""People whose mean is a knot, at least."""
-
 Line = tuple[Floats, Floats]
 """Knots and levels (as shares of the highest) of one attribute's table, as many as it needs."""
 
@@ -213,12 +200,12 @@ def even(values: Floats) -> Line:
 
 def ranked(values: Floats) -> Line:
     """Where the value would stand among people of a Gaussian. Neighbours are taken together by evenly spaced places of
-    the bell, at least `LEAST_PER_KNOT` of them: a knot, which anybody can read in a release, is nobody's own value."""
+    the bell, at least `FEWEST_ALIKE` of them: a knot, which anybody can read in a release, is nobody's own value."""
     end = -ndtri(0.5 / len(values))
     ideal = len(values) * ndtr(np.linspace(-end, end, KNOTS + 1)[1:-1])
     cuts = [0]
     for cut in np.rint(ideal).astype(int).tolist():
-        if cut - cuts[-1] >= LEAST_PER_KNOT and len(values) - cut >= LEAST_PER_KNOT:
+        if cut - cuts[-1] >= FEWEST_ALIKE and len(values) - cut >= FEWEST_ALIKE:
             cuts.append(cut)
     counts = np.diff([*cuts, len(values)])
     places = ndtri((np.arange(len(values)) + 0.5) / len(values))
@@ -251,7 +238,6 @@ LOOKS = (20, 35, 60, 100, 170, 280, 480, 800)
 """Steps after which the networks are kept: as long as learning lasts, and what held-out losses choose from."""
 
 _FLOOR = 0.5  # of the mean variance, added to every variance: near-constant attributes stay small
-_AT_ONCE = 2**14  # records in one call
 
 Singles = NDArray[np.float32]
 
@@ -281,11 +267,10 @@ class Network:
     def outputs(self, X: Floats) -> Floats:
         """(H, N, S)."""
         found = np.empty((len(self.hidden), len(X), self.offset.shape[2]))
-        for begin in range(0, len(X), _AT_ONCE):
-            inputs = self.scaler(X[begin : begin + _AT_ONCE])
-            for setting in range(len(self.hidden)):
-                neurons = np.maximum(inputs @ self.hidden[setting] + self.hidden_offset[setting], 0.0)
-                found[setting, begin : begin + _AT_ONCE] = neurons @ self.weights[setting] + self.offset[setting]
+        inputs = self.scaler(X)
+        for setting in range(len(self.hidden)):
+            neurons = np.maximum(inputs @ self.hidden[setting] + self.hidden_offset[setting], 0.0)
+            found[setting] = neurons @ self.weights[setting] + self.offset[setting]
         return found
 
 
@@ -326,20 +311,10 @@ def magnitudes(X: Floats) -> Floats:
     return np.asarray(10.0 ** np.round(np.log10(np.where(extent > 0, np.minimum(extent, 1e300), 1.0))))
 
 
-@dataclass(frozen=True)
-class Light:
+class Light(Family):
     """The family of networks with one hidden layer."""
 
-    name: str = "light"
-    averaged: bool = True
-    logits: bool = True
-    as_it_is: bool = False
-
-    def seconds(self, evidence: Evidence) -> float:
-        """About how much processor time one fit takes."""
-        width, outputs, neurons = evidence.X.shape[1], evidence.truth.shape[1], neurons_for(len(evidence))
-        steps = len(RECIPES) * LOOKS[-1]
-        return float(steps * min(PACE.batch, len(evidence)) * neurons * (1e-10 * (width + outputs) + 1e-9))
+    name = "light"
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""

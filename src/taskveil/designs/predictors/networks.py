@@ -22,13 +22,14 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
-from taskveil.designs.crossfit import Evidence, Fit
+from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.laplace.replicas import Records
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.light import Pace
 from taskveil.designs.predictors.whole_layers import Layers, averaged
 from taskveil.designs.selection import MANIFEST, bytes_of
 from taskveil.errors import DataError, TaskError
+from taskveil.tasks.models.frozen import ROWS_AT_ONCE
 from taskveil.tasks.models.modules import rows_of
 
 PACE = Pace(batch=64, rate=3e-3, decay=0.1, averaging=0.995)
@@ -36,7 +37,6 @@ LOOKS = (60, 100, 160, 250, 400, 630, 1000, 1600)
 """Numbers of steps after which networks are kept; held-out losses choose between them."""
 DROPOUT = 0.3
 """The share of inputs that hidden layers of pictures leave out in training, unless the architecture has dropout."""
-_AT_ONCE = 2**11  # records in one call
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,22 +53,19 @@ class Trained:
         records, found = Records.of(X, self.device), []
         with torch.no_grad():
             for network in self.networks:
-                rows = torch.split(torch.arange(len(X)), _AT_ONCE)
+                rows = torch.split(torch.arange(len(X)), ROWS_AT_ONCE)
                 said = torch.cat([network(records[part]) for part in rows]).double().cpu()
                 found.append(np.asarray(said) * self.unit + self.shift)
         return np.stack(found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
+class Architecture(Family):
     """The family of networks of one architecture, from records (B, n) to values or logits (B, S)."""
 
     module: nn.Module
     pictures: bool
     name: str
-    averaged: bool = True
-    logits: bool = True
-    as_it_is: bool = False
 
     @classmethod
     def of(cls, module: nn.Module, evidence: Evidence, name: str = "network") -> Architecture:
@@ -88,10 +85,6 @@ class Architecture:
         except DataError as error:  # before anything is learnt
             raise TaskError(f"the network cannot run on devices: {error}") from error
         return cls(module=module, pictures=found.sees_pictures, name=name)
-
-    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - not counted
-        """About how much processor time one fit takes: not counted, since the caller chose the architecture."""
-        return 0.0
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others."""

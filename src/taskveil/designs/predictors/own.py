@@ -9,13 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder, NamedEncoder
-from taskveil.designs.crossfit import Evidence, Fit
+from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.light import affine_encoder
 from taskveil.designs.predictors.pipelines import table_lines, table_trees
 from taskveil.designs.predictors.trees import as_trees
@@ -40,46 +41,27 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Form:
-    """How a device can run a model: whether its raw outputs are logits, and the encoder that gives slope · outputs +
-    shift, as class probabilities where they are logits. A form that runs `as_it_is` knows neither slope nor shift."""
-
-    logits: bool
-    encoder: Callable[[float, Floats], Encoder]
-    as_it_is: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Own:
+class Own(Family):
     """The family of the task's own model: copies are fitted again without some of the volunteers; devices run the model
     itself. Without labels y the model is the truth, and where it is `unseen`, it never saw the volunteers: then nothing
-    is fitted again."""
+    is fitted again.
+
+    `device` is the encoder of slope · outputs + shift (S,), as class probabilities where outputs are logits. A model
+    that runs `as_it_is`, since it is the truth or is only named, has neither slope nor shift.
+    """
 
     task: ModelTask
     y: Any
-    unseen: bool
-    form: Form
-    name: str = OWN
-    averaged: bool = False
-
-    @property
-    def logits(self) -> bool:
-        """Whether outputs are logits, where the cost takes them; class probabilities otherwise."""
-        return self.form.logits
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether devices run the model without calibration: where it is the truth, or is only named."""
-        return self.form.as_it_is or self.y is None
+    device: Callable[[float, Floats], Encoder]
+    logits: bool
+    as_it_is: bool
+    unseen: bool = False
+    name, averaged = OWN, False
 
     @property
     def fits_again(self) -> bool:
         """Whether the model is fitted again without some of the volunteers."""
         return self.y is not None and not self.unseen
-
-    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - only the owner of the model knows
-        """About how much processor time one fit takes: the owner's, and not counted."""
-        return 0.0
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
         """One model for each set of rows, fitted to these volunteers and to no others; the given model for all."""
@@ -96,16 +78,9 @@ class Own:
             for own in rows
         ]
 
-    def encoder(
-        self,
-        evidence: Evidence,  # noqa: ARG002 - the form knows where records lie
-        fits: Sequence[Fit],  # noqa: ARG002 - devices run the model itself
-        setting: int,  # noqa: ARG002 - there is one
-        slope: float,
-        shift: Floats,
-    ) -> Encoder:
-        """The device's encoder of slope · outputs + shift (S,)."""
-        return self.form.encoder(slope, shift)
+    def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:  # noqa: ARG002
+        """The device's encoder of slope · outputs + shift (S,): the model itself, which has one setting."""
+        return self.device(slope, shift)
 
 
 def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
@@ -147,51 +122,25 @@ def refitted(task: ModelTask, X: Floats, y: Any) -> Callable[[Floats], Floats]:
 def own_model(task: ModelTask, y: Any, evidence: Evidence, *, unseen: bool) -> Own:
     """The family of the task's own model; TaskError where it would have to be fitted again and cannot be.
 
-    Trees, linear models and networks become parts of the release; any other model is named by it, and Python clients
-    bring it.
+    Trees, linear models and networks become parts of the release, in the smallest form that gives the model's answers;
+    any other model is named by it, and Python clients bring it.
     """
     if y is not None and not unseen and not hasattr(task.model, "get_params"):
         raise TaskError("the model cannot be fitted again without some of the volunteers.")
-    return Own(task=task, y=y, unseen=unseen, form=_form(task, evidence))
-
-
-def as_it_is(task: ModelTask, y: Any) -> Own:
-    """The family of a model that is not calibrated and that devices run by name: its outputs are out-of-fold answers
-    of its copies."""
-
-    def named(slope: float, shift: Floats) -> Encoder:  # noqa: ARG001 - never called
-        raise TaskError("a model that is run as it is has no encoder of ours.")
-
-    return Own(task=task, y=y, unseen=False, form=Form(logits=bool(task.cost.logits), encoder=named, as_it_is=True))
-
-
-def _form(task: ModelTask, evidence: Evidence) -> Form:
-    """The smallest form that gives the model's answers; a named function where there is none."""
     low, high, logits = evidence.low, evidence.high, bool(evidence.cost.logits)
+
+    def own(device: Callable[[float, Floats], Encoder], *, logits: bool = logits, as_it_is: bool = y is None) -> Own:
+        return Own(task=task, y=y, unseen=unseen, device=device, logits=logits, as_it_is=as_it_is)
+
     if (lines := task.lines if task.takes_numbers else table_lines(task, evidence.X)) is not None:
         weights, start = lines
-        return Form(
-            logits=logits,
-            encoder=lambda slope, shift: affine_encoder(
-                low, high, slope * weights, slope * start + shift, softmax=logits
-            ),
-        )
+        return own(lambda a, b: affine_encoder(low, high, a * weights, a * start + b, softmax=logits))
     if (trees := as_trees(task.model) if task.takes_numbers else table_trees(task, evidence.X)) is not None:
-        return Form(
-            logits=trees.logits, encoder=lambda slope, shift: trees.encoder(low, high, slope=slope, offset=shift)
-        )
+        return own(lambda a, b: trees.encoder(low, high, slope=a, offset=b), logits=trees.logits)
     if (layers := _layers(task, len(low))) is not None:
-        return Form(
-            logits=logits,
-            encoder=lambda slope, shift: layers.encoder(
-                low, high, evidence.X, slope=slope, offset=shift, softmax=logits
-            ),
-        )
-
-    def named(slope: float, shift: Floats) -> Encoder:  # noqa: ARG001 - a named model has neither
-        return NamedEncoder.of(task.answers, name=task.encoder_name, low=low, high=high, latents=task.outputs)
-
-    return Form(logits=logits, encoder=named, as_it_is=True)
+        return own(lambda a, b: layers.encoder(low, high, evidence.X, slope=a, offset=b, softmax=logits))
+    named = partial(NamedEncoder.of, task.answers, name=task.encoder_name, low=low, high=high, latents=task.outputs)
+    return own(lambda *_: named(), as_it_is=True)
 
 
 def _layers(task: ModelTask, width: int) -> Layers | None:
@@ -210,15 +159,11 @@ def _layers(task: ModelTask, width: int) -> Layers | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Given:
+class Given(Family):
     """The family of one callable of the caller's own, which never saw the volunteers."""
 
-    function: Callable[[Floats], Floats]
     named: NamedEncoder
-    name: str = "callable"
-    averaged: bool = False
-    logits: bool = False
-    as_it_is: bool = True
+    name, averaged, logits, as_it_is = "callable", False, False, True
 
     @classmethod
     def of(cls, function: Any, evidence: Evidence) -> Given:
@@ -234,23 +179,12 @@ class Given:
             )
         if np.ptp(said, axis=0).max() == 0:
             raise TaskError("the encoder gives the same prediction for all volunteers: there is nothing to report.")
-        return cls(function=encoder, named=encoder)
-
-    def seconds(self, evidence: Evidence) -> float:  # noqa: ARG002 - nothing is fitted
-        """About how much processor time one fit takes: none."""
-        return 0.0
+        return cls(named=encoder)
 
     def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:  # noqa: ARG002 - nothing is fitted
         """The callable itself, for each set of rows."""
-        return [Said(self.function)] * len(rows)
+        return [Said(self.named)] * len(rows)
 
-    def encoder(
-        self,
-        evidence: Evidence,  # noqa: ARG002 - the release names the callable, and that is all
-        fits: Sequence[Fit],  # noqa: ARG002
-        setting: int,  # noqa: ARG002
-        slope: float,  # noqa: ARG002
-        shift: Floats,  # noqa: ARG002
-    ) -> Encoder:
+    def encoder(self, *_: Any) -> Encoder:
         """The callable, named by the release."""
         return self.named

@@ -18,14 +18,10 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import BaseField
-from taskveil.designs.predictors.trees import Trees, as_place, as_trees, between, from_place
+from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_place, as_trees, between, from_place
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
-
-_ASKED = 64  # records of every kind that show what a feature depends on
-_COMPARED = 1024  # records on which a conversion is compared with its original
-_CLOSE = 1e-6  # error of a conversion, as a share of the outputs' spread
 
 
 def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
@@ -67,7 +63,7 @@ def table_lines(task: ModelTask, volunteers: Floats) -> tuple[Floats, Floats] | 
     are."""
     if not task.schema:
         return None
-    X = records_of(task.schema, 8 * task.schema.width + _ASKED, np.random.default_rng(1))
+    X = records_of(task.schema, 8 * task.schema.width + COMPARED, np.random.default_rng(1))
     spread = np.maximum(X.std(axis=0), 1e-300)
     center = X.mean(axis=0)
     scaled = np.column_stack([(X - center) / spread, np.ones(len(X))])
@@ -124,7 +120,7 @@ def _ones(of: ColumnType, field: BaseField) -> Floats:
 def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers | None:
     """The number (F,) that every feature comes from, any for a constant one; None where one comes from several."""
     rng = np.random.default_rng(0)
-    X, others = records_of(schema, _ASKED, rng), records_of(schema, _ASKED, rng)
+    X, others = records_of(schema, COMPARED, rng), records_of(schema, COMPARED, rng)
     before = features(X)
     source = np.full(before.shape[1], -1)
     for of, field, place in zip(schema.types, schema.fields.fields, schema.fields.places, strict=True):
@@ -188,12 +184,12 @@ def _answers(trees: Trees, X: Floats, task: ModelTask) -> Floats:
 def _agrees(task: ModelTask, schema: Schema, volunteers: Floats, mine: Callable[[Floats], Floats]) -> bool:
     """The pipeline's own answers on records of every kind, also of those that are like the volunteers'."""
     rng = np.random.default_rng(2)
-    near = records_near(schema, volunteers, _COMPARED, rng)
-    X = np.vstack([records_of(schema, _COMPARED, rng), near, volunteers[:_COMPARED]])
+    near = records_near(schema, volunteers, COMPARED, rng)
+    X = np.vstack([records_of(schema, COMPARED, rng), near, volunteers[:COMPARED]])
     theirs = task.predict(X)
     found = mine(X)
     if found.shape != theirs.shape:
         return False
     answers = task.cost.answers
     theirs, found = answers(theirs), answers(found)
-    return bool((np.abs(found - theirs) <= _CLOSE * max(float(np.ptp(theirs)), 1e-12)).all())
+    return bool((np.abs(found - theirs) <= CLOSE * max(float(np.ptp(theirs)), 1e-12)).all())

@@ -1,15 +1,20 @@
-"""Ensembles of decision trees as devices run them, and trees of scikit-learn, XGBoost and LightGBM in that form.
+"""Ensembles of decision trees as devices run them: trees of scikit-learn, XGBoost and LightGBM in that form, and the
+predictor of boosted trees.
 
 Libraries differ in what they compare: numbers rounded to single precision, "below" or "not above", values behind
 scalers. All of these only ask whether a value lies above some bound. For each bound, bisection with the library's own
 arithmetic finds the largest double that does not lie above it. So a converted tree decides as its original does for
 every double. A conversion is used only if it gives the original's predictions on records at, beside and between all
 thresholds.
+
+The predictor is scikit-learn's histogram boosting. Held-out losses choose how many rounds there are, so that small
+samples get small models. Devices run the mean of the folds' models.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +22,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.client.encoders import Encoder
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.client.trees import MOST_KNOTS, TreeEncoder, Walk
-from taskveil.errors import DataError
+from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.selection import MANIFEST
+from taskveil.errors import DataError, TaskError
 
 _LARGEST_LEAF = 2.0**30  # in whole numbers: rounding changes a leaf by a billionth of the largest
-_ROWS_AT_ONCE = 1024  # records that walk through the trees together
+
+COMPARED = 512
+"""Records on which a model in the form of a device is compared with its original."""
+
+CLOSE = 1e-5
+"""The error that such a form may have, as a share of the outputs: other orders of summation, and single precision."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,18 +97,14 @@ class Trees:
         by_attribute = np.split(knots, np.cumsum(counts)[:-1])
         outputs = np.tile(self.offset, (len(X), 1))
         first = self.output[self._walk.order]
-        for start in range(0, len(X), _ROWS_AT_ONCE):
-            part = X[start : start + _ROWS_AT_ONCE]
-            ranks = np.stack([np.searchsorted(known, x) for known, x in zip(by_attribute, part.T, strict=True)])
-            reached = self.values[self._walk(ranks)]  # (T, B, V)
-            for place in range(reached.shape[2]):
-                np.add.at(outputs[start : start + _ROWS_AT_ONCE].T, first + place, reached[:, :, place])
+        ranks = np.stack([np.searchsorted(known, x) for known, x in zip(by_attribute, X.T, strict=True)])
+        reached = self.values[self._walk(ranks)]  # (T, N, V)
+        for place in range(reached.shape[2]):
+            np.add.at(outputs.T, first + place, reached[:, :, place])
         return outputs
 
     def first(self, count: int) -> Trees:
         """The first trees alone, with the same offset."""
-        if count == 0:
-            return self.constant(self.width, self.offset, logits=self.logits)
         leaves = int(self._walk.leaves[:count].sum())
         nodes = 2 * leaves - count  # every tree has a leaf more than splits
         return replace(
@@ -105,19 +115,15 @@ class Trees:
             output=self.output[:count],
         )
 
-    def encoder(self, low: Floats, high: Floats, *, slope: float = 1.0, offset: Floats | None = None) -> TreeEncoder:
-        """The device's encoder of slope · raw + offset for records between `low` and `high` (n,), leaves rounded to a
-        billionth of the largest.
-
-        Args:
-            low: the least value of every attribute.
-            high: the largest.
-            slope: what raw outputs are multiplied by: below one, a classifier's answers are less sure.
-            offset: (Z,), what is added; nothing by default.
-        """
+    def encoder(self, low: Floats, high: Floats, *, slope: float = 1.0, offset: float | Floats = 0.0) -> TreeEncoder:
+        """The device's encoder of slope · raw + offset (Z,) for records between `low` and `high` (n,), leaves rounded
+        to a billionth of the largest. With a slope below one, a classifier's answers are less sure."""
         if not (self.attribute >= 0).any():
-            return self._with_a_split().encoder(low, high, slope=slope, offset=offset)
-        shift = slope * self.offset + (0.0 if offset is None else offset)
+            # Devices need a split: the first tree gets one, with its one leaf on both sides.
+            split = {"attribute": np.concatenate([[0, -1], self.attribute]), "threshold": np.zeros(1)}
+            values = np.concatenate([self.values[:1], self.values])
+            return replace(self, values=values, **split).encoder(low, high, slope=slope, offset=offset)
+        shift = slope * self.offset + offset
         values = slope * self.values
         knots, counts, rank = self._ranked
         latents, per_leaf = len(shift), values.shape[1]
@@ -145,15 +151,6 @@ class Trees:
             softmax=self.logits,
         )
 
-    def _with_a_split(self) -> Trees:
-        """The same outputs where no tree splits: the first does, with its one leaf on both sides."""
-        return replace(
-            self,
-            attribute=np.concatenate([[0, -1], self.attribute]),
-            threshold=np.zeros(1),
-            values=np.concatenate([self.values[:1], self.values]),
-        )
-
 
 def together(parts: Sequence[Trees], places: Sequence[Integers], offset: Floats, share: float) -> Trees:
     """One ensemble that adds to `offset` (Z,) a share of what every part does: its outputs are the outputs `places` of
@@ -170,8 +167,7 @@ def together(parts: Sequence[Trees], places: Sequence[Integers], offset: Floats,
 
 
 _FARTHEST = float(np.finfo(np.float64).max)
-_SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")  # they keep every attribute's order
-_COMPARED = 512  # records on which a conversion is compared with its original
+_SCALERS = {("sklearn", name + "Scaler") for name in ("Standard", "MinMax", "MaxAbs", "Robust")}  # they keep the order
 
 
 @dataclass(frozen=True)
@@ -194,7 +190,6 @@ class _Ensemble:
     logits: bool
     output: Sequence[int] = field(default=())  # all from the first on, if not said
     seen: Callable[[Floats], Floats] | None = None  # what becomes of values before they are compared
-    tolerance: float = 1e-9  # of the largest prediction: what another order of summation may change
 
 
 def as_trees(estimator: Any) -> Trees | None:
@@ -208,21 +203,22 @@ def as_trees(estimator: Any) -> Trees | None:
     named = f"{type(estimator).__module__}.{type(estimator).__name__}"
     steps = [step for _, step in estimator.steps] if named == "sklearn.pipeline.Pipeline" else [estimator]
     scalers, model = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
-    read = _READERS.get((type(model).__module__.split(".")[0], type(model).__name__))
-    if read is None or any(type(scaler).__name__ not in _SCALERS for scaler in scalers):
-        return None
-    if any(type(scaler).__module__.split(".")[0] != "sklearn" for scaler in scalers):
+    read = _READERS.get(_kind(model))
+    if read is None or any(_kind(scaler) not in _SCALERS for scaler in scalers):
         return None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # asked with an array, trained on a table; numbers as large as doubles go
             ensemble = read(model)
-            if ensemble is None:
-                return None
             trees = _joined(ensemble, scalers, int(steps[0].n_features_in_))
-            return trees if _agrees(estimator, trees, ensemble.tolerance) else None
+            return trees if _agrees(estimator, trees) else None
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, DataError):
-        return None  # not fitted, too large, or of a version that keeps its trees elsewhere
+        return None  # no sum of trees, not fitted, too large, or of a version that keeps its trees elsewhere
+
+
+def _kind(part: Any) -> tuple[str, str]:
+    """The package and the class of a model or a scaler."""
+    return type(part).__module__.split(".")[0], type(part).__name__
 
 
 def _joined(ensemble: _Ensemble, scalers: Sequence[Any], width: int) -> Trees:
@@ -299,19 +295,19 @@ def from_place(place: Integers) -> Floats:
     return np.asarray(np.where(place < 0, place ^ np.int64(2**63 - 1), place)).view(np.float64)
 
 
-def _agrees(estimator: Any, trees: Trees, tolerance: float) -> bool:
+def _agrees(estimator: Any, trees: Trees) -> bool:
     """The same predictions on records whose values lie at thresholds, next to them and anywhere between."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(_COMPARED, trees.width))
+    X = rng.normal(size=(COMPARED, trees.width))
     looked = trees.attribute[trees.attribute >= 0]
     for column in np.unique(looked):
         knots = np.unique(trees.threshold[looked == column])
         knots = knots[np.abs(knots) < 1e30]  # beyond, models in single precision refuse records
         if len(knots):
-            at = rng.choice(knots, size=_COMPARED)
-            beside = np.nextafter(at, rng.choice([-np.inf, np.inf], size=_COMPARED))
-            between = rng.uniform(knots[0] - 1.0, knots[-1] + 1.0, size=_COMPARED)
-            X[:, column] = np.choose(rng.integers(0, 3, size=_COMPARED), [at, beside, between])
+            at = rng.choice(knots, size=COMPARED)
+            beside = np.nextafter(at, rng.choice([-np.inf, np.inf], size=COMPARED))
+            between = rng.uniform(knots[0] - 1.0, knots[-1] + 1.0, size=COMPARED)
+            X[:, column] = np.choose(rng.integers(0, 3, size=COMPARED), [at, beside, between])
     mine = trees(X)
     if hasattr(estimator, "predict_proba"):
         theirs = np.asarray(estimator.predict_proba(X), dtype=np.float64)
@@ -320,7 +316,7 @@ def _agrees(estimator: Any, trees: Trees, tolerance: float) -> bool:
             mine /= mine.sum(axis=1, keepdims=True)
     else:
         theirs = np.asarray(estimator.predict(X), dtype=np.float64).reshape(len(X), -1)
-    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= tolerance * np.abs(theirs).max()).all())
+    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= CLOSE * np.abs(theirs).max()).all())
 
 
 def _boosted(trees: Sequence[Sequence[_Tree]], start: Floats, classifier: bool, **more: Any) -> _Ensemble:
@@ -349,52 +345,51 @@ def _sklearn_tree(model: Any, factor: float = 1.0) -> _Tree:
     return _Tree(grown.children_left, grown.children_right, grown.feature, grown.threshold, factor * values)
 
 
-def _forest(model: Any) -> _Ensemble | None:
+def _forest(model: Any) -> _Ensemble:
     """One tree or the mean of many; classifiers give probabilities."""
     if isinstance(getattr(model, "classes_", None), list):
-        return None  # several labels per record
+        raise ValueError("several labels per record")
     grown = getattr(model, "estimators_", [model])
     trees = [_sklearn_tree(tree, 1.0 / len(grown)) for tree in grown]
     return _Ensemble(trees=trees, offset=np.zeros(trees[0].values.shape[1]), logits=False, seen=_single)
 
 
-def _gradient_boosting(model: Any) -> _Ensemble | None:
+def _gradient_boosting(model: Any) -> _Ensemble:
     if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
-        return None
+        raise ValueError("an initial model that is no constant")
     start = np.asarray(model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32)))[0]
     factor = 2.0 if model.loss == "exponential" else 1.0  # whose outputs are half the logits
     trees = [[_sklearn_tree(tree, factor * model.learning_rate) for tree in stage] for stage in model.estimators_]
     return _boosted(trees, factor * start, hasattr(model, "classes_"), seen=_single)
 
 
-def _histogram_boosting(model: Any) -> _Ensemble | None:
-    stages = [[tree.nodes for tree in stage] for stage in model._predictors]
-    if any(nodes["is_categorical"].any() for stage in stages for nodes in stage):
-        return None
-
-    def read(nodes: Any) -> _Tree:
+def _histogram_boosting(model: Any) -> _Ensemble:
+    def read(tree: Any) -> _Tree:
+        nodes = tree.nodes
+        if nodes["is_categorical"].any():
+            raise ValueError("categorical splits")
         leaf = nodes["is_leaf"] > 0
         left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
         return _Tree(left, right, nodes["feature_idx"], nodes["num_threshold"], nodes["value"][:, None])
 
-    start = np.ravel(model._baseline_prediction)
-    return _boosted([[read(nodes) for nodes in stage] for stage in stages], start, hasattr(model, "classes_"))
+    trees = [[read(tree) for tree in stage] for stage in model._predictors]
+    return _boosted(trees, np.ravel(model._baseline_prediction), hasattr(model, "classes_"))
 
 
 # XGBoost: single precision, values below the threshold go to the left, sums in single precision
 
 
-def _xgboost(model: Any) -> _Ensemble | None:
+def _xgboost(model: Any) -> _Ensemble:
     booster = model.get_booster()
     best = getattr(booster, "best_iteration", None) if hasattr(model, "best_iteration") else None
     if best is not None:
         booster = booster[: best + 1]
     learner = json.loads(bytes(booster.save_raw(raw_format="json")))["learner"]
     grown = learner["gradient_booster"]["model"]
-    if any(any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in grown["trees"]):
-        return None
 
     def read(tree: Any) -> _Tree:
+        if any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1:
+            raise ValueError("categorical splits, or several values in a leaf")
         left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
         bound = np.array(tree["split_conditions"], dtype=np.float32)
         below = np.nextafter(bound, np.float32(-np.inf)).astype(np.float64)
@@ -409,7 +404,6 @@ def _xgboost(model: Any) -> _Ensemble | None:
         logits=classifier,
         output=[first + place for place in grown["tree_info"]],
         seen=_single,
-        tolerance=1e-5,
     )
     # Where sums start is written in other ways in every version; the model itself says it at any record.
     record = np.zeros((1, model.n_features_in_))
@@ -426,13 +420,10 @@ def _near_zero(X: Floats) -> Floats:
     return np.where(np.abs(X) <= np.float32(1e-35), 0.0, X)
 
 
-def _lightgbm(model: Any) -> _Ensemble | None:
+def _lightgbm(model: Any) -> _Ensemble:
     dumped = model.booster_.dump_model()
-    grown = [_lightgbm_tree(tree["tree_structure"]) for tree in dumped["tree_info"]]
-    if any(tree is None for tree in grown):
-        return None
+    trees = [_lightgbm_tree(tree["tree_structure"]) for tree in dumped["tree_info"]]
     outputs = int(dumped["num_tree_per_iteration"])
-    trees = [tree for tree in grown if tree is not None]
     return _boosted(
         [trees[start : start + outputs] for start in range(0, len(trees), outputs)],
         np.zeros(outputs),
@@ -441,12 +432,12 @@ def _lightgbm(model: Any) -> _Ensemble | None:
     )
 
 
-def _lightgbm_tree(root: Any) -> _Tree | None:
-    """A tree of nested dictionaries; None if it has categorical splits."""
+def _lightgbm_tree(root: Any) -> _Tree:
+    """A tree of nested dictionaries."""
     nodes, left, right = [root], [], []
     for node in nodes:  # which grows meanwhile
         if node.get("decision_type", "<=") != "<=":
-            return None
+            raise ValueError("categorical splits")
         split = "split_feature" in node
         left.append(len(nodes) if split else -1)
         right.append(len(nodes) + 1 if split else -1)
@@ -460,7 +451,7 @@ def _lightgbm_tree(root: Any) -> _Tree | None:
 
 
 _FORESTS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
-_READERS: dict[tuple[str, str], Callable[[Any], _Ensemble | None]] = {
+_READERS: dict[tuple[str, str], Callable[[Any], _Ensemble]] = {
     (package, kind + role): read
     for package, kinds, read in (
         ("sklearn", _FORESTS, _forest),
@@ -473,3 +464,137 @@ _READERS: dict[tuple[str, str], Callable[[Any], _Ensemble | None]] = {
     for role in ("Classifier", "Regressor")
 }
 """From a model's package and class to what reads it. Somebody else's class is none of these, whatever it extends."""
+
+
+MOST_LEAVES = 8192
+"""Leaves of an encoder, at most: ten bytes each, and the knots."""
+
+LOOKS = (2, 4, 7, 12, 20, 34, 60)
+"""Rounds after which held-out losses are compared; a round adds one tree for every output."""
+
+SETTINGS: dict[str, Any] = {
+    "max_iter": LOOKS[-1],
+    "learning_rate": 0.15,
+    "max_leaf_nodes": 6,
+    "max_bins": 64,
+    "max_features": 0.5,
+    "l2_regularization": 3.0,
+    "early_stopping": False,
+}
+"""Of scikit-learn's histogram gradient boosting."""
+
+_LEAST_WEIGHT = 1e-6  # of a class in a record that has others
+_LEAF_SIZES = (8, 50)  # the least number of volunteers in a leaf: a hundredth of all, between these
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Boosted:
+    """The trees of one fit: of a classifier all classes together, otherwise one ensemble for every value."""
+
+    estimators: list[Any]
+    places: list[Integers]  # which of the S outputs each ensemble has
+    offset: Floats  # (S,), where the others stay
+    width: int
+
+    def outputs(self, X: Floats) -> Floats:
+        """(looks, N, S): outputs after so many rounds each."""
+        found = np.tile(self.offset, (len(LOOKS), len(X), 1))
+        for model, place in zip(self.estimators, self.places, strict=True):
+            classifier = hasattr(model, "staged_decision_function")
+            stages = model.staged_decision_function(X) if classifier else model.staged_predict(X)
+            for done, outputs in enumerate(stages, start=1):
+                if done in LOOKS:
+                    columns = place[-1:] if outputs.ndim == 1 else place
+                    found[LOOKS.index(done)][:, columns] = outputs.reshape(len(X), -1)
+        return found
+
+    def trees(self, rounds: int) -> Trees:
+        """After so many rounds."""
+        if not self.estimators:
+            return Trees.constant(self.width, self.offset, logits=True)
+        parts = []
+        for model in self.estimators:
+            converted = as_trees(model)
+            if converted is None:  # it was checked against its own predictions
+                raise TaskError("this scikit-learn keeps its trees in another way: install one of 1.5 to 1.9.")
+            parts.append(converted)
+        offset = self.offset.copy()
+        for part, place in zip(parts, self.places, strict=True):
+            offset[place] = part.offset
+        per_round = [len(part.output) // model.n_iter_ for part, model in zip(parts, self.estimators, strict=True)]
+        kept = [part.first(rounds * each) for part, each in zip(parts, per_round, strict=True)]
+        return together(kept, self.places, offset, 1.0)
+
+
+class BoostedTrees(Family):
+    """The family of boosted trees."""
+
+    name = "trees"
+
+    def seconds(self, evidence: Evidence) -> float:
+        """About how much processor time cross-fitting takes, all folds being judged."""
+        (count, width), outputs = evidence.X.shape, evidence.truth.shape[1]
+        trees = LOOKS[-1] * (outputs if outputs > 2 or not evidence.cost.logits else 1)
+        fits = evidence.folds + math.comb(evidence.folds, 2)
+        return float(fits * trees * (4e-4 + 3e-6 * SETTINGS["max_leaf_nodes"] * width + 1e-9 * count * width))
+
+    def fit(self, evidence: Evidence, rows: Sequence[Integers]) -> Sequence[Fit]:
+        """One model for each set of rows, fitted to these volunteers and to no others."""
+        logits = bool(evidence.cost.logits)
+        return [_fit(evidence.X[own], evidence.truth[own], logits, evidence.seed) for own in rows]
+
+    def encoder(self, evidence: Evidence, fits: Sequence[Fit], setting: int, slope: float, shift: Floats) -> Encoder:
+        """The device's encoder of slope · mean outputs + shift (S,), of as many folds' models as a device can store."""
+        every = np.arange(evidence.truth.shape[1])
+        parts = [fit.trees(LOOKS[setting]) for fit in fits if isinstance(fit, Boosted)]
+        fits_in = np.cumsum([len(part.values) for part in parts]) <= _most_leaves(evidence)
+        parts = parts[: max(1, int(fits_in.sum()))]
+        mean = together(parts, [every] * len(parts), np.mean([part.offset for part in parts], axis=0), 1.0 / len(parts))
+        return mean.encoder(evidence.low, evidence.high, slope=slope, offset=shift)
+
+
+def _most_leaves(evidence: Evidence) -> int:
+    """As many as fit beside the knots, at ten bytes each and some for their trees."""
+    knots = 8 * (SETTINGS["max_bins"] + 3) * evidence.X.shape[1]
+    return int(np.clip((evidence.most_bytes - MANIFEST - knots) // 12, 0, MOST_LEAVES))
+
+
+def _fit(X: Floats, truth: Floats, logits: bool, seed: int) -> Boosted:
+    """One model of the records given."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    share = int(np.clip(len(X) // 100, *_LEAF_SIZES))
+    settings = SETTINGS | {"random_state": seed}
+    every, width = truth.mean(axis=0), X.shape[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about columns that hold one value
+        if not logits:
+            values = [HistGradientBoostingRegressor(min_samples_leaf=share, **settings).fit(X, t) for t in truth.T]
+            places = [np.array([place]) for place in range(len(values))]
+            return Boosted(estimators=values, places=places, offset=every, width=width)
+        classes = np.flatnonzero((truth > _LEAST_WEIGHT).any(axis=0))
+        # A class that nobody here has is as likely as one record among all would make it.
+        start = np.log(every[classes])
+        start -= start[0] if len(classes) == 2 else start.mean()  # as scikit-learn's logits start
+        offset = np.full(truth.shape[1], logsumexp(start) - np.log(len(X)))
+        offset[classes] = start
+        if len(classes) < 2:  # of one class nothing is to be learnt
+            return Boosted(estimators=[], places=[], offset=offset, width=width)
+        # A record that is half of one class and half of another is two records of half the weight.
+        row, label = np.nonzero(truth > _LEAST_WEIGHT)
+        model = HistGradientBoostingClassifier(min_samples_leaf=share * len(row) // len(X), **settings)
+        if len(row) == len(X):
+            model.fit(X, label)
+        else:
+            model.fit(_coarse(X)[row], label, sample_weight=truth[row, label])
+    return Boosted(estimators=[model], places=[classes], offset=offset, width=width)
+
+
+def _coarse(X: Floats) -> Floats:
+    """Records whose attributes have as many values as scikit-learn has bins: finding bins for records of different
+    weights takes it far longer than all trees."""
+    found = np.empty_like(X)
+    for column, values in enumerate(X.T):
+        kept = np.unique(np.quantile(values, np.linspace(0.0, 1.0, SETTINGS["max_bins"]), method="closest_observation"))
+        found[:, column] = kept[np.searchsorted(kept, values, side="right") - 1]
+    return found
