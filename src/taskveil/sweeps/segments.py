@@ -27,7 +27,6 @@ import numpy as np
 from taskveil.arrays import Integers
 from taskveil.client.fields import Coded
 from taskveil.designs.crossfit import FOLDS
-from taskveil.designs.problem import FEWEST
 from taskveil.designs.selection import people
 from taskveil.errors import DataError
 from taskveil.records.conversion import column_names
@@ -39,7 +38,7 @@ from taskveil.veil.intervals import bounds, interval
 
 CONFIDENCE = 0.95
 
-FEWEST_VOLUNTEERS = FOLDS * FEWEST
+FEWEST_VOLUNTEERS = FOLDS * FOLDS
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no
 part may be smaller than what a design needs at all."""
 
