@@ -13,33 +13,24 @@ from __future__ import annotations
 
 import dis
 import hashlib
-import json
+import multiprocessing
 import os
 import random
-import select
 import signal
-import subprocess
 import sys
-import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taskveil.arrays import Array
 from taskveil.auditing.bound import at_most
-from taskveil.auditing.samples import equal_rows
-from taskveil.auditing.target import ALPHA, Check, Target
+from taskveil.auditing.checks import equal_rows
+from taskveil.auditing.target import ALPHA, CHUNK, Check, Target
 from taskveil.client import entropy
-from taskveil.client.encoders import NamedEncoder
-from taskveil.errors import TaskveilError
-from taskveil.veil import Veil
 
 _CLOSED = {"numpy", "scipy", "torch", "sklearn", "pandas", "polars", "pyarrow"} | set(sys.stdlib_module_names)
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
@@ -156,67 +147,36 @@ Bytes = Callable[[int], bytes]
 _PATIENCE = 60.0
 """Seconds until a child that gives no answer is ended."""
 
-# Self-contained, so that a fresh process loads what a device would load and no more.
-_FRESH = """
-import hashlib, sys
-from pathlib import Path
-import numpy as np
-from taskveil.client import entropy
-from taskveil.client.reading import client_files, read_device
-source, drawn = entropy.system_bytes, []
-entropy.system_bytes = lambda count: drawn.append(source(count)) or drawn[-1]
-device, _ = read_device(client_files(Path(sys.argv[1])))
-reports = device.privatize(np.load(sys.argv[2]))
-print(hashlib.sha256(reports.tobytes()).hexdigest(), hashlib.sha256(b"".join(drawn)).hexdigest(), sep=",")
-"""
-
 Digest = tuple[str, str]
 """(of the reports, of the random bytes drawn for them; empty if none were seen)"""
 
 
 def in_child(ask: Callable[[], Any], *, patience: float = _PATIENCE) -> Any:
-    """The result of `ask` (plain JSON) in a forked child; None if the system cannot fork or no answer came in time.
+    """The result of `ask` in a forked child; None if the system cannot fork or no answer came in time.
 
     An error in the child is no answer either: `ask` catches those that it expects.
     """
     if not hasattr(os, "fork"):
         return None
-    reader, writer = os.pipe()
+    reader, writer = multiprocessing.Pipe(duplex=False)
     with warnings.catch_warnings():
         # Python warns of forks beside threads; what may happen then is what the time-out is for.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        # Straight out, whatever happens: a forked child must not run its parent's exit handlers.
         try:
-            os.close(reader)
-            with os.fdopen(writer, "wb") as answer:
-                answer.write(json.dumps(ask()).encode())
+            writer.send(ask())
         finally:
-            os._exit(0)
-    os.close(writer)
-    raw = None
+            os._exit(0)  # whatever happens: a forked child must not run its parent's exit handlers
+    writer.close()
     try:
-        raw = _read(reader, time.monotonic() + patience)
+        return reader.recv() if reader.poll(patience) else None
+    except EOFError:
+        return None
     finally:
-        if raw is None:
-            os.kill(child, signal.SIGKILL)
-        os.close(reader)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return json.loads(raw) if raw else None
-
-
-def _read(reader: int, deadline: float) -> bytes | None:
-    """All that is written until the other end closes; None if that takes longer than the deadline."""
-    parts: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return None
-        part = os.read(reader, 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+        reader.close()
 
 
 def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
@@ -267,34 +227,9 @@ def fork_digests(make: Callable[[], Array], count: int) -> list[Digest]:
         answer = in_child(lambda: digest(make))
         if answer is None:
             return digests  # the next one would not answer either, and would take as long not to
-        digests.append((answer[0], answer[1]))
+        digests.append(answer)
     return digests
 
-
-def spawn_digests(veil: Veil | None, batch: NDArray[np.float64], count: int) -> list[Digest]:
-    """From `count` fresh interpreters that load the veil's release; [] for what cannot be released, and for a release
-    that names a model, which they do not have."""
-    if veil is None or isinstance(veil.encoder, NamedEncoder):
-        return []
-    with tempfile.TemporaryDirectory() as place:
-        folder, file = Path(place) / "release", Path(place) / "batch.npy"
-        try:
-            veil.save(folder, volunteers=False)
-        except (KeyError, TaskveilError):
-            return []
-        np.save(file, batch)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-c", _FRESH, str(folder), str(file)]
-        running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)  # noqa: S603
-            for _ in range(count)
-        ]
-        answers = [process.communicate()[0].strip() for process in running]
-    return [(made, drawn) for made, _, drawn in (answer.partition(",") for answer in answers) if made]
-
-
-_ROWS = 40_000
-"""Enough for every mechanism of this package to ask the system more than once."""
 
 Failure = Literal["failed", "came short", "failed half way"]
 FAILURES: tuple[Failure, ...] = ("failed", "came short", "failed half way")
@@ -351,7 +286,7 @@ def _starve(target: Target, failure: Failure) -> dict[str, Any]:
         injected += 1
         return bytes(max(count - 1, 0))
 
-    records = np.tile(target.middle, (_ROWS if failure == "failed half way" else 1, 1))
+    records = np.tile(target.middle, (CHUNK if failure == "failed half way" else 1, 1))
     # Python's own os.urandom gives all it was asked for or fails; only taskveil's door may meet a source that does not.
     replace_entropy(source, door=short if failure == "came short" else None)
     try:
@@ -361,15 +296,14 @@ def _starve(target: Target, failure: Failure) -> dict[str, Any]:
     return {"injected": injected, "made": True}
 
 
-def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
-    """Whether processes forked from this one, and freshly started ones, never draw the same noise."""
+def no_shared_noise(target: Target, *, forks: int) -> Check:
+    """Whether processes forked from this one never draw the same noise."""
     name = "no noise shared by processes"
     probe = np.tile(target.middle, (4096, 1))
     repeats = float(at_most(equal_rows(target.report(probe), target.report(probe)).sum(), 4096, ALPHA))
     rows = int(np.clip(np.ceil(-50 / np.log(min(max(repeats, 1e-3), 1 - 1e-9))), 64, 4096))
     batch = np.tile(target.middle, (rows, 1))
-    forked = fork_digests(lambda: target.report(batch), forks)
-    digests = forked + spawn_digests(target.veil, batch, spawns)
+    digests = fork_digests(lambda: target.report(batch), forks)
     if len(digests) < 2:
         return Check.not_applicable(name, "no two other processes made reports.")
     # Nearly constant reports may agree by chance; then only the bytes drawn show it.
@@ -380,5 +314,4 @@ def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
         return Check.of(name, "Two processes drew the same noise.", held=False)
     if not telling and len(drawn) < 2:
         return Check.not_applicable(name, "reports repeat too often, and no randomness was seen to be drawn.")
-    started = len(digests) - len(forked)
-    return Check.of(name, f"{len(forked)} forks and {started} fresh processes drew different noise.", held=True)
+    return Check.of(name, f"{len(digests)} forked processes drew different noise.", held=True)
