@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from auditing.museum import BROKEN, Exhibit, caught_by
 from auditing.sound import SOUND
-from taskveil.auditing import structure
+from taskveil.auditing import attack
 
 
 def main() -> int:
@@ -62,12 +62,11 @@ def main() -> int:
 
 def _again(exhibit: Exhibit, trials: int) -> Any:
     """One more audit; starting dozens of interpreters again would teach nothing."""
-    kept = structure.FORKS, structure.SPAWNS
-    structure.FORKS, structure.SPAWNS = 4, 0
+    kept, attack.FORKS = attack.FORKS, 4
     try:
         return exhibit.audit(trials=trials, finalists=2)
     finally:
-        structure.FORKS, structure.SPAWNS = kept
+        attack.FORKS = kept
 
 
 if __name__ == "__main__":

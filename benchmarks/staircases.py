@@ -27,7 +27,7 @@ from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Floats
 from taskveil.peers.limits.prices import equal_directions, price_limit
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 
 _KNOTS = np.linspace(0.0, 4.6, 41)
 _LEFT, _RIGHT = _KNOTS[:-1], np.append(_KNOTS[1:-1], np.inf)  # beyond the last knot prices go on as before it

@@ -22,7 +22,6 @@ from taskveil.designs.predictors.trees import BoostedTrees, as_trees
 from taskveil.designs.selection import bytes_of
 from taskveil.tasks.costs import CrossEntropy, SquaredError
 from taskveil.veil import release
-from taskveil.veil.guarantee import Guarantee
 
 TREES, LEAVES, WIDTH = 100, 64, 20
 
@@ -64,9 +63,7 @@ def ensembles() -> dict[str, TreeEncoder]:
 
 def client_bytes(device: Device) -> int:
     """Bytes of the folder that devices get."""
-    kept = device.mechanism
-    promise = Guarantee(epsilon=kept.epsilon, delta=kept.delta, enforced_by=kept.enforced_by)
-    return release.client_bytes(device, promise)
+    return release.client_bytes(device)
 
 
 def main() -> None:

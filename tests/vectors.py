@@ -102,8 +102,7 @@ def write_device(folder: Path, name: str, count: int, reports: int) -> None:
     real, device = entropy.system_bytes, releases.devices()[name]
     home = folder / name
     home.mkdir(parents=True, exist_ok=True)
-    promise = releases.veil(device.encoder, device.mechanism).guarantee
-    release = bytes.fromhex(write_files(home, *pack_device(device, promise)))
+    release = bytes.fromhex(write_files(home, *pack_device(device)))
     client = Client(device=device, release=release, ledger=None, cap=None)  # type: ignore[arg-type]
     if device.fields is None:
         write_numbers(home / "vectors.bin", client, count)

@@ -9,7 +9,7 @@ import pytest
 
 from auditing import exhibits, leaks, sound
 from auditing.targets import ends, target
-from taskveil.auditing.samples import differ, small_calls, through_a_client
+from taskveil.auditing.checks import differ, small_calls, through_a_client
 from taskveil.client.mechanisms import Codebook, Laplace
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from auditing import exhibits, leaks, sound
 from auditing.targets import target
-from taskveil.auditing.samples import _identified, nothing_echoed
+from taskveil.auditing.checks import _identified, nothing_echoed
 
 
 def rare_call(every: int) -> object:

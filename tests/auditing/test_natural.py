@@ -8,10 +8,9 @@ import pytest
 
 import taskveil as tv
 from auditing import mixed
-from taskveil.auditing.natural import NamedInputs
+from taskveil.auditing.checks import latents_inside, reports_on_grid
 from taskveil.auditing.pairs import find_pairs
-from taskveil.auditing.structure import latents_inside, reports_on_grid
-from taskveil.auditing.target import Target
+from taskveil.auditing.target import NamedInputs, Target
 from taskveil.errors import AuditError
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from auditing import exhibits
-from taskveil.auditing.sources import fork_digests, in_child, spawn_digests
-from taskveil.client.encoders import NamedEncoder
+from taskveil.auditing.sources import fork_digests, in_child
 
 
 def test_answers_come_back_whole() -> None:
@@ -60,13 +57,3 @@ def test_digests_of_reports_and_draws() -> None:
     assert same[0][1] == ""
     drawn = fork_digests(lambda: exhibits.noise(100.0, (50, 1)), 3)
     assert len({made for made, _ in drawn}) == len({seen for _, seen in drawn}) == 3
-    fresh = spawn_digests(exhibits.laplace_veil(1.0), np.zeros((8, 1)), 2)
-    assert len(set(fresh)) == 2
-    assert spawn_digests(None, np.zeros((8, 1)), 2) == []
-
-
-def test_fresh_processes_do_not_have_a_model_that_is_only_named(capfd: pytest.CaptureFixture[str]) -> None:
-    veil = exhibits.laplace_veil(1.0)
-    named = NamedEncoder.of(lambda X: X, name="a model", low=-np.ones(1), high=np.ones(1), latents=1)
-    assert spawn_digests(replace(veil, encoder=named), np.zeros((8, 1)), 2) == []
-    assert capfd.readouterr().err == ""  # nor did they try

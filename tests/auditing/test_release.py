@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_command_line_says_what_it_found(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskveil.auditing.structure.SPAWNS", 2)
+    monkeypatch.setattr("taskveil.auditing.attack.FORKS", 4)
     picture = tmp_path / "audit.png"
     result = CliRunner().invoke(app, ["audit", str(folder), "--trials", "20000", "--picture", str(picture)])
     assert result.exit_code == 0, result.output

@@ -9,8 +9,8 @@ import numpy as np
 import taskveil as tv
 from auditing import exhibits, levels, sound
 from auditing.targets import target
+from taskveil.auditing.checks import claim_covers_parameters, latents_inside, reports_on_grid
 from taskveil.auditing.pairs import hostile_records
-from taskveil.auditing.structure import claim_covers_parameters, latents_inside, reports_on_grid
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 

@@ -97,13 +97,13 @@ def test_other_threads_keep_their_entropy() -> None:
 def test_a_system_that_cannot_fork_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork")
     assert no_entropy_no_report(target(exhibits.silent_without_entropy)).outcome == "not applicable"
-    assert no_shared_noise(target(exhibits.ForkBlind()), forks=3, spawns=0).outcome == "not applicable"
+    assert no_shared_noise(target(exhibits.ForkBlind()), forks=3).outcome == "not applicable"
 
 
 def test_noise_shared_by_processes() -> None:
-    assert no_shared_noise(target(sound.codebook_for(8.0)), forks=8, spawns=2).outcome == "held"
-    assert no_shared_noise(target(exhibits.ForkBlind()), forks=3, spawns=0).outcome == "broken"
-    assert no_shared_noise(target(lambda X: np.zeros(X.shape)), forks=3, spawns=0).outcome == "not applicable"
+    assert no_shared_noise(target(sound.codebook_for(8.0)), forks=8).outcome == "held"
+    assert no_shared_noise(target(exhibits.ForkBlind()), forks=3).outcome == "broken"
+    assert no_shared_noise(target(lambda X: np.zeros(X.shape)), forks=3).outcome == "not applicable"
 
 
 def test_predictable_randomness() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from taskveil.auditing.scores import choose_event, ideas
-from taskveil.errors import AuditError
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -23,9 +22,3 @@ def test_the_event_of_a_biased_coin(swapped: bool) -> None:
     assert p > q
     assert str(event).startswith(event.name)
     assert event.in_words(("this", "that")).endswith("“that”" if event.tail.below else "“this”")
-
-
-def test_without_ideas_there_is_no_event() -> None:
-    reports = np.zeros((10, 1))
-    with pytest.raises(AuditError, match="no way to score"):
-        choose_event([], reports, reports, trials=10, alpha=0.1, delta=0.0)

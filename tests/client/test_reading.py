@@ -45,7 +45,7 @@ def write(folder: Path, name: str) -> Path:
     """The client's half of a release of one of the devices."""
     device = DEVICES[name]
     folder.mkdir(exist_ok=True)
-    write_files(folder, *pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee))
+    write_files(folder, *pack_device(device))
     return folder
 
 
@@ -276,7 +276,7 @@ def test_the_largest_lattices_that_designs_make_are_read(tmp_path: Path) -> None
             response=Response.calibrated(size=points.size, favoured=1, epsilon=200.0),
         ),
     )
-    write_files(tmp_path, *pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee))
+    write_files(tmp_path, *pack_device(device))
     assert len(read_device(client_files(tmp_path))[0].privatize(np.zeros((2, 5)))) == 2
 
 

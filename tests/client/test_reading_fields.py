@@ -22,7 +22,6 @@ from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, 
 from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import ReleaseError, VersionError
-from taskveil.veil.guarantee import Guarantee
 from taskveil.veil.release import pack_device
 
 Change = Callable[[dict[str, Any]], object]
@@ -31,10 +30,8 @@ NUMBER, COUNT, CATEGORY, FLAG, DATE = range(5)
 
 
 def write(folder: Path, device: Device) -> Path:
-    kept = device.mechanism
-    promise = Guarantee(epsilon=kept.epsilon, delta=kept.delta, enforced_by=kept.enforced_by)
     folder.mkdir(exist_ok=True)
-    write_files(folder, *pack_device(device, promise))
+    write_files(folder, *pack_device(device))
     return folder
 
 

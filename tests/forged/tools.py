@@ -29,7 +29,7 @@ def written(manifest: dict[str, Any], weights: bytes) -> tuple[bytes, bytes]:
 
 def packed(device: Device) -> tuple[dict[str, Any], Arrays]:
     """Manifest content and arrays as the publisher would write them."""
-    return pack_device(device, releases.veil(device.encoder, device.mechanism).guarantee)
+    return pack_device(device)
 
 
 def changed(name: str, change: Change) -> tuple[bytes, bytes]:

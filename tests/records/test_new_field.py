@@ -13,7 +13,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.arrays import Floats
-from taskveil.auditing.natural import NamedInputs as Inputs
+from taskveil.auditing.target import NamedInputs as Inputs
 from taskveil.client import Client, reading
 from taskveil.client.fields import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of

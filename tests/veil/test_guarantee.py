@@ -6,7 +6,7 @@ import pytest
 
 from taskveil.client.promise import statement
 from taskveil.errors import BudgetError
-from taskveil.veil.guarantee import Guarantee, as_epsilon
+from taskveil.veil.veil import Guarantee, as_epsilon
 
 
 def test_the_statement_is_the_one_devices_show() -> None:

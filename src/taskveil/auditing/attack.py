@@ -10,16 +10,26 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.auditing.bound import epsilon_low, epsilon_of_event_high, largest_provable
-from taskveil.auditing.pairs import Pair, find_pairs
+from taskveil.auditing.checks import (
+    claim_covers_parameters,
+    fresh_noise,
+    latents_inside,
+    nothing_echoed,
+    reports_on_grid,
+    rows_apart,
+    small_calls,
+    through_a_client,
+)
+from taskveil.auditing.pairs import Pair, find_pairs, hostile_records
 from taskveil.auditing.scores import choose_event, ideas
-from taskveil.auditing.structure import structural_checks
-from taskveil.auditing.target import Check, Target
+from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
+from taskveil.auditing.target import CHUNK, Check, Target
 from taskveil.errors import AuditError
 
 Progress = Callable[[str, float], None]
 
-_MAX_NATURAL_TRIALS = 100_000
-"""Reports of two natural records of a veil, at most: reading text takes ten times as long as all the rest."""
+FORKS = 64
+"""Processes whose noise is compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,10 +205,44 @@ def audit(
     )
 
 
+def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Generator) -> tuple[Check, ...]:
+    """All of them, the cheap ones first.
+
+    Args:
+        target: what is audited.
+        pair: two inputs that are easy to distinguish.
+        trials: of the audit; the checks make fewer reports when it has few.
+        rng: draws hostile inputs.
+    """
+
+    def reports(at_most: int, share: int) -> int:
+        return min(at_most, max(min(2000, trials // 2), trials // share))
+
+    many, hostile = reports(100_000, 2), []
+    if target.numeric:
+        hostile.append(hostile_records(target.low, target.high, rng, many))
+    if target.natural is not None:
+        hostile.append(target.natural.draw(rng, many))
+    return (
+        claim_covers_parameters(target),
+        no_foreign_randomness(target),
+        latents_inside(target, hostile),
+        reports_on_grid(target, hostile),
+        no_entropy_no_report(target),
+        fresh_noise(target, reports(1 << 15, 2)),
+        rows_apart(target, pair, reports(20_000, 5)),
+        small_calls(target, pair, most=reports(20_000, 50)),
+        through_a_client(target, pair, most=min(500, max(200, trials // 200))),
+        nothing_echoed(target, rng, calls=reports(10_000, 10), rows=reports(50_000, 2)),
+        no_shared_noise(target, forks=FORKS),
+    )
+
+
 def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
     """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
     of them, made afterwards, are counted."""
-    trials = min(trials, _MAX_NATURAL_TRIALS) if pair.natural and target.veil is not None else trials
+    if pair.natural and target.veil is not None:
+        trials = min(trials, CHUNK)  # reading text takes ten times as long as all the rest
     learn, test = trials // 2, trials - trials // 2
     first, second = target.sample(pair.first, learn), target.sample(pair.second, learn)
     seen = np.empty((2, 0)) if target.veil is None else target.numbers([pair.first, pair.second])

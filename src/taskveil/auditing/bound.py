@@ -17,8 +17,8 @@ from scipy.special import betaincinv
 
 from taskveil.arrays import Floats
 
-_THRESHOLDS = 400
-"""Thresholds tried for every score: enough to place a tail within a percent or so of the best one."""
+RESOLUTION = 512
+"""Values, ranges or thresholds of a score that are distinguished: a tail is then within about 1% of the best one."""
 
 
 def at_least(successes: ArrayLike, trials: int, alpha: float) -> Floats:
@@ -77,8 +77,8 @@ def best_tail(first: Floats, second: Floats, *, trials: int, alpha: float, delta
     Returns the promised bound too. What is promised here is a hope, not a bound: the same scores chose the tail.
     """
     pooled = np.concatenate([first, second])
-    levels = np.concatenate([np.geomspace(1e-5, 0.02, _THRESHOLDS // 4), np.linspace(0.02, 0.98, _THRESHOLDS // 2)])
-    levels = np.concatenate([levels, 1 - levels[: _THRESHOLDS // 4]])
+    levels = np.concatenate([np.geomspace(1e-5, 0.02, RESOLUTION // 4), np.linspace(0.02, 0.98, RESOLUTION // 2)])
+    levels = np.concatenate([levels, 1 - levels[: RESOLUTION // 4]])
     edges = np.unique(np.concatenate([np.quantile(pooled, levels, method="nearest"), _atoms(pooled)]))
     best = (-1.0, Tail(threshold=math.inf, below=False, swapped=False))
     ordered = np.sort(first), np.sort(second)

@@ -60,7 +60,8 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     if reports[0].shape[1] > 1:
         rankings.append(_distances([mixtures(made) for made in reports]))
     if target.veil is not None:
-        rankings.insert(0, _informed_gaps(target.veil, target.numbers(pool), reports))
+        view = _as_seen(target.veil, target.veil.encoder(target.numbers(pool)))
+        rankings.insert(0, cdist(view, view, "cityblock"))
     natural = [place for place, record in enumerate(pool) if record.dtype == object]
     numbers = [place for place in range(len(pool)) if place not in natural]
     # Of both kinds half each, if there are two.
@@ -114,7 +115,7 @@ def _pool(target: Target, rng: np.random.Generator) -> tuple[list[Array], list[s
         if target.veil is not None:
             drawn = target.natural.draw(rng, 1000)
             view = target.veil.encoder(target.numbers(list(drawn)))
-            rows += [(f"far natural {i}", drawn[place]) for i, place in enumerate(_spread(target.veil, view, 8))]
+            rows += [(f"far natural {i}", drawn[place]) for i, place in enumerate(_spread(target.veil, view, 8, rng))]
     return [record for _, record in rows], [name for name, _ in rows]
 
 
@@ -145,66 +146,30 @@ def _numbers(target: Target, rng: np.random.Generator) -> list[tuple[str, Array]
         extreme = {*filled.argmax(axis=0).tolist(), *filled.argmin(axis=0).tolist()}
         rows += [(f"record {place}", known[place]) for place in sorted(extreme)]
     if target.veil is not None:
-        wild = hostile_records(low, high, rng, 4000)
-        for place, taken in enumerate(_spread(target.veil, target.veil.encoder(wild), 8)):
+        wild = np.concatenate([hostile_records(low, high, rng, 20_000), target.records])
+        for place, taken in enumerate(_spread(target.veil, target.veil.encoder(wild), 8, rng)):
             rows.append((f"far latent {place}", wild[taken]))
-        for sign, record in zip("+-", _farthest(target.veil, target.records, rng), strict=True):
-            rows.append((f"farthest latent {sign}", record))
     return rows
 
 
-def _spread(veil: Veil, latents: Floats, count: int) -> list[int]:
-    """Farthest-first: every next place is that of the latent farthest in ℓ1 from those taken, as the mechanism sees
-    them."""
-    view = veil.mechanism.contrast(latents)
-    nearest = np.abs(view - np.nanmedian(view, axis=0)).sum(axis=1)
-    taken = []
-    for _ in range(count):
-        place = int(np.nan_to_num(nearest, nan=np.inf).argmax())
-        taken.append(place)
-        nearest = np.minimum(nearest, np.abs(view - view[place]).sum(axis=1))
+def _as_seen(veil: Veil, latents: Floats) -> Floats:
+    """(N, c): what the mechanism makes of latents (N, Z); ℓ1 distances grow with how well reports distinguish them."""
+    return np.nan_to_num(veil.mechanism.contrast(latents))
+
+
+def _spread(veil: Veil, latents: Floats, count: int, rng: np.random.Generator) -> list[int]:
+    """Places of `count` latents (N, Z) far apart in ℓ1, as the mechanism sees them.
+
+    The first two are the farthest along one of many sign vectors s: max‖a − b‖₁ is the largest spread of s·latent over
+    all s. Every next one is the farthest from those taken.
+    """
+    view = _as_seen(veil, latents)
+    along = view @ rng.choice([-1.0, 1.0], size=(view.shape[1], 256))
+    widest = along[:, np.ptp(along, axis=0).argmax()]
+    taken = [int(widest.argmax()), int(widest.argmin())]
+    while len(taken) < count:
+        taken.append(int(cdist(view, view[taken], "cityblock").min(axis=1).argmax()))
     return taken
-
-
-def _farthest(veil: Veil, records: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Two inputs with latents far apart in ℓ1: max‖a − b‖₁ is the largest spread along a sign vector s, so climb up
-    and down s·latent with random moves that keep what improves. No gradients: bounding has none at its edge."""
-    low, high = veil.encoder.low, veil.encoder.high
-    start = np.concatenate([hostile_records(low, high, rng, 2000), records[:2000]])
-    latents = np.nan_to_num(veil.encode(start))
-    signs = np.where(rng.random((256, latents.shape[1])) < 0.5, -1.0, 1.0)
-    signs = np.concatenate([np.ones((1, latents.shape[1])), signs])
-    along = latents @ signs.T
-    spreads = along.max(axis=0) - along.min(axis=0)
-    best: tuple[float, Floats, Floats] = (-1.0, start[0], start[0])
-    for place in np.argsort(-spreads)[:3]:
-        sign = signs[place]
-        top, height = _climb(veil, start[along[:, place].argmax()], sign, start, rng)
-        bottom, depth = _climb(veil, start[along[:, place].argmin()], -sign, start, rng)
-        if height + depth > best[0]:
-            best = height + depth, top, bottom
-    return best[1], best[2]
-
-
-def _climb(
-    veil: Veil, record: Floats, direction: Floats, pool: Floats, rng: np.random.Generator
-) -> tuple[Floats, float]:
-    low, high = veil.encoder.low, veil.encoder.high
-    span = high - low
-    value = float(np.nan_to_num(veil.encode(record[None, :]) @ direction)[0])
-    size = 0.5
-    for _ in range(60):
-        base = np.clip(np.where(np.isnan(record), (low + high) / 2, record), low, high)
-        steps = base + rng.normal(size=(96, len(low))) * span * size
-        mask = rng.random((96, len(low))) < 0.4
-        swaps = np.where(rng.random((32, len(low))) < 0.3, pool[rng.integers(len(pool), size=32)], record)
-        moves = np.concatenate([np.where(mask, steps, base), swaps])
-        values = np.nan_to_num(veil.encode(moves) @ direction)
-        if values.max() > value:
-            record, value = moves[values.argmax()], float(values.max())
-        else:
-            size = max(size * 0.7, 1e-6)
-    return record, value
 
 
 def _distances(reports: list[Array]) -> Floats:
@@ -219,13 +184,3 @@ def _distances(reports: list[Array]) -> Floats:
         medians = np.nan_to_num(np.stack([np.median(np.nan_to_num(r.astype(np.float64)), axis=0) for r in reports]))
         gaps = cdist(np.tanh(medians * 1e-3), np.tanh(medians * 1e-3), "cityblock")
     return np.asarray(total + 1e-3 * gaps)
-
-
-def _informed_gaps(veil: Veil, pool: Floats, reports: list[Array]) -> Floats:
-    """Pairwise: how much better the release itself thinks reports fit their own input than the other."""
-    few = np.concatenate([made[:200] for made in reports]).astype(np.int64)
-    fits = veil.mechanism.log_likelihood(few, veil.encoder(pool))
-    # scores[i, j]: how well reports of input i fit input j, all inputs' reports judged in one go.
-    scores = fits.reshape(len(pool), -1, len(pool)).mean(axis=1)
-    gaps = np.diag(scores)[:, None] - scores
-    return np.asarray(gaps + gaps.T)

@@ -15,8 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.auditing.bound import Tail, best_tail
-from taskveil.errors import AuditError
+from taskveil.auditing.bound import RESOLUTION, Tail, best_tail
 from taskveil.veil import Veil
 
 _LARGEST = 2.0**61
@@ -127,9 +126,6 @@ def _on_grid(values: Array, scale: float) -> np.ndarray[tuple[int], np.dtype[np.
 
 Score = Callable[[Array], Floats]
 
-_MAX_LISTED = 512
-"""Columns with at most this many values are counted value by value."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
@@ -154,41 +150,23 @@ def ideas(veil: Veil | None, inputs: Floats, reports: Array) -> list[Idea]:
             says="a report nearer to the median report of",
             robust=True,
         ),
-        Idea(name="frequency of every value", learn=_frequencies(_same)),
+        Idea(name="frequency of every value", learn=frequencies(_same)),
     ]
     on_grid = "a report whose place on the grid is more frequent for"
     found.append(Idea(name="residues on the grid", learn=_residues, says=on_grid))
     if reports.dtype.kind == "f":
         for name, view in (("bit patterns", bit_patterns), ("raw bits", raw_bits)):
-            found.append(Idea(name=name, learn=_frequencies(view), says="a report with bits more frequent for"))
+            found.append(Idea(name=name, learn=frequencies(view), says="a report with bits more frequent for"))
     if width > 1:
-        found.append(Idea(name="frequency of whole reports", learn=_frequencies(whole_reports)))
+        found.append(Idea(name="frequency of whole reports", learn=frequencies(whole_reports)))
         for place in range(mixtures(reports[:1]).shape[1]):
-            found.append(Idea(name=f"mixture {place} of columns", learn=_frequencies(_mixture(place))))
+            found.append(Idea(name=f"mixture {place} of columns", learn=frequencies(_mixture(place))))
     if veil is not None:
         informed = _informed(veil, inputs)
         likelier = "a report that the release itself takes to be likelier for"
-        found.append(
-            Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, says=likelier, robust=True)
-        )
+        own = Idea(name="the release's own likelihood", learn=lambda _a, _b: informed, says=likelier, robust=True)
+        found.append(own)
     return found
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Distance:
-    """‖r − b‖₁ − ‖r − a‖₁: the log-likelihood ratio of Laplace noise around a and b, up to the scale.
-
-    NaN anywhere counts as far beyond a.
-    """
-
-    a: Floats
-    b: Floats
-
-    def __call__(self, reports: Array) -> Floats:
-        r = reports.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            score = (np.abs(r - self.b) - np.abs(r - self.a)).sum(axis=1)
-        return np.asarray(np.nan_to_num(score, nan=1e300), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -231,12 +209,12 @@ class Bins:
         """Categories for numbers like these (N,)."""
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         distinct, counts = np.unique(known, return_counts=True)
-        if len(distinct) <= _MAX_LISTED:
+        if len(distinct) <= RESOLUTION:
             return cls(atoms=distinct, edges=distinct[:0])
-        frequent = np.argsort(-counts, kind="stable")[: _MAX_LISTED // 2]
+        frequent = np.argsort(-counts, kind="stable")[: RESOLUTION // 2]
         frequent = frequent[counts[frequent] >= max(10, len(values) // 5000)]
         ordered = np.sort(known)
-        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, _MAX_LISTED // 4).astype(np.int64)])
+        edges = np.unique(ordered[np.linspace(0, len(ordered) - 1, RESOLUTION // 4).astype(np.int64)])
         return cls(atoms=np.sort(distinct[frequent]), edges=edges)
 
     @property
@@ -270,7 +248,8 @@ def _mixture(place: int) -> Callable[[Array], Array]:
     return lambda reports: mixtures(reports)[:, place : place + 1]
 
 
-def _frequencies(columns: Callable[[Array], Array]) -> Callable[[Array, Array], Score]:
+def frequencies(columns: Callable[[Array], Array]) -> Callable[[Array, Array], Score]:
+    """From reports of two inputs to the score by the frequencies of these columns."""
     return lambda first, second: Frequencies.of(first, second, columns)
 
 
@@ -279,10 +258,19 @@ def _residues(first: Array, second: Array) -> Score:
 
 
 def distance_from_medians(first: Array, second: Array, columns: Callable[[Array], Array] = _same) -> Score:
-    """Nearer to the median of x than to that of x', in ℓ1, by these columns of the reports."""
+    """‖r − b‖₁ − ‖r − a‖₁ of these columns r of a report, for the medians a and b of the reports of x and x'.
+
+    It is the log-likelihood ratio of Laplace noise around a and b, up to the scale. NaN counts as far beyond a.
+    """
     a, b = (np.nan_to_num(np.median(np.nan_to_num(columns(r).astype(np.float64)), axis=0)) for r in (first, second))
-    distance = Distance(a=a, b=b)
-    return lambda reports: distance(columns(reports))
+
+    def score(reports: Array) -> Floats:
+        r = columns(reports).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            nearer = (np.abs(r - b) - np.abs(r - a)).sum(axis=1)
+        return np.asarray(np.nan_to_num(nearer, nan=1e300), dtype=np.float64)
+
+    return score
 
 
 def _informed(veil: Veil, inputs: Floats) -> Score:
@@ -347,12 +335,9 @@ def choose_event(
     promising = [tried[int(place)] for place in np.argsort(-np.array(screened), kind="stable")[:3]]
     # Few reports miss narrow margins, so robust scores are never dropped.
     promising += [idea for idea in tried if idea.robust and idea not in promising]
-    best: tuple[float, Event] | None = None
+    events = []
     for idea in promising:
         score = idea.learn(first[: learn // 2], second[: learn // 2])
         hope, tail = promise(score, first[learn // 2 :], second[learn // 2 :])
-        if best is None or hope > best[0]:
-            best = hope, Event(name=idea.name, says=idea.says, score=score, tail=tail)
-    if best is None:
-        raise AuditError("no way to score reports was found.")
-    return best[1]
+        events.append((hope, Event(name=idea.name, says=idea.says, score=score, tail=tail)))
+    return max(events, key=lambda found: found[0])[1]

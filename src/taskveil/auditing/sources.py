@@ -11,133 +11,154 @@ not have. It then gives no answer and is ended after a while, and its question s
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import dis
+import gc
 import hashlib
-import json
+import importlib
+import multiprocessing
 import os
 import random
-import select
 import signal
-import subprocess
 import sys
-import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taskveil.arrays import Array
 from taskveil.auditing.bound import at_most
-from taskveil.auditing.samples import equal_rows
-from taskveil.auditing.target import ALPHA, Check, Target
+from taskveil.auditing.checks import equal_rows
+from taskveil.auditing.target import ALPHA, CHUNK, Check, Target
 from taskveil.client import entropy
-from taskveil.client.encoders import NamedEncoder
-from taskveil.errors import TaskveilError
-from taskveil.veil import Veil
 
-_CLOSED = {"numpy", "scipy", "torch", "sklearn", "pandas", "polars", "pyarrow"} | set(sys.stdlib_module_names)
+_LIBRARIES = {"numpy", "scipy", "torch", "sklearn", "pandas", "polars", "pyarrow"}
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_MERSENNE = random.Random
+_ATOMS = (ModuleType, CodeType, np.ndarray, str, bytes, int, float, complex, type(None))
+"""What reaches nothing by itself; of a module, code names what it uses."""
 
 
 def foreign_randomness(*roots: Any) -> list[str]:
-    """Descriptions of every predictable generator within reach, in the order found."""
+    """Descriptions of every predictable generator within reach of these objects, in the order found.
+
+    Objects are judged, never names: code is followed from the module that a name is bound to now to the attribute that
+    is used of it, and every object found is looked into.
+    """
     found: dict[str, None] = {}
-    seen: set[int] = set()
-    queue = list(roots)
-    keep = []  # ids are only unique among living objects
+    seen: dict[int, Any] = {}  # with the objects, since ids are only unique among living ones
+    queue = [(root, "") for root in roots]
     while queue:
-        item = queue.pop()
+        item, where = queue.pop()
         if id(item) in seen:
             continue
-        seen.add(id(item))
-        keep.append(item)
-        complaint = _is_foreign(item)
-        if complaint:
-            found[complaint] = None
+        seen[id(item)] = item
+        foreign = _foreign(item)
+        if foreign:
+            found[foreign + where] = None
             continue
-        for next_item in _touches(item):
-            if isinstance(next_item, str):
-                found[next_item] = None
-            else:
-                queue.append(next_item[0])
+        where = f" in {item.__qualname__}" if isinstance(item, FunctionType) else where
+        queue += [(part, where) for part in _touched_by(item)]
     return list(found)
 
 
-def _is_foreign(item: Any) -> str | None:
-    if isinstance(item, random.SystemRandom):
-        return None
-    if isinstance(item, _GENERATORS):
-        return f"a {type(item).__name__} object"
+def _foreign(item: Any) -> str | None:
+    """What this object is, if it is a predictable generator, a way to make one, or a method of one."""
     if item is random or item is np.random:
         return f"the module {item.__name__}"
-    if isinstance(item, BuiltinFunctionType | MethodType) and isinstance(item.__self__, _GENERATORS):
-        return _is_foreign(item.__self__) and f"{type(item.__self__).__name__}.{item.__name__}"
+    if isinstance(item, type):
+        return f"the class {item.__qualname__}" if _predictable(item) else None
+    if _predictable(type(item)):
+        return f"a {type(item).__name__} object"
+    if isinstance(item, BuiltinFunctionType | MethodType) and _predictable(type(item.__self__)):
+        return f"{type(item.__self__).__name__}.{item.__name__}"
     home = getattr(item, "__module__", None)
     if callable(item) and isinstance(home, str) and home.startswith("numpy.random"):
         return f"numpy.random.{getattr(item, '__name__', type(item).__name__)}"
     return None
 
 
-def _touches(item: Any) -> Iterator[tuple[Any] | str]:
-    """What `item` can touch, wrapped in a tuple, or the description of a generator it names."""
+def _predictable(kind: type[Any]) -> bool:
+    """Whether objects of this type draw bits by themselves. `random.SystemRandom` replaces both ways to draw them."""
+    ways = ("random", "getrandbits")
+    if issubclass(kind, random.Random) and all(getattr(kind, way) is not getattr(_MERSENNE, way) for way in ways):
+        return False
+    return issubclass(kind, _GENERATORS)
+
+
+def _touched_by(item: Any) -> Iterator[Any]:
+    """Objects that `item` uses or holds."""
     if isinstance(item, FunctionType):
-        if _open(item.__module__):
-            yield from _named(item)
-    elif isinstance(item, MethodType):
-        yield (item.__func__,)
-        yield (item.__self__,)
-    elif isinstance(item, partial):
-        yield from ((part,) for part in (item.func, *item.args, *item.keywords.values()))
-    elif isinstance(item, property):
-        yield (item.fget,)
-    elif isinstance(item, staticmethod | classmethod):
-        yield (item.__func__,)
+        # A module of that name must really be where the function lives.
+        home = sys.modules.get(item.__globals__.get("__name__", ""))
+        if home is None or vars(home) is not item.__globals__ or _open(home.__name__):
+            yield from _used_by(item)
     elif isinstance(item, type):
-        if _open(item.__module__):
-            yield from ((value,) for kind in item.__mro__ if _open(kind.__module__) for value in vars(kind).values())
-    elif isinstance(item, list | tuple | set | frozenset):
-        yield from ((value,) for value in list(item)[:1000])
-    elif isinstance(item, dict):
-        yield from ((value,) for value in list(item.values())[:1000])
-    elif not isinstance(item, ModuleType | np.ndarray | str | bytes | int | float | CodeType):
-        yield (type(item),)
-        yield from ((value,) for value in getattr(item, "__dict__", {}).values())
+        for kind in item.__mro__:
+            if _open(kind.__module__):
+                yield from vars(kind).values()
+    elif not isinstance(item, _ATOMS):
+        yield type(item)
+        yield from gc.get_referents(item)
 
 
-def _named(function: FunctionType) -> Iterator[tuple[Any] | str]:
-    for cell in function.__closure__ or ():
-        try:
-            yield (cell.cell_contents,)
-        except ValueError:  # a name not bound yet
-            continue
-    yield from ((value,) for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))
-    for code in _codes(function.__code__):
-        names = set(code.co_names)
-        for name in sorted(names):
-            if name not in function.__globals__:
-                continue
-            value = function.__globals__[name]
-            if not isinstance(value, ModuleType):
-                yield (value,)
-            elif value is random:
-                if "SystemRandom" not in names:
-                    yield f"random in {function.__qualname__}"
-            elif (value is np and "random" in names) or value is np.random:
-                yield f"np.random in {function.__qualname__}"
-            elif _open(value.__name__):
-                yield from ((getattr(value, other),) for other in sorted(names) if hasattr(value, other))
+_SILENT = {"EXTENDED_ARG", "CACHE", "PUSH_NULL", "NOP", "COPY", "SWAP"}
+_BY_STRING = (builtins.__import__, importlib.import_module, sys.modules)
+"""Ways to a module whose name may be any string."""
+
+
+def _used_by(function: FunctionType) -> Iterator[Any]:
+    """Objects that a function's code names, and all that it holds: closure, defaults, attributes.
+
+    Modules are followed, through local names and imports, to the attributes that are used of them. Of a module that is
+    used in another way, as in `getattr(random, name)`, so are the attributes that a string of the code names.
+    """
+    yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *vars(function).values())
+    known: dict[str, list[Any]] = {}  # objects of local names
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # a name not bound yet
+            known[name] = [cell.cell_contents]
+    scope = {**vars(builtins), **function.__globals__}
+    for code in [*_codes(function.__code__)] * 2:  # a nested function may use a name that is bound further down
+        strings = [text for text in code.co_consts if isinstance(text, str)]
+        imported: list[Any] = []
+        here: list[Any] = []  # what the instruction before has put on the stack
         for step in dis.get_instructions(code):
-            inside = step.opname == "IMPORT_NAME" and (
-                step.argval in ("random", "numpy.random") or (step.argval == "numpy" and "random" in names)
-            )
-            if inside and "SystemRandom" not in names:
-                yield f"import {step.argval} in {function.__qualname__}"
+            if step.opname in _SILENT:
+                continue
+            names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            modules = [value for value in here if isinstance(value, ModuleType)]
+            after: list[Any] = []
+            match step.opname.split("_")[:2]:
+                case ["LOAD", "ATTR" | "METHOD"]:
+                    after = [getattr(module, names[0]) for module in modules if hasattr(module, names[0])]
+                case ["IMPORT", "FROM"]:
+                    after = [getattr(module, names[0]) for module in imported if hasattr(module, names[0])]
+                case ["STORE", _]:
+                    for name in names:
+                        known[name] = [*known.get(name, []), *here]
+                case _:
+                    yield from modules
+                    yield from (vars(module)[text] for module in modules for text in strings if text in vars(module))
+            for value in here:
+                if any(value is way for way in _BY_STRING):
+                    yield from (sys.modules[text] for text in strings if text in sys.modules)
+                elif not isinstance(value, ModuleType):
+                    yield value
+            match step.opname.split("_")[:2]:
+                case ["IMPORT", "NAME"]:
+                    loaded = dict.fromkeys((names[0], names[0].partition(".")[0]))
+                    after = imported = [sys.modules[name] for name in loaded if name in sys.modules]
+                case ["LOAD", "GLOBAL" | "NAME" | "FROM"] if names[0] in scope:
+                    after = [scope[names[0]]]
+                case ["LOAD" | "STORE", "FAST" | "DEREF" | "CLASSDEREF"] if "LOAD" in step.opname:
+                    after = [value for name in names for value in known.get(name, ())]
+            here = after
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -147,8 +168,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _open(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] not in _CLOSED
+def _open(module: str) -> bool:
+    """Whether code of this module is looked into: neither the standard library nor one of the known libraries."""
+    top = module.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None)
+    standard = top in sys.stdlib_module_names and (file is None or Path(file).is_relative_to(Path(os.__file__).parent))
+    return not standard and top not in _LIBRARIES
 
 
 Bytes = Callable[[int], bytes]
@@ -156,67 +181,36 @@ Bytes = Callable[[int], bytes]
 _PATIENCE = 60.0
 """Seconds until a child that gives no answer is ended."""
 
-# Self-contained, so that a fresh process loads what a device would load and no more.
-_FRESH = """
-import hashlib, sys
-from pathlib import Path
-import numpy as np
-from taskveil.client import entropy
-from taskveil.client.reading import client_files, read_device
-source, drawn = entropy.system_bytes, []
-entropy.system_bytes = lambda count: drawn.append(source(count)) or drawn[-1]
-device, _ = read_device(client_files(Path(sys.argv[1])))
-reports = device.privatize(np.load(sys.argv[2]))
-print(hashlib.sha256(reports.tobytes()).hexdigest(), hashlib.sha256(b"".join(drawn)).hexdigest(), sep=",")
-"""
-
 Digest = tuple[str, str]
 """(of the reports, of the random bytes drawn for them; empty if none were seen)"""
 
 
 def in_child(ask: Callable[[], Any], *, patience: float = _PATIENCE) -> Any:
-    """The result of `ask` (plain JSON) in a forked child; None if the system cannot fork or no answer came in time.
+    """The result of `ask` in a forked child; None if the system cannot fork or no answer came in time.
 
     An error in the child is no answer either: `ask` catches those that it expects.
     """
     if not hasattr(os, "fork"):
         return None
-    reader, writer = os.pipe()
+    reader, writer = multiprocessing.Pipe(duplex=False)
     with warnings.catch_warnings():
         # Python warns of forks beside threads; what may happen then is what the time-out is for.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        # Straight out, whatever happens: a forked child must not run its parent's exit handlers.
         try:
-            os.close(reader)
-            with os.fdopen(writer, "wb") as answer:
-                answer.write(json.dumps(ask()).encode())
+            writer.send(ask())
         finally:
-            os._exit(0)
-    os.close(writer)
-    raw = None
+            os._exit(0)  # whatever happens: a forked child must not run its parent's exit handlers
+    writer.close()
     try:
-        raw = _read(reader, time.monotonic() + patience)
+        return reader.recv() if reader.poll(patience) else None
+    except EOFError:
+        return None
     finally:
-        if raw is None:
-            os.kill(child, signal.SIGKILL)
-        os.close(reader)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return json.loads(raw) if raw else None
-
-
-def _read(reader: int, deadline: float) -> bytes | None:
-    """All that is written until the other end closes; None if that takes longer than the deadline."""
-    parts: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return None
-        part = os.read(reader, 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+        reader.close()
 
 
 def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
@@ -267,34 +261,9 @@ def fork_digests(make: Callable[[], Array], count: int) -> list[Digest]:
         answer = in_child(lambda: digest(make))
         if answer is None:
             return digests  # the next one would not answer either, and would take as long not to
-        digests.append((answer[0], answer[1]))
+        digests.append(answer)
     return digests
 
-
-def spawn_digests(veil: Veil | None, batch: NDArray[np.float64], count: int) -> list[Digest]:
-    """From `count` fresh interpreters that load the veil's release; [] for what cannot be released, and for a release
-    that names a model, which they do not have."""
-    if veil is None or isinstance(veil.encoder, NamedEncoder):
-        return []
-    with tempfile.TemporaryDirectory() as place:
-        folder, file = Path(place) / "release", Path(place) / "batch.npy"
-        try:
-            veil.save(folder, volunteers=False)
-        except (KeyError, TaskveilError):
-            return []
-        np.save(file, batch)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-c", _FRESH, str(folder), str(file)]
-        running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)  # noqa: S603
-            for _ in range(count)
-        ]
-        answers = [process.communicate()[0].strip() for process in running]
-    return [(made, drawn) for made, _, drawn in (answer.partition(",") for answer in answers) if made]
-
-
-_ROWS = 40_000
-"""Enough for every mechanism of this package to ask the system more than once."""
 
 Failure = Literal["failed", "came short", "failed half way"]
 FAILURES: tuple[Failure, ...] = ("failed", "came short", "failed half way")
@@ -351,7 +320,7 @@ def _starve(target: Target, failure: Failure) -> dict[str, Any]:
         injected += 1
         return bytes(max(count - 1, 0))
 
-    records = np.tile(target.middle, (_ROWS if failure == "failed half way" else 1, 1))
+    records = np.tile(target.middle, (CHUNK if failure == "failed half way" else 1, 1))
     # Python's own os.urandom gives all it was asked for or fails; only taskveil's door may meet a source that does not.
     replace_entropy(source, door=short if failure == "came short" else None)
     try:
@@ -361,15 +330,14 @@ def _starve(target: Target, failure: Failure) -> dict[str, Any]:
     return {"injected": injected, "made": True}
 
 
-def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
-    """Whether processes forked from this one, and freshly started ones, never draw the same noise."""
+def no_shared_noise(target: Target, *, forks: int) -> Check:
+    """Whether processes forked from this one never draw the same noise."""
     name = "no noise shared by processes"
     probe = np.tile(target.middle, (4096, 1))
     repeats = float(at_most(equal_rows(target.report(probe), target.report(probe)).sum(), 4096, ALPHA))
     rows = int(np.clip(np.ceil(-50 / np.log(min(max(repeats, 1e-3), 1 - 1e-9))), 64, 4096))
     batch = np.tile(target.middle, (rows, 1))
-    forked = fork_digests(lambda: target.report(batch), forks)
-    digests = forked + spawn_digests(target.veil, batch, spawns)
+    digests = fork_digests(lambda: target.report(batch), forks)
     if len(digests) < 2:
         return Check.not_applicable(name, "no two other processes made reports.")
     # Nearly constant reports may agree by chance; then only the bytes drawn show it.
@@ -380,5 +348,4 @@ def no_shared_noise(target: Target, *, forks: int, spawns: int) -> Check:
         return Check.of(name, "Two processes drew the same noise.", held=False)
     if not telling and len(drawn) < 2:
         return Check.not_applicable(name, "reports repeat too often, and no randomness was seen to be drawn.")
-    started = len(digests) - len(forked)
-    return Check.of(name, f"{len(forked)} forks and {started} fresh processes drew different noise.", held=True)
+    return Check.of(name, f"{len(digests)} forked processes drew different noise.", held=True)

@@ -22,7 +22,7 @@ from taskveil.records.conversion import column_names, name_of
 from taskveil.records.schema import Schema
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import Volunteers, truths
 
 Method = str | Designer

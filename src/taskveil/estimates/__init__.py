@@ -21,11 +21,9 @@ from taskveil.estimates.result import Estimate, Forged, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
+from taskveil.veil.volunteers import FEWEST
 
 __all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
-
-FEWEST = 10
-"""Reports that an estimate needs at least: it is about a population and not about a few people."""
 
 
 def estimate(
@@ -78,7 +76,7 @@ def estimate(
 
 
 def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None) -> Estimate:
-    if counted.count < FEWEST:
+    if counted.count < FEWEST:  # as sums over volunteers: it is about a population and not about a few people
         raise TooFewReportsError(
             f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed."
         )

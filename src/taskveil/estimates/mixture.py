@@ -43,13 +43,13 @@ from scipy.special import chdtrc, ndtri
 
 from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
+from taskveil.estimates.intervals import MOST_STEPS
 from taskveil.veil.volunteers import Groups
 
 DEFICIT = 1e-6
 """The log-likelihood may stay so far below its maximum; shares are then within √(2 · 1e-6) = 0.0014 of their errors."""
 ROUNDING = 1e-11  # the relative gap that doubles can still show
-MOST_STEPS = 200
-PROFILE_DEFICIT, CLOSE, MOST_TRIES = 0.01, 0.02, 15
+CLOSE, MOST_TRIES = 0.02, 15
 """Limits are exact to `CLOSE` of their distance from the estimate; their fits need not be closer than that."""
 
 
@@ -222,7 +222,7 @@ def profile_ends(
         if not len(left):
             break
         weights = 1 + np.exp(place[left])[:, None] * far[left]
-        found = maximum_likelihood(counts, chances / weights[..., None], PROFILE_DEFICIT) / weights
+        found = maximum_likelihood(counts, chances / weights[..., None], CLOSE) / weights
         found /= found.sum(axis=1, keepdims=True)
         codes = found @ chances
         drop = np.maximum(2 * (counts * np.log(expected / codes)).sum(axis=1), 0.0)

@@ -14,8 +14,7 @@ from taskveil.arrays import Floats, Integers, own_arrays
 from taskveil.errors import DataError
 from taskveil.veil import Veil
 from taskveil.veil.channels import UnbiasedScores, channel_of
-
-_ROWS = 2**18  # reports at a time, for the memory
+from taskveil.veil.channels.channel import blocks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,9 +81,9 @@ class Scores:
             codes = np.concatenate(counts)
         total, square = np.zeros(self.width), np.zeros((self.width, self.width))
         if self.sums is not None:
-            for start in range(0, len(reports), _ROWS):
+            for rows in blocks(len(reports), self.width):
                 # Near zero, so that the squares lose no digits.
-                raw = self.sums.raw(reports[start : start + _ROWS]) - self.sums.outside
+                raw = self.sums.raw(reports[rows]) - self.sums.outside
                 total += raw.sum(axis=0)
                 square += raw.T @ raw
         return Tally(release=self.release, count=len(reports), codes=codes, total=total, square=square)

@@ -14,8 +14,8 @@ from taskveil.errors import RENAMED, TaskError
 from taskveil.jobs.ray_tasks import check_engine
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
-from taskveil.veil.guarantee import as_epsilon
 from taskveil.veil.intervals import check_block
+from taskveil.veil.veil import as_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,7 @@ from typing import Any
 from taskveil.client.mechanisms import Response
 from taskveil.client.promise import round_up, rounded_up
 from taskveil.errors import BudgetError
-from taskveil.veil import Veil
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import Veil, as_epsilon
 
 SMALLEST_DELTA = 1e-9
 """Below this the error of adding up doubles could matter; budgets are then simply added."""

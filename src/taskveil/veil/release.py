@@ -25,6 +25,7 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import Lattice
+from taskveil.client.promise import statement
 from taskveil.client.reading import (
     BROKEN,
     CLIENT,
@@ -53,7 +54,6 @@ from taskveil.tasks import LinearTask, MeanTask
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil.channels import channel_of
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
-from taskveil.veil.guarantee import Guarantee
 from taskveil.veil.losses import Considered, LossBounds
 from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
 
@@ -82,15 +82,14 @@ SERVER_KINDS: Kinds = {
 """What may appear in `server/`."""
 
 
-def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> dict[str, bytes]:
+def files_of(device: Device, parts: Mapping[str, Any]) -> dict[str, bytes]:
     """The files of the release of a veil, by name.
 
     Args:
         device: what runs on the user's device.
-        promise: the guarantee of one report.
         parts: the fields of the `Veil` by name, as `parts_of` gives them.
     """
-    manifest, weights = manifest_of(*pack_device(device, promise))
+    manifest, weights = manifest_of(*pack_device(device))
     arrays: dict[str, Array] = {}
 
     def packed(name: str) -> Any:
@@ -112,14 +111,14 @@ def files_of(device: Device, promise: Guarantee, parts: Mapping[str, Any]) -> di
     return _half(CLIENT, manifest, weights) | _half(SERVER, *manifest_of(server, arrays))
 
 
-def release_id(device: Device, promise: Guarantee) -> str:
+def release_id(device: Device) -> str:
     """The digest of what devices run."""
-    return str(manifest_of(*pack_device(device, promise))[0]["digest"])
+    return str(manifest_of(*pack_device(device))[0]["digest"])
 
 
-def client_bytes(device: Device, promise: Guarantee) -> int:
+def client_bytes(device: Device) -> int:
     """The size of the files in `client/`, without a signature."""
-    return sum(map(len, _half(CLIENT, *manifest_of(*pack_device(device, promise))).values()))
+    return sum(map(len, _half(CLIENT, *manifest_of(*pack_device(device))).values()))
 
 
 def _half(half: str, manifest: dict[str, Any], weights: bytes) -> dict[str, bytes]:
@@ -333,13 +332,15 @@ def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
     return value
 
 
-def pack_device(device: Device, promise: Guarantee) -> tuple[dict[str, Any], dict[str, Array]]:
+def pack_device(device: Device) -> tuple[dict[str, Any], dict[str, Array]]:
     """Manifest content and arrays of `client/`."""
     arrays: dict[str, Array] = {}
+    kept = device.mechanism
+    words = statement(kept.epsilon, kept.delta, kept.enforced_by)
     content = {
         "encoder": pack(device.encoder, "encoder", arrays, DEVICE_KINDS),
         "mechanism": pack(device.mechanism, "mechanism", arrays, DEVICE_KINDS),
-        "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement},
+        "guarantee": {"epsilon": kept.epsilon, "delta": kept.delta, "statement": words},
         "columns": None if device.columns is None else list(device.columns),
         "units": None if device.units is None else list(device.units),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,48 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
-from taskveil.errors import DataError, TaskError
+from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.records.conversion import as_reports
 from taskveil.records.schema import Schema
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
 from taskveil.veil.decoders import Decoder
-from taskveil.veil.guarantee import Guarantee
 from taskveil.veil.intervals import check_block
 from taskveil.veil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.veil.volunteers import Outputs, Volunteers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """(ε, δ) local differential privacy for one report, for every user and every input.
+
+    P[report(x) ∈ S] ≤ e^ε · P[report(x') ∈ S] + δ for any inputs x, x' and any set S of reports.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    enforced_by: str
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def statement(self) -> str:
+        """The promise in words that need no mathematics."""
+        return statement(self.epsilon, self.delta, self.enforced_by)
+
+
+def as_epsilon(epsilon: Any) -> float:
+    """A privacy budget: a finite number above zero."""
+    try:
+        value = float(epsilon)
+    except (TypeError, ValueError) as error:
+        raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
+    if not (math.isfinite(value) and value > 0):
+        why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
+        raise BudgetError(f"epsilon must be a finite number above zero, got {value}. {why}".rstrip())
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +147,14 @@ class Veil:
     def release_id(self) -> str:
         """64 hexadecimal digits that identify the device's part; every report carries them."""
         if self._stored_id is None:
-            object.__setattr__(self, "_stored_id", release.release_id(self.device, self.guarantee))
+            object.__setattr__(self, "_stored_id", release.release_id(self.device))
         return str(self._stored_id)
 
     @property
     def size(self) -> Size:
         """How much a device downloads, sends and computes."""
         return Size(
-            client_bytes=release.client_bytes(self.device, self.guarantee),
+            client_bytes=release.client_bytes(self.device),
             report_bytes=self.mechanism.layout.length,
             operations=self.encoder.operations,
         )
@@ -258,7 +288,7 @@ class Veil:
             volunteers: as in `save`.
         """
         parts = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return release.files_of(self.device, self.guarantee, parts if volunteers else {**parts, "volunteers": None})
+        return release.files_of(self.device, parts if volunteers else {**parts, "volunteers": None})
 
     @classmethod
     def load(

@@ -28,7 +28,7 @@ from taskveil.veil.channels import Encoded, channel_of
 from taskveil.veil.decoders import Decoder
 
 FEWEST = 10
-"""Volunteers that a sum is over at least."""
+"""People that a sum is over at least."""
 FARTHEST = 1e150
 """Of a number that is kept: squares of larger ones overflow."""
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskveil.designs.moments import positive_variances
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 
 
 def any_data_limit(variances: ArrayLike, epsilon: float) -> float:

@@ -23,7 +23,7 @@ import math
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 
 
 def log_expm1(epsilon: float) -> float:

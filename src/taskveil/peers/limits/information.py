@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 
 
 def information_limit(epsilon: float) -> float:

@@ -37,7 +37,7 @@ from scipy.special import chndtr
 from taskveil.arrays import Floats
 from taskveil.designs.moments import positive_variances
 from taskveil.peers.limits.half_space import half_space_reduction, log_expm1
-from taskveil.veil.guarantee import as_epsilon
+from taskveil.veil.veil import as_epsilon
 
 _TILTS = np.geomspace(0.2, 5.0, 17)  # 2cθ; 1 is among them
 _SQUARES = np.concatenate([[0.0], np.geomspace(1e-2, 50.0, 41)])  # W, in units of λ₁

@@ -185,6 +185,15 @@ class Channel:
         return SumsShape(count, (count,), None)
 
 
+CHANNELS: dict[type[Any], Callable[[Any, Decoder], Channel]] = {}
+"""The channel of every mechanism. For others, losses are means over real reports, and there are no estimates."""
+
+
+def channel_of(mechanism: Mechanism, decoder: Decoder) -> Channel:
+    """The channel of reports that this mechanism makes and this decoder reads."""
+    return CHANNELS.get(mechanism.__class__, Channel)(mechanism, decoder)
+
+
 def blocks(count: int, width: int) -> Iterator[slice]:
     """Rows of a table (count, width), as many at a time as fit into memory."""
     rows = max(1, NUMBERS_AT_A_TIME // width)

@@ -1,21 +1,25 @@
-"""Checks that compare samples of reports.
+"""Checks of parameters, latents and reports. Each is an attack on one way in which real mechanisms have failed.
 
-- Bits of reports, fresh noise for every report, and no noise that rows or calls share.
+- Parameters, latents and reports lie where the release says, whatever the input.
+- Every report has fresh noise, which rows and calls do not share.
 - Ways of asking: one record at a time, at the ends of small batches, through a `Client`. A mechanism may be correct in
   a batch of thousands and wrong in a device's single call. ε bounds every report however it was asked for, so each
   way is attacked by itself. A veil promises more: the same distribution in every way.
 - Repetition: one of a thousand inputs is drawn, and its report must not name it.
 
-Each check gives a false alarm with probability 1e-9 at most. Every count is bounded exactly (Clopper–Pearson), and all
-comparisons of a check share the 1e-9 (Bonferroni).
+Each check that compares samples gives a false alarm with probability 1e-9 at most. Every count is bounded exactly
+(Clopper–Pearson), and all comparisons of a check share the 1e-9 (Bonferroni).
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,43 +27,69 @@ import numpy as np
 from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.auditing.bound import at_least, at_most, epsilon_low, largest_provable
 from taskveil.auditing.pairs import BEYOND, Pair
-from taskveil.auditing.scores import (
-    Frequencies,
-    Idea,
-    bit_patterns,
-    choose_event,
-    distance_from_medians,
-    ideas,
-    raw_bits,
-    whole_reports,
-)
-from taskveil.auditing.target import ALPHA, Check, Target
+from taskveil.auditing.scores import Idea, choose_event, distance_from_medians, frequencies, ideas, whole_reports
+from taskveil.auditing.target import ALPHA, FEW, Check, Target
 from taskveil.client import Client
 from taskveil.client.ledger import Ledger
+from taskveil.errors import AuditError
 from taskveil.veil import Veil
 
+CALLS = 4000
+"""Calls of a veil in each way, at most: equal distributions of its reports show more than their bound does."""
 
-def bit_pattern_attack(target: Target, pair: Pair, count: int = 40_000) -> Check:
-    """Whether exponent, lowest bit and raw bits of a report keep to ε (Mironov 2012)."""
-    name = "64-bit patterns"
-    if target.report(target.middle[None, :]).dtype.kind != "f":
-        return Check.not_applicable(name, "reports are whole numbers.")
-    inputs = [target.low, target.high, np.zeros(target.width)] if target.numeric else [pair.first, pair.second]
-    inputs = [*inputs, target.middle][:3]
-    reports = [target.sample(record, count) for record in inputs]
-    half, worst = count // 2, 0.0
-    views: list[Callable[[Array], Array]] = [bit_patterns]
-    views += [lambda made, j=j: raw_bits(made[:, j : j + 1]) for j in range(reports[0].shape[1])]  # type: ignore[misc]
-    comparisons = [(i, j, view) for i, j in ((0, 1), (0, 2), (1, 2)) for view in views]
-    for i, j, view in comparisons:
-        table = Frequencies.of(reports[i][:half], reports[j][:half], view)
-        score_i, score_j = table(reports[i][half:]), table(reports[j][half:])
-        for p, q in ((score_i, score_j), (-score_j, -score_i)):
-            hits = int((p >= target.epsilon).sum()), int((q >= target.epsilon).sum())
-            alpha = ALPHA / (2 * len(comparisons))
-            worst = max(worst, float(epsilon_low(hits[0], hits[1], half, alpha=alpha, delta=target.delta)))
-    detail = f"The bits alone show ε ≥ {worst:.3g}, claimed {target.epsilon:.3g}."
-    return Check.of(name, detail, held=worst <= target.epsilon)
+
+def claim_covers_parameters(target: Target) -> Check:
+    """Whether the claimed ε is at least the ε that scale, sensitivity or weights imply, in sixty digits."""
+    name = "claim covers the parameters"
+    if target.veil is None:
+        return Check.not_applicable(name, "the parameters are not known.")
+    implied = target.veil.mechanism.exact_epsilon
+    held = implied <= Decimal(target.epsilon) + Decimal("1e-40")
+    return Check.of(name, f"The parameters imply ε = {float(implied):.6g}, claimed {target.epsilon:.6g}.", held=held)
+
+
+def latents_inside(target: Target, hostile: Sequence[Array]) -> Check:
+    """Whether latents lie inside the set of the release for all hostile inputs, each (N, n)."""
+    name = "latents inside their set"
+    if target.veil is None:
+        return Check.not_applicable(name, "a callable shows no latents.")
+    mechanism = target.veil.mechanism
+    try:
+        k = np.concatenate([target.veil.encode(part) for part in hostile]) / mechanism.region.step
+    except Exception as error:  # whatever it is, the input has no latents
+        return Check.of(name, f"An input was refused ({type(error).__name__}), which reveals something.", held=False)
+    whole = np.asarray((k == np.floor(k)).all(axis=1) & np.isfinite(k).all(axis=1))
+    steps = np.where(whole[:, None], k, 0.0).astype(np.int64)
+    held = whole & mechanism.region.contains(steps)
+    if not held.all():
+        row = int(np.flatnonzero(~held)[0])
+        which = [record for part in hostile for record in part][row]
+        return Check.of(name, f"{int((~held).sum())} inputs leave it, such as {which}.", held=False)
+    fault = mechanism.fault(steps)
+    return Check.of(name, fault or f"All {len(k):,} hostile inputs end inside it.", held=fault is None)
+
+
+def reports_on_grid(target: Target, hostile: Sequence[Array]) -> Check:
+    """Whether all hostile inputs, each (N, n), get one report of one length from the set that the release names."""
+    name = "reports on the grid"
+    parts = [part[i : i + 10_000] for part in hostile for i in range(0, len(part), 10_000)]
+    try:
+        reports = np.concatenate([target.report(part) for part in parts])
+    except AuditError as error:
+        return Check.of(name, f"A hostile input is not answered like others: {error}", held=False)
+    except Exception as error:  # whatever it is, the input was not answered
+        detail = f"An input was refused ({type(error).__name__}), and a refusal reveals something about the record."
+        return Check.of(name, detail, held=False)
+    held, where = np.asarray(np.isfinite(reports.astype(np.float64)).all(axis=1)), "finite numbers"
+    if target.veil is not None:
+        with np.errstate(invalid="ignore"):
+            held = np.asarray((reports == np.floor(reports)).all(axis=1))
+        held &= target.veil.mechanism.possible(np.where(held[:, None], reports, -1).astype(np.int64))
+        where = "whole numbers that the release can make"
+    if held.all():
+        return Check.of(name, f"All reports of {len(reports):,} hostile inputs are {where}.", held=True)
+    row = int(np.flatnonzero(~held)[0])
+    return Check.of(name, f"{int((~held).sum())} reports are not {where}, such as {reports[row]}.", held=False)
 
 
 def fresh_noise(target: Target, count: int = 1 << 15) -> Check:
@@ -83,6 +113,12 @@ def fresh_noise(target: Target, count: int = 1 << 15) -> Check:
     return Check.of(name, "Reports repeat as often as by chance.", held=True)
 
 
+def equal_rows(one: Array, other: Array) -> Bools:
+    """(N,): which rows of two arrays of reports agree; NaN repeats itself too."""
+    same = (one == other) | ((one != one) & (other != other))
+    return np.asarray(same.all(axis=1))
+
+
 def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
     """Whether two reports together keep to ε about the record of one of them: rows and calls share no noise.
 
@@ -91,11 +127,12 @@ def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
     """
     name = "rows and calls apart"
     worst, where = 0.0, ""
-    alpha = ALPHA / len(_COMPANIONS)
-    for place, together in _COMPANIONS.items():
-        learn = [together(target, record, count // 4) for record in (pair.first, pair.second)]
-        event = choose_event(_TOGETHER, *learn, trials=count, alpha=alpha, delta=target.delta)
-        scores = [event.score(together(target, record, count)) for record in (pair.first, pair.second)]
+    asked = [(record, size) for size in (count // 4, count) for record in (pair.first, pair.second)]
+    places = list(zip(*(_with_companion(target, record, size) for record, size in asked), strict=True))
+    alpha = ALPHA / len(places)
+    for (place, first), (_, second), *counted in places:
+        event = choose_event(_TOGETHER, first, second, trials=count, alpha=alpha, delta=target.delta)
+        scores = [event.score(both) for _, both in counted]
         shown = float(epsilon_low(*event.counted(*scores), count, alpha=alpha, delta=target.delta))
         if shown > worst:
             worst, where = shown, place
@@ -105,69 +142,53 @@ def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
     return Check.of(name, f"Two reports together show ε ≥ {worst:.3g} at most.", held=True)
 
 
-def equal_rows(one: Array, other: Array) -> Bools:
-    """(N,): which rows of two arrays of reports agree; NaN repeats itself too."""
-    same = (one == other) | ((one != one) & (other != other))
-    return np.asarray(same.all(axis=1))
-
-
-def _neighbours(target: Target, record: Array, count: int, *, before: bool) -> Array:
-    """Both reports where the known record stands before or after the other one, many times in one call."""
+def _with_companion(target: Target, record: Array, count: int) -> Iterator[tuple[str, Array]]:
+    """Where the report of a known record comes from, and both reports (count, 2 width), for every such place."""
     known = target.beside(record)
-    batch = np.tile(np.stack([known, record] if before else [record, known]), (count, 1))
-    made = target.report(batch)
-    return np.hstack([made[0::2], made[1::2]])
+    for place, batch in (("after its neighbour", [known, record]), ("before its neighbour", [record, known])):
+        made = target.report(np.tile(np.stack(batch), (count, 1)))
+        yield place, np.hstack([made[0::2], made[1::2]])
+    made = target.report(np.repeat(np.stack([known, record]), count, axis=0))
+    yield "in the two halves of a call", np.hstack([made[:count], made[count:]])
+    calls = [target.report(np.tile(one, (count, 1))) for one in (known, record)]
+    yield "in one call and the next", np.hstack(calls)
 
 
-def _halves(target: Target, record: Array, count: int) -> Array:
-    made = target.report(np.repeat(np.stack([target.beside(record), record]), count, axis=0))
-    return np.hstack([made[:count], made[count:]])
-
-
-def _calls(target: Target, record: Array, count: int) -> Array:
-    known = target.report(np.tile(target.beside(record), (count, 1)))
-    return np.hstack([known, target.report(np.tile(record, (count, 1)))])
-
-
-_COMPANIONS: dict[str, Callable[[Target, Array, int], Array]] = {
-    "after its neighbour": lambda target, record, count: _neighbours(target, record, count, before=True),
-    "before its neighbour": lambda target, record, count: _neighbours(target, record, count, before=False),
-    "in the two halves of a call": _halves,
-    "in one call and the next": _calls,
-}
-"""Where the other report comes from → both reports (count, 2 width), the known record's among them."""
-
-
-def _sums(both: Array) -> Array:
-    width = both.shape[1] // 2
+def _sums(both: Array, sign: int) -> Array:
+    """Sums or differences (N, width) of both reports (N, 2 width)."""
+    one, other = np.hsplit(both.astype(np.float64), 2)
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(both[:, :width].astype(np.float64) + both[:, width:])
+        return np.asarray(one + sign * other)
 
 
-def _differences(both: Array) -> Array:
-    width = both.shape[1] // 2
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(both[:, :width].astype(np.float64) - both[:, width:])
-
-
+_COMBINED = {name: partial(_sums, sign=sign) for name, sign in (("sums", 1), ("differences", -1))}
 _TOGETHER = [
-    Idea(name="frequency of sums", learn=lambda a, b: Frequencies.of(a, b, _sums)),
-    Idea(name="frequency of differences", learn=lambda a, b: Frequencies.of(a, b, _differences)),
-    Idea(name="sums near the medians", learn=lambda a, b: distance_from_medians(a, b, _sums)),
-    Idea(name="differences near the medians", learn=lambda a, b: distance_from_medians(a, b, _differences)),
-    Idea(name="frequency of both reports", learn=lambda a, b: Frequencies.of(a, b, whole_reports)),
+    *(Idea(name=f"frequency of {name}", learn=frequencies(columns)) for name, columns in _COMBINED.items()),
+    *(
+        Idea(name=f"{name} near the medians", learn=partial(distance_from_medians, columns=columns))
+        for name, columns in _COMBINED.items()
+    ),
+    Idea(name="frequency of both reports", learn=frequencies(whole_reports)),
 ]
 
+
+Way = Callable[[Target, Array, int], Array]
+"""Asks a target for so many reports of a record."""
 
 _SIZES = (2, 3, 2, 5, 2, 3, 2, 8, 2, 3, 2, 16, 2, 3, 2, 63)
 """Of small batches, in turn; the large ones cost most."""
 
-_LEARN, _LEAST = 500, 1000  # calls that choose an event, at most; calls that are counted, at least
-_ENOUGH = 4000
-"""Calls of a veil, at most: equal distributions of its reports show more than their bound does."""
 
-_QUANTILES = 16
-"""Quantiles at which distributions are compared, per number of a report."""
+def _in_batches(sizes: tuple[int, ...], place: int) -> Way:
+    """Asks with batches of these sizes in turn, with the record at this place and an ordinary one everywhere else."""
+
+    def ask(target: Target, record: Array, count: int) -> Array:
+        batches = [np.tile(target.beside(record), (size, 1)) for size in sizes]
+        for batch in batches:
+            batch[place] = record
+        return np.stack([target.report(batches[turn % len(sizes)].copy())[place] for turn in range(count)])
+
+    return ask
 
 
 def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
@@ -176,18 +197,16 @@ def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
     Args:
         target: what is audited.
         pair: the two inputs.
-        most: calls for each input and way of calling, at most. No more are made than disproving the claim takes.
+        most: calls for each input and way of calling, at most. Few more are made than disproving the claim takes.
     """
-    if target.veil is not None:
-        most = min(most, _ENOUGH)
-    count = int(np.clip(60 * math.exp(min(target.epsilon, 30.0)), min(_LEAST, most), most))
-    return _compared(
-        "single records and small batches",
-        target,
-        pair,
-        {"alone": _alone, "as the first of a small batch": _first, "as the last of a small batch": _last},
-        count=count,
-    )
+    most = most if target.veil is None else min(most, CALLS)
+    ways = {
+        "alone": _in_batches((1,), 0),
+        "as the first of a small batch": _in_batches(_SIZES, 0),
+        "as the last of a small batch": _in_batches(_SIZES, -1),
+    }
+    count = int(np.clip(60 * math.exp(min(target.epsilon, 30.0)), most // 8, most))
+    return _compared("single records and small batches", target, pair, ways, count=count)
 
 
 def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
@@ -199,19 +218,18 @@ def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
     return _compared(name, target, pair, {"by a Client": lambda _t, record, n: _by_client(veil, record, n)}, count=most)
 
 
-Way = Callable[[Target, Array, int], Array]
-
-
 def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, count: int) -> Check:
+    """Whether `count` reports of each input, asked for in each way, keep to ε; of a veil, also their distribution."""
     alpha = ALPHA / (2 * len(ways))
-    learn, worst = min(_LEARN, count // 2), 0.0
-    inputs = pair.first, pair.second
+    learn, worst = count // 2, 0.0
     for way, ask in ways.items():
-        asked = [_asked(ask, target, record, learn + count) for record in inputs]
-        made = [reports for reports in asked if reports is not None]
+        made = []
+        for record in (pair.first, pair.second):
+            with contextlib.suppress(Exception):  # whatever it is, there is no report
+                made.append(ask(target, record, learn + count))
         if not made:
             return Check.not_applicable(name, f"asked {way}, it answers neither input.")
-        if len(made) < len(inputs):
+        if len(made) < 2:
             return Check.of(name, f"Asked {way}, one input is answered and another refused.", held=False)
         tried = ideas(None, np.empty((2, 0)), made[0])
         event = choose_event(tried, made[0][:learn], made[1][:learn], trials=count, alpha=alpha, delta=target.delta)
@@ -221,7 +239,7 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
             detail = f"Asked {way}, reports show ε ≥ {shown:.3g}, claimed {target.epsilon:.3g}."
             return Check.of(name, detail, held=False)
         if target.veil is not None:
-            usual = [target.sample(record, 4 * len(reports)) for record, reports in zip(inputs, made, strict=True)]
+            usual = [target.sample(record, 4 * (learn + count)) for record in (pair.first, pair.second)]
             if any(differ(*both, alpha=alpha / 2) for both in zip(usual, made, strict=True)):
                 detail = f"Asked {way}, reports have another distribution than in large batches."
                 return Check.of(name, detail, held=False)
@@ -235,53 +253,15 @@ def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, co
 def differ(one: Array, other: Array, *, alpha: float) -> bool:
     """Whether two samples of reports have different distributions; a false alarm has probability `alpha` at most.
 
-    Every number's distribution function is compared at and just below some of its quantiles, by exact bounds. The
-    quantiles are taken from reports that are not counted. Columns that `one` does not have are left out.
+    A third of each, as many of both, choose an event, and its two probabilities are bounded on the rest. Columns that
+    `one` does not have are left out.
     """
-    half = len(one) // 2
-    counted, width = one[half:], one.shape[1]
-    share = alpha / (8 * _QUANTILES * width)
-    for j in range(width):
-        edges = np.quantile(one[:half, j], np.linspace(0, 1, _QUANTILES + 2)[1:-1], method="nearest")
-        hits = [
-            np.concatenate([(sample[:, j, None] <= edges).sum(axis=0), (sample[:, j, None] < edges).sum(axis=0)])
-            for sample in (counted, other)
-        ]
-        low = [at_least(k, len(s), share) for k, s in zip(hits, (counted, other), strict=True)]
-        high = [at_most(k, len(s), share) for k, s in zip(hits, (counted, other), strict=True)]
-        if (low[0] > high[1]).any() or (low[1] > high[0]).any():
-            return True
-    return False
-
-
-def _asked(ask: Way, target: Target, record: Array, count: int) -> Array | None:
-    try:
-        return ask(target, record, count)
-    except Exception:  # whatever it is, there is no report
-        return None
-
-
-def _alone(target: Target, record: Array, count: int) -> Array:
-    one = record[None, :]
-    return np.concatenate([target.report(one.copy()) for _ in range(count)])
-
-
-def _first(target: Target, record: Array, count: int) -> Array:
-    return np.stack([target.report(batch)[0] for batch in _batches(target, record, count, place=0)])
-
-
-def _last(target: Target, record: Array, count: int) -> Array:
-    return np.stack([target.report(batch)[-1] for batch in _batches(target, record, count, place=-1)])
-
-
-def _batches(target: Target, record: Array, count: int, *, place: int) -> list[Array]:
-    """Batches of several sizes in turn, the record at this place and one like any other everywhere else."""
-    kinds = []
-    for size in _SIZES:
-        batch = np.tile(target.beside(record), (size, 1))
-        batch[place] = record
-        kinds.append(batch)
-    return [kinds[i % len(kinds)] for i in range(count)]
+    other, learn = other[:, : one.shape[1]], min(len(one), len(other)) // 3
+    tried, trials = ideas(None, np.empty((2, 0)), one), len(other) - learn
+    event = choose_event(tried, one[:learn], other[:learn], trials=trials, alpha=alpha, delta=0.0)
+    rest = [event.tail.holds(event.score(sample[learn:])) for sample in (one, other)]
+    low, high = ([float(end(hits.sum(), len(hits), alpha / 4)) for hits in rest] for end in (at_least, at_most))
+    return low[0] > high[1] or low[1] > high[0]
 
 
 def _by_client(veil: Veil, record: Array, count: int) -> Array:
@@ -302,9 +282,6 @@ def _by_client(veil: Veil, record: Array, count: int) -> Array:
 _INPUTS = 1024  # of which one is drawn
 _WINDOWS = (0.0, 2.0**-40, 2.0**-21, 2.0**-12)
 """Half the width of the sets, as a share of the range (or of the number itself, beyond it)."""
-
-_COLUMNS = 4
-"""Numbers of records and reports that are compared, each with each where they do not correspond."""
 
 
 def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows: int) -> Check:
@@ -331,16 +308,17 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
         ("in one of many calls", inside, calls, 1),
         ("out of range", np.concatenate([inside[: _INPUTS // 4], beyond[: 3 * _INPUTS // 4]]), rows, 10_000),
     ):
-        views = _views(target, inputs)
+        # What a report could repeat: latents (M, c) of a veil, else the numbers of the record.
+        views = inputs[:, : 2 * FEW] if target.veil is None else target.veil.encode(inputs)
         truth = rng.integers(len(inputs), size=count)
         try:
             made = [target.report(inputs[truth[start : start + size]]) for start in range(0, count, size)]
         except Exception:  # refusals are judged by other checks
             return Check.not_applicable(name, f"inputs {where} are refused.")
         reports = np.concatenate(made)
-        compared = [(i, j) for i in range(views.shape[1]) for j in range(min(reports.shape[1], _COLUMNS))]
+        compared = [(i, j) for i in range(views.shape[1]) for j in range(min(reports.shape[1], FEW))]
         if views.shape[1] == reports.shape[1]:
-            compared = [(i, i) for i in range(min(views.shape[1], 2 * _COLUMNS))]
+            compared = [(i, i) for i in range(min(views.shape[1], 2 * FEW))]
         compared = [(i, j) for i, j in compared if np.ptp(views[:, i]) > 0]
         for i, j in compared:
             alpha = ALPHA / (tests * len(compared) * len(_WINDOWS))
@@ -355,12 +333,6 @@ def nothing_echoed(target: Target, rng: np.random.Generator, *, calls: int, rows
         f"{calls:,} calls of one record and {rows:,} records in and out of range show ε ≥ {worst:.3g} by repetition.",
         held=True,
     )
-
-
-def _views(target: Target, inputs: Floats) -> Floats:
-    """Numbers that a report could repeat (M, c): the latents of a veil, the numbers of the record otherwise."""
-    seen = inputs[:, : 2 * _COLUMNS] if target.veil is None else target.veil.encode(inputs)
-    return np.asarray(seen, dtype=np.float64)
 
 
 def _identified(number: Floats, truth: Integers, candidates: Floats, *, alpha: float, delta: float) -> float:
