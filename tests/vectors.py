@@ -23,11 +23,10 @@ from forged.forgeries import forgeries
 from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
-from taskveil.client.device import Device
+from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import MeanEncoder, TabledEncoder
 from taskveil.client.layers import LEVELS
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.record import Fields
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
@@ -141,7 +140,7 @@ def write_mixed(path: Path, client: Client, fields: Fields, count: int) -> None:
         for number in range(count):
             values = mixed_records.record(rng, fields)
             given = [mixed_records.given(value) for value in values]
-            x = client._record(dict(zip(fields.names, given, strict=True)) if number % 2 else given)
+            x = client.device.record(dict(zip(fields.names, given, strict=True)) if number % 2 else given)
             entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
             report = client._make(x).to_bytes()
             told = {"numbers": x.astype("<f8").tobytes(), "bits": bits.taken, "report": report}

@@ -33,8 +33,8 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.values import CYCLES, DAY, NO_VALUE, TRUTHS, Values, numbers_of, seconds_of, text_of, waves
 from taskveil.errors import DataError
 
-MOST_VALUES = 4096
-"""Of one category."""
+MOST_COLUMNS = 1 << 16
+"""Numbers that a record may become."""
 
 _FAR_OUT = (1.5, 3.0, 10.0, 1e3, 1e6)  # ranges beyond the bounds that an audit tries
 
@@ -362,8 +362,8 @@ class Category(BaseField):
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
             raise DataError('a category takes a list of its values: Category(["Europe", "Japan"]).')
         texts = tuple(text_of(value) for value in self.values)
-        if not 1 <= len(texts) <= MOST_VALUES or len(set(texts)) < len(texts):
-            raise DataError(f"a category has 1 to {MOST_VALUES} values, all different as text.")
+        if not 1 <= len(texts) <= MOST_COLUMNS or len(set(texts)) < len(texts):
+            raise DataError(f"a category has 1 to {MOST_COLUMNS} values, all different as text.")
         if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
             raise DataError("the values of a category are text, whole numbers or truth values.")
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
@@ -387,11 +387,6 @@ class Category(BaseField):
         return {"": gone, **{value: place for place, value in enumerate(self.values)}, None: gone}
 
     @cached_property
-    def _longest(self) -> int:
-        """Characters of its longest value: what is longer is none of them, however long it is."""
-        return max(len(value) for value in self.values)
-
-    @cached_property
     def _rows(self) -> Floats:
         """One row for each column, with a 1 in it, and rows of nothing for all else."""
         return np.eye(len(self.values) + 2, len(self.values) + self.missing)
@@ -402,8 +397,8 @@ class Category(BaseField):
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        columns, longest, nothing = self._columns, self._longest, len(self.values) + 1
-        places = [columns.get(text_of(value, longest), nothing) for value in values]
+        columns, nothing = self._columns, len(self.values) + 1
+        places = [columns.get(text_of(value), nothing) for value in values]
         if len(places) > width:
             return np.asarray(self._rows[places])
         made = np.zeros((len(places), width))  # all rows would take more memory than these do

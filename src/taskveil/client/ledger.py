@@ -314,9 +314,14 @@ def _create(path: Path) -> None:
 
 
 def default_path() -> Path:
-    """The ledger of this user of the machine, where the system keeps the state of programs."""
+    """The ledger of this user of the machine, where the system keeps the state of programs; its folder is made."""
     state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "taskveil" / "ledger.sqlite"
+    folder = (Path(state) if state else Path.home() / ".local" / "state") / "taskveil"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"cannot make {folder} ({error}); pass ledger=path to a writable file.") from error
+    return folder / "ledger.sqlite"
 
 
 def _every(step: Callable[[Ledger], None]) -> Callable[[], None]:

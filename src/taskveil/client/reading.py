@@ -33,7 +33,7 @@ from typing import Any, get_args
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.client.device import Device
+from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, NamedEncoder, TabledEncoder
 from taskveil.client.fields import Field
 from taskveil.client.layers import MonotoneTables
@@ -49,7 +49,6 @@ from taskveil.client.mechanisms import (
 )
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
-from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, SignatureError, TaskveilError, VersionError
