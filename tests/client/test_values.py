@@ -75,7 +75,7 @@ def test_whatever_else_there_is_counts_as_none(value: object) -> None:
     assert one(value) is None
 
 
-@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "25s", "7ms", "3D"])
+@pytest.mark.parametrize("unit", [*"YMWDhms", "ms", "us", "ns", "ps", "fs", "as", "25s", "7ms", "3D"])
 @pytest.mark.parametrize("count", [0, 10**9, 2**62, -(2**62), 2**63 - 1, -(2**63), 10**15])
 def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, count: int) -> None:
     stamps = np.array([count], dtype=np.int64).view(f"datetime64[{unit}]")

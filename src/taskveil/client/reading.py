@@ -125,8 +125,7 @@ MOST_WEIGHTS = 1 << 25
 """Bytes of the weights that a device reads; the largest encoders designed so far have 1 MB."""
 
 _KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units", "fields"}
-_PROMISED = {"epsilon", "delta", "statement"}
-_DEEPEST = 8  # levels of nesting; mechanism, stages, stage, response, a are five
+_BUDGET = {"epsilon", "delta"}
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
 BROKEN = (
     KeyError,
@@ -173,29 +172,28 @@ def read_device(
     """
     manifest, arrays = read_files(files, CLIENT, verify_key, most=MOST_WEIGHTS, where=where)
     try:
-        if not (set(manifest) <= _KEYS and set(manifest["guarantee"]) == _PROMISED):
+        if not (set(manifest) <= _KEYS and set(manifest["guarantee"]) == {*_BUDGET, "statement"}):
             raise ReleaseError(f"{where}: the manifest holds something that no device uses.")
-        if not all(_exact(array) for array in arrays.values()):
+        if any(
+            (np.abs(array.astype(np.float64)) >= 2**53).any() for array in arrays.values() if array.dtype == np.int64
+        ):
             raise ReleaseError(f"{where}: the weights hold whole numbers of 2^53 or more, which doubles cannot hold.")
         device = Device(
             encoder=unpack(manifest["encoder"], arrays, DEVICE_KINDS, *ENCODERS.values()),
             mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
-            columns=_names(manifest["columns"]),
-            units=_names(manifest["units"]),
+            **{name: _names(manifest[name]) for name in ("columns", "units")},
             fields=unpack(manifest["fields"], arrays, FIELDS, Fields) if "fields" in manifest else None,
         )
         _ = device.mechanism.layout  # refuses reports longer than the wire can carry
         stated, kept = manifest["guarantee"], device.mechanism
-        text = isinstance(stated["statement"], str)
         # The ledger charges the stated ε, which must be the one that the mechanism keeps.
-        honest = type(stated["epsilon"]) is float and stated["epsilon"] == kept.epsilon and 0 < kept.epsilon < math.inf
-        honest &= type(stated["delta"]) is float and stated["delta"] == kept.delta
+        honest = all(type(stated[name]) is float and stated[name] == getattr(kept, name) for name in _BUDGET)
+        if not (honest and 0 < kept.epsilon < math.inf and isinstance(stated["statement"], str)):
+            raise ReleaseError(f"{where}: the stated epsilon is not the one the mechanism keeps.")
     except ReleaseError:
         raise
     except BROKEN as error:
         raise ReleaseError(f"{where} holds no valid veil: {error!r}") from error
-    if not (honest and text):
-        raise ReleaseError(f"{where}: the stated epsilon is not the one the mechanism keeps.")
     return device, manifest
 
 
@@ -341,7 +339,7 @@ def digest(body: dict[str, Any]) -> str:
 
 def unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, *expected: type[Any]) -> Any:
     """The part that `taskveil.veil.release.pack` wrote; a ReleaseError if it is none of the expected ones."""
-    part = _unpack(packed, arrays, kinds, 0)
+    part = _unpack(packed, arrays, kinds)
     if not isinstance(part, expected):
         raise ReleaseError(f"expected {' or '.join(kind.__name__ for kind in expected)}, found {type(part).__name__}.")
     return part
@@ -358,11 +356,9 @@ def _tensors(manifest: Any) -> Iterator[str]:
             waiting.extend(item.values() if isinstance(item, dict) else item)
 
 
-def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise ReleaseError("the parts of a release do not nest so deep.")
+def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds) -> Any:
     if isinstance(packed, list):
-        return tuple(_unpack(item, arrays, kinds, depth + 1) for item in packed)
+        return tuple(_unpack(item, arrays, kinds) for item in packed)
     if not isinstance(packed, dict):
         return packed
     if set(packed) == {"tensor"}:
@@ -372,8 +368,7 @@ def _unpack(packed: Any, arrays: Mapping[str, Array], kinds: Kinds, depth: int) 
     if declared.keys() | {"kind"} != packed.keys():  # no field has a default, because two readers could differ about it
         raise ReleaseError(f"a {packed['kind']} has the fields {', '.join(declared)}, and all of them.")
     for name, kind in declared.items():
-        whole = kind == "int"
-        values[name] = _whole(packed[name]) if whole else _unpack(packed[name], arrays, kinds, depth + 1)
+        values[name] = _whole(packed[name]) if kind == "int" else _unpack(packed[name], arrays, kinds)
         if not _fits(values[name], kind):
             raise ReleaseError(f"{name} of a {packed['kind']} must be {kind}.")
     return part(**values)
@@ -389,11 +384,6 @@ def _whole(packed: Any) -> Any:
     if set(packed) != {"integer"} or not (isinstance(text, str) and _WHOLE.fullmatch(text)) or abs(int(text)) < 2**53:
         raise ReleaseError("whole numbers of 2^53 or more are written in decimal digits, 600 at most.")
     return int(text)
-
-
-def _exact(array: Array) -> bool:
-    """Whether doubles tell the array's whole numbers apart."""
-    return array.dtype != np.int64 or bool(((array > -(2**53)) & (array < 2**53)).all())
 
 
 def _fits(value: Any, declared: str) -> bool:
