@@ -12,7 +12,7 @@ from taskveil.arrays import Floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.encoders import Function, bring
-from taskveil.client.ledger import Ledger, default_path
+from taskveil.client.ledger import RESTORE, Ledger, default_path
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import client_files, read_device, read_key
 from taskveil.client.values import LONGEST_NAME
@@ -119,8 +119,7 @@ class Client:
             self.device.mechanism.layout.unpack(report.payload)
         except WireError as error:
             raise LedgerError(
-                f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). Restore "
-                "it from a backup; a new one would forget what was spent."
+                f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). {RESTORE}"
             ) from error
         return report
 
