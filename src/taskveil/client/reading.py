@@ -289,10 +289,23 @@ def verify(message: bytes, signature: bytes | None, key: bytes, where: object) -
         raise SignatureError(f"the verify key is no PEM public key and not 32 bytes: {error}.") from error
     if not isinstance(public, ed25519.Ed25519PublicKey):
         raise SignatureError("the verify key is not an Ed25519 key.")
+    if _of_small_order(public.public_bytes_raw()):
+        raise SignatureError("the verify key is no publisher's: it is of small order, and anyone can sign for it.")
     try:
         public.verify(signature, CONTEXT + message)
     except InvalidSignature as error:
         raise SignatureError(f"{where} was not signed with this key. Fetch the release from its publisher.") from error
+
+
+def _of_small_order(key: bytes) -> bool:
+    """Whether 8 times the point that a key encodes is the neutral element: then anyone can sign for it.
+
+    On −x² + y² = 1 + d x² y² with d = −121665/121666 these are the points with y = ±1 (orders 1 and 2), y = 0 (order 4),
+    and y² = −x² (order 8, because their double has y = 0), which is d y⁴ + 2 y² − 1 = 0.
+    """
+    prime = 2**255 - 19
+    square = (int.from_bytes(key, "little") % 2**255) ** 2 % prime  # the last bit is the sign of x
+    return square * (square - 1) * (121665 * square**2 - 243332 * square + 121666) % prime == 0
 
 
 def read_key(key: str | Path | bytes | None) -> bytes | None:
