@@ -63,7 +63,7 @@ def test_keys_of_small_order_sign_nothing(key: bytes, sign: int) -> None:
     """With such a key, signatures of any message can be made without a secret: 01 00 … 00 is one for the second."""
     key = key[:31] + bytes([key[31] | sign])
     forged = b"\1" + bytes(63)
-    with pytest.raises(SignatureError, match="small order|no PEM"):
+    with pytest.raises(SignatureError, match="small order"):
         verify(MESSAGE, forged, key, WHERE)
 
 

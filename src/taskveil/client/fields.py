@@ -30,7 +30,18 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers
-from taskveil.client.values import CYCLES, DAY, NO_VALUE, TRUTHS, Values, numbers_of, seconds_of, text_of, waves
+from taskveil.client.values import (
+    CYCLES,
+    DAY,
+    LONGEST_NAME,
+    NO_VALUE,
+    TRUTHS,
+    Values,
+    numbers_of,
+    seconds_of,
+    text_of,
+    waves,
+)
 from taskveil.errors import DataError
 
 MOST_COLUMNS = 1 << 16
@@ -365,7 +376,9 @@ class Category(BaseField):
         if not 1 <= len(texts) <= MOST_COLUMNS or len(set(texts)) < len(texts):
             raise DataError(f"a category has 1 to {MOST_COLUMNS} values, all different as text.")
         if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
-            raise DataError("the values of a category are text, whole numbers or truth values.")
+            raise DataError(
+                f"the values of a category are texts of up to {LONGEST_NAME} characters, whole numbers or truth values."
+            )
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 
     @property

@@ -300,8 +300,8 @@ def verify(message: bytes, signature: bytes | None, key: bytes, where: object) -
 def _of_small_order(key: bytes) -> bool:
     """Whether 8 times the point that a key encodes is the neutral element: then anyone can sign for it.
 
-    On −x² + y² = 1 + d x² y² with d = −121665/121666 these are the points with y = ±1 (orders 1 and 2), y = 0 (order 4),
-    and y² = −x² (order 8, because their double has y = 0), which is d y⁴ + 2 y² − 1 = 0.
+    On −x² + y² = 1 + d x² y² with d = −121665/121666 these points have y = ±1 (orders 1 and 2), y = 0 (order 4), or
+    y² = −x² (order 8, because their double has y = 0), which is d y⁴ + 2 y² − 1 = 0.
     """
     prime = 2**255 - 19
     square = (int.from_bytes(key, "little") % 2**255) ** 2 % prime  # the last bit is the sign of x

@@ -41,12 +41,12 @@ def text_of(value: Any) -> str | None:
     """The text by which a category knows a value, None for a missing value. Never an error.
 
     A value is text of at most `LONGEST_NAME` characters, a whole number below 2^53, or true or false. The text of any
-    other value is `NO_VALUE`, which no category has. No more of a longer text is read, so that it takes no longer.
+    other value is `NO_VALUE`, which no category has.
     """
     number = math.inf
     with tolerant:  # another type, or a class of the caller's own
         if isinstance(value, str):
-            return _joined(str.__str__(value)) if str.__len__(value) <= LONGEST_NAME else NO_VALUE
+            return _joined(str.__str__(value)) if str.__len__(value) <= LONGEST_NAME else NO_VALUE  # no more is read
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
         if isinstance(value, np.datetime64 | np.timedelta64):  # these include numpy's missing value, NaT
@@ -58,8 +58,11 @@ def text_of(value: Any) -> str | None:
 
 
 def _joined(text: str) -> str:
-    """The text with neighbouring halves of a character (surrogates) joined, as JSON and browsers read them."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    """The text with neighbouring halves of a character (surrogates) joined and counted as browsers do, in UTF-16."""
+    if text.isascii():
+        return text
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_NAME else NO_VALUE
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
