@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import releases
@@ -99,6 +101,25 @@ def test_names_not_order_decide(client: Client) -> None:
     assert np.array_equal(client.device.record(pd.Series(backwards)), expected)
     with pytest.raises(DataError, match=r"exactly the release's columns.*Pass None for a value that is not there"):
         client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
+def test_a_name_that_comes_twice_is_refused(client: Client) -> None:
+    """Before, the last of its values won."""
+    with pytest.raises(DataError, match="5 numbers"):
+        client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], index=[*RECORD, "e"]))
+    assert client.ledger.spent == 0
+
+
+def test_numbers_of_every_type_and_size_are_taken_as_in_browsers(client: Client) -> None:
+    given = [True, False, 5, 10**30, -(10**400)]
+    assert client.device.record(given).tolist() == [[1.0, 0.0, 5.0, 1e30, -math.inf]]
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda row: np.ma.masked_equal(row, 4.0), lambda row: [row], pl.Series])
+def test_other_lists_of_numbers_are_records(client: Client, form: Any) -> None:
+    found = client.device.record(form([1.0, 2.0, 3.0, 4.0, 5.0]))
+    masked = isinstance(form([4.0]), np.ma.MaskedArray)
+    assert np.array_equal(found, [[1.0, 2.0, 3.0, math.nan if masked else 4.0, 5.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize(

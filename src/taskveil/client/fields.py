@@ -399,25 +399,14 @@ class Category(BaseField):
         gone = len(self.values)
         return {"": gone, **{value: place for place, value in enumerate(self.values)}, None: gone}
 
-    @cached_property
-    def _rows(self) -> Floats:
-        """One row for each column, with a 1 in it, and rows of nothing for all else."""
-        return np.eye(len(self.values) + 2, len(self.values) + self.missing)
-
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
         width = len(self.values) + self.missing
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        columns, nothing = self._columns, len(self.values) + 1
-        places = [columns.get(text_of(value), nothing) for value in values]
-        if len(places) > width:
-            return np.asarray(self._rows[places])
-        made = np.zeros((len(places), width))  # all rows would take more memory than these do
-        for row, place in enumerate(places):
-            made[row, place : min(place + 1, width)] = 1.0
-        return made
+        places = [self._columns.get(text_of(value), -1) for value in values]
+        return np.equal.outer(places, np.arange(width)).astype(np.float64)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.

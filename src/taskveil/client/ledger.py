@@ -101,51 +101,50 @@ class Ledger:
         if epsilon < 0:
             raise BudgetSpentError(f"a report cannot cost ε = {epsilon:g}.")
 
-        def transact() -> bytes:
-            with self._transaction() as connection:
-                with self._explained():
-                    budgets = self._budgets(connection)
-                    found = self._find(connection, release, round)
-                if found is not None:
-                    return found
-                spent = _total(budgets)
-                if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
-                    raise BudgetSpentError(
-                        f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
-                        "already: no report was made. Earlier rounds can be sent again as they are."
-                    )
-                made = make()
-                if self._process != os.getpid():
-                    raise LedgerError("a process that was forked while a report was made cannot record it; ask again.")
-                with self._explained():
-                    connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
-                    connection.execute("COMMIT")
-                    if _inode(self._file) != self._inode:
-                        raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
-                    self._write_mark([*budgets, epsilon])
-                return made
+        def transact(connection: sqlite3.Connection) -> bytes:
+            with self._explained():
+                budgets = self._budgets(connection)
+                found = self._find(connection, release, round)
+            if found is not None:
+                return found
+            spent = _total(budgets)
+            if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
+                raise BudgetSpentError(
+                    f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
+                    "already: no report was made. Earlier rounds can be sent again as they are."
+                )
+            made = make()
+            if self._process != os.getpid():
+                raise LedgerError("a process that was forked while a report was made cannot record it; ask again.")
+            with self._explained():
+                connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
+                connection.execute("COMMIT")
+                if _inode(self._file) != self._inode:
+                    raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
+                self._write_mark([*budgets, epsilon])
+            return made
 
-        return self._undisturbed(transact)
+        return self._alone(transact)
 
     def recorded(self, release: bytes, round: str) -> bytes | None:
         """The bytes of the report of a `release` in a `round`; None if there is none. No budget is spent."""
 
-        def look() -> bytes | None:
-            with self._transaction() as connection, self._explained():
+        def look(connection: sqlite3.Connection) -> bytes | None:
+            with self._explained():
                 self._budgets(connection)
                 return self._find(connection, release, round)
 
-        return self._undisturbed(look)
+        return self._alone(look)
 
     @property
     def spent(self) -> float:
         """The sum of the budgets of all recorded reports."""
 
-        def add_up() -> float:
-            with self._transaction() as connection, self._explained():
+        def add_up(connection: sqlite3.Connection) -> float:
+            with self._explained():
                 return _total(self._budgets(connection))
 
-        return self._undisturbed(add_up)
+        return self._alone(add_up)
 
     def close(self) -> None:
         """Close the file. A closed ledger makes no more reports."""
@@ -166,6 +165,27 @@ class Ledger:
         # handler that raised may have kept the fork from releasing it.
         self._let_go()
         return undisturbed(work)
+
+    def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The result of `work` in a transaction of one process at a time; rolled back unless committed inside."""
+
+        def transact() -> Result:
+            with self._turn(), contextlib.ExitStack() as stack:
+                if self._closed:
+                    raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
+                before, self._at_work = self._at_work, threading.get_ident()
+                stack.callback(setattr, self, "_at_work", before)
+                with self._explained():
+                    stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
+                    connection = self._open()
+                    connection.execute("BEGIN IMMEDIATE")
+                try:
+                    return work(connection)
+                finally:
+                    if self._process == os.getpid() and connection.in_transaction:
+                        connection.execute("ROLLBACK")
+
+        return self._undisturbed(transact)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -207,24 +227,6 @@ class Ledger:
         elif self._connection is not None:
             _INHERITED.append(self._connection)
         self._connection = None
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction of one process at a time. It is rolled back unless it was committed inside."""
-        with self._turn(), contextlib.ExitStack() as stack:
-            if self._closed:
-                raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
-            before, self._at_work = self._at_work, threading.get_ident()
-            stack.callback(setattr, self, "_at_work", before)
-            with self._explained():
-                stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
-                connection = self._open()
-                connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            finally:
-                if self._process == os.getpid() and connection.in_transaction:
-                    connection.execute("ROLLBACK")
 
     def _open(self) -> sqlite3.Connection:
         """This process's connection: a fork must not share its parent's. The caller holds the lock."""
@@ -309,18 +311,13 @@ class Ledger:
             yield
         except LedgerError:
             raise
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise self._unusable(error) from error
-            raise LedgerError(f"the ledger {self.path} is damaged ({error}). {RESTORE}") from error
         except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError) as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> LedgerError:
-        return LedgerError(
-            f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
-            "disk with free space, and must survive restarts."
-        )
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                raise LedgerError(f"the ledger {self.path} is damaged ({error}). {RESTORE}") from error
+            raise LedgerError(
+                f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
+                "disk with free space, and must survive restarts."
+            ) from error
 
 
 def _total(budgets: list[float]) -> float:

@@ -9,6 +9,7 @@ single reports of a batch and accept the others. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import math
@@ -163,8 +164,13 @@ def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, byte
         with _opener(request.full_url).open(request, timeout=timeout) as answer:
             return answer.status, answer.read(_MOST_ANSWER), 0.0
     except urllib.error.HTTPError as error:
+        said, asked = b"", 0.0
         with error:
-            return error.code, _rest(error), _asked(error)
+            with contextlib.suppress(OSError, http.client.HTTPException):  # half of it: the status must do
+                said = error.read(_MOST_ANSWER)
+            with contextlib.suppress(ValueError):
+                asked = min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
+        return error.code, said, asked
 
 
 def _rejected(answer: bytes, count: int) -> dict[int, str] | None:
@@ -218,18 +224,3 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
 class _Stay(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
-
-
-def _rest(error: urllib.error.HTTPError) -> bytes:
-    try:
-        return error.read(_MOST_ANSWER)
-    except (OSError, http.client.HTTPException):
-        return b""
-
-
-def _asked(error: urllib.error.HTTPError) -> float:
-    """Seconds that the server asks to wait, at most a minute."""
-    try:
-        return min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
-    except ValueError:
-        return 0.0
