@@ -69,7 +69,7 @@ def one_report(folder: Path, name: str, made: tv.Veil) -> None:
     with Client.load(folder / name, ledger=folder / f"{name}.sqlite", cap=1e9) as client:
         for _ in range(400):
             start = time.perf_counter()
-            client._make(client._record(record))
+            client._make(client.device.record(record))
             draw.append(time.perf_counter() - start)
         for place in range(200):
             start = time.perf_counter()

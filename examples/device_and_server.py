@@ -7,6 +7,7 @@ machine; nothing leaves it.
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,7 +18,7 @@ import pandas as pd
 
 import taskveil as tv
 from taskveil.client import Client, upload
-from taskveil.client.wire import PATH, Report
+from taskveil.client.wire import PATH, Report, arrived
 from taskveil.errors import BudgetSpentError, WireError
 
 PEOPLE = 200
@@ -25,13 +26,15 @@ bodies: list[bytes] = []
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Keeps the body of every POST and says 202."""
+    """Keeps the body of every POST. A device sends its reports again until the answer accounts for all of them."""
 
     def do_POST(self) -> None:
         bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(202)
-        self.send_header("Content-Length", "0")
+        answer = json.dumps({"accepted": len(arrived(bodies[-1])), "duplicate": 0, "rejected": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
         """Say nothing: an access log would be metadata about people."""

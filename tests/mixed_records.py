@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from taskveil.client.device import Fields
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
-from taskveil.client.record import Fields
 
 ORDINARY = Fields(
     names=(

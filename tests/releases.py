@@ -12,7 +12,7 @@ import numpy as np
 import hand_made_networks as networks
 import mixed_records
 import taskveil as tv
-from taskveil.client.device import Device
+from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
 from taskveil.client.mechanisms import (
@@ -28,7 +28,6 @@ from taskveil.client.mechanisms import (
 )
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical
-from taskveil.client.record import Fields
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder

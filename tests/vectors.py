@@ -3,15 +3,18 @@
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
 Python client from injected bits, and, for some, the distribution of many reports of one record with real entropy.
 Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
-`forged.json` holds the releases that both clients must refuse. `size.json` says how many vectors and reports there are:
-2,000 and 200,000 (`make test`), or with `--full` 10,000 and 1,000,000 (`make test-all`).
+`forged.json` holds the releases that both clients must refuse, and `promises.json` the words of budgets near round
+numbers. `size.json` says how many vectors and reports there are: 2,000 and 200,000 (`make test`), or with `--full`
+10,000 and 1,000,000 (`make test-all`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -23,17 +26,24 @@ from forged.forgeries import forgeries
 from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
-from taskveil.client.device import Device
+from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import MeanEncoder, TabledEncoder
 from taskveil.client.layers import LEVELS
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.record import Fields
+from taskveil.client.promise import statement
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
 SMALL = {"vectors": 2_000, "reports": 200_000}
 FULL = {"vectors": 10_000, "reports": 1_000_000}
 COUNTED = ("laplace_box", "codebook", "lattice")
+
+
+def promises() -> Iterator[tuple[float, str]]:
+    """Budgets whose e^ε is nearly a round number, and the words of their promise up to that number."""
+    for number in (*range(2, 1000), *(n / 100 for n in range(101, 1000)), *(10.0**n for n in range(4, 13))):
+        for epsilon in (math.log(number), math.nextafter(math.log(number), 0), math.nextafter(math.log(number), 99)):
+            yield epsilon, statement(epsilon, 0.0, "").split(" times as")[0]
 
 
 def records(device: Device, count: int) -> np.ndarray:
@@ -91,6 +101,7 @@ def write(folder: Path, size: dict[str, int]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "size.json").write_text(json.dumps(size))
     count, reports = size["vectors"], size["reports"]
+    (folder / "promises.json").write_text(json.dumps(list(promises())))
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
@@ -140,7 +151,7 @@ def write_mixed(path: Path, client: Client, fields: Fields, count: int) -> None:
         for number in range(count):
             values = mixed_records.record(rng, fields)
             given = [mixed_records.given(value) for value in values]
-            x = client._record(dict(zip(fields.names, given, strict=True)) if number % 2 else given)
+            x = client.device.record(dict(zip(fields.names, given, strict=True)) if number % 2 else given)
             entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
             report = client._make(x).to_bytes()
             told = {"numbers": x.astype("<f8").tobytes(), "bits": bits.taken, "report": report}

@@ -1,6 +1,7 @@
 import { encode } from "./encoders.js";
 import { type Source, system } from "./entropy.js";
 import { fail } from "./errors.js";
+import { bitLength } from "./exact.js";
 import { expand, type Field } from "./fields.js";
 import type { Files } from "./files.js";
 import { Ledger } from "./ledger.js";
@@ -14,7 +15,7 @@ import { hex, packPayload, Report } from "./wire.js";
 
 /**
  * What a person or a sensor gave, or one of the ways to say that nothing was given (NaN is another). Releases without fields
- * take numbers only; a `Date` counts in universal time.
+ * take numbers, true and false only; a `Date` counts in universal time.
  */
 export type Value = number | bigint | boolean | string | Date | null | undefined;
 
@@ -140,7 +141,9 @@ export class Client {
     const stage = mechanism.stages[0]!;
     const { a, b, size, total } = stage.response;
     const likely = new Set(favoured(stage, enforce(mechanism.region, encode(encoder, record(this.device, values)))));
-    return Array.from({ length: Number(size) }, (_, k) => Number(likely.has(k) ? a : b) / Number(total));
+    const extra = BigInt(Math.max(0, bitLength(total) - 1000)); // beyond what a double reaches
+    const odds = (weight: bigint): number => Number(weight >> extra) / Number(total >> extra);
+    return Array.from({ length: Number(size) }, (_, k) => odds(likely.has(k) ? a : b));
   }
 }
 
@@ -176,7 +179,8 @@ export function record({ columns, encoder, fields }: Device, values: Values<obje
   if (fields) return expand(fields, list);
   return list.map((value) => {
     if (value === null || value === undefined) return NaN;
-    return typeof value === "number" ? value : fail("data", `a record holds numbers only, got a ${typeof value}.`);
+    if (["number", "bigint", "boolean"].includes(typeof value)) return Number(value);
+    return fail("data", `a record holds numbers only, got a ${typeof value}.`);
   });
 }
 

@@ -84,7 +84,7 @@ export function logRatio(a: bigint, b: bigint): number {
 }
 
 /** An integer a ≤ e^epsilon · b, short of the largest by a relative 2^-80 at most; nothing is rounded up. */
-function floorExpTimes(epsilon: number, b: bigint): bigint {
+export function floorExpTimes(epsilon: number, b: bigint): bigint {
   const [numerator, denominator] = fraction(epsilon);
   const scale = 1n << 128n;
   let total = scale;

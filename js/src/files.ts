@@ -58,7 +58,9 @@ export async function readFiles(
   const known = (part: Json, keys: string[]): boolean => Object.keys(part).every((key) => keys.includes(key));
   need(known(manifest, KEYS) && known(manifest.guarantee, PROMISED), "unknown keys of the manifest");
   const tensors = safetensors(weights);
-  need(tensorsOf(manifest).sort().join() === [...tensors.keys()].sort().join(), "every tensor must be used by one part, and only one");
+  const used = tensorsOf(manifest); // names may hold anything, so that they are compared one by one
+  const once = new Set(used).size === used.length && used.length === tensors.size && used.every((name) => tensors.has(name));
+  need(once, "every tensor must be used by one part, and only one");
   return { manifest, tensors };
 }
 
@@ -116,8 +118,17 @@ function publicKey(given: unknown): Bytes {
   return Uint8Array.from(atob(pem[1]!), (character) => character.charCodeAt(0));
 }
 
+/** Whether anyone can sign for a key, because 8 times its point is the neutral element; see `reading.py`. */
+function ofSmallOrder(key: Bytes): boolean {
+  const prime = 2n ** 255n - 19n;
+  const y = BigInt(`0x${hex(key.slice().reverse())}`) % 2n ** 255n;
+  const square = (y * y) % prime;
+  return (square * (square - 1n) * (121665n * square * square - 243332n * square + 121666n)) % prime === 0n;
+}
+
 async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): Promise<void> {
   const key = publicKey(verifyKey);
+  if (ofSmallOrder(key)) fail("signature", "the key is no publisher's: it is of small order, and anyone can sign for it.");
   if (!signature) fail("signature", "the release is not signed. Sign it with `taskveil sign`, or fetch a signed release.");
   let good = false;
   try {

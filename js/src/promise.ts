@@ -2,6 +2,7 @@
  * The promise in words that need no mathematics, as `promise.py` makes it: from what the mechanism keeps, never from the
  * release's own text, which may say what it likes.
  */
+import { floorExpTimes } from "./exact.js";
 import type { Mechanism } from "./mechanisms.js";
 
 const NOISE =
@@ -24,13 +25,12 @@ export function statement(mechanism: Mechanism, epsilon: number): string {
   );
 }
 
-/** e^ε in three digits, rounded up. */
+/** e^ε in three digits or, from 1,000 on, without a fraction; rounded up, in whole numbers as everywhere. */
 function times(epsilon: number): string {
   if (epsilon > 30) return `e^${roundedUp(epsilon)}`;
-  const factor = Math.exp(epsilon) * (1 + 2 ** -40); // more than the machine's exp errs
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(factor)));
-  const shown = Math.ceil(factor * 10 ** digits) / 10 ** digits;
-  return shown.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const digits = Math.max(0, 3 - String(floorExpTimes(epsilon, 1n)).length);
+  const shown = floorExpTimes(epsilon, 10n ** BigInt(digits)) + 1n; // e^ε is never whole
+  return (Number(shown) / 10 ** digits).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** Six digits, rounded up. */

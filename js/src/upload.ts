@@ -1,4 +1,8 @@
-/** Sends reports as they are, again and again if the network fails; a retry is never randomised anew. */
+/**
+ * Sends reports as they are, again and again if the network fails; a retry is never randomised anew. An answer of success
+ * counts only if it is the collector's and accounts for every report.
+ */
+import type { Json } from "./canonical.js";
 import { system } from "./entropy.js";
 import { fail, type Rejection } from "./errors.js";
 import { abortSignal, addressOf, duration, onlyKnown, whole } from "./options.js";
@@ -31,7 +35,9 @@ interface Settings {
 
 const OPTIONS = ["token", "batch", "attempts", "timeout", "pause", "signal"];
 const LONGEST = 60_000;
-/** Bytes of an answer that are read: enough for a reason, and for one more for every report. */
+/** Reports in one request. */
+const MOST_POSTED = 20_000;
+/** Characters of the reason for a rejected report. */
 const LONGEST_REASON = 2 ** 10;
 
 /**
@@ -44,7 +50,7 @@ export async function upload(reports: readonly Report[], url: string | URL, opti
   onlyKnown(options, OPTIONS);
   const settings: Settings = {
     token: word(options.token),
-    batch: whole("batch", options.batch ?? 1000, 1, 20_000),
+    batch: whole("batch", options.batch ?? 1000, 1, MOST_POSTED),
     attempts: whole("attempts", options.attempts ?? 6, 1, 1000),
     timeout: duration("timeout", options.timeout ?? 10_000, 1),
     pause: duration("pause", options.pause ?? 500, 0),
@@ -113,15 +119,17 @@ async function send(
         redirect: "manual",
         signal: patience.signal,
       });
-      if (answer.ok) {
-        const said = (await told(answer, token, batch.length)).rejected;
-        for (const one of Array.isArray(said) ? said : []) {
-          if (Number.isInteger(one?.place) && batch[one.place]) rejected.push({ place: done + one.place, reason: String(one.reason) });
-        }
-        return;
-      }
-      reason = await problem(answer, token);
       status = answer.status;
+      if (answer.ok) {
+        const refused = rejections(await told(answer), batch.length);
+        if (refused) {
+          for (const { place, reason } of refused) rejected.push({ place: done + place, reason: hidden(reason, token) });
+          return;
+        }
+        reason = `an answer that does not say what became of ${batch.length} reports; another server's, or half of one`;
+        continue;
+      }
+      reason = hidden(await problem(answer), token);
       wait = Math.max(wait, Math.min(1000 * (Number(answer.headers.get("Retry-After")) || 0), LONGEST));
     } catch (error) {
       if (signal?.aborted) aborted(signal, before);
@@ -144,22 +152,36 @@ function aborted(signal: AbortSignal, before: { sent: number; rejected: Rejectio
   });
 }
 
-/** What an answer says in JSON, without the token should it quote it; nothing if it is another server's. */
-async function told(answer: Response, token: string | undefined, count = 0): Promise<Record<string, unknown>> {
-  const said = new TextDecoder().decode(await body(answer, LONGEST_REASON * (64 + count)));
+/** What an answer says in JSON; nothing if it is another server's. */
+async function told(answer: Response): Promise<Json> {
+  const said = new TextDecoder().decode(await body(answer, LONGEST_REASON * MOST_POSTED));
   try {
-    return Object(JSON.parse(token ? said.replaceAll(token, "…") : said));
+    return Object(JSON.parse(said));
   } catch {
     return {}; // the status must do
   }
 }
 
+/** What a collector's answer to `count` reports rejects, in order; null unless its numbers add up to all of them. */
+function rejections({ accepted, duplicate, rejected }: Json, count: number): Rejection[] | null {
+  const below = (n: unknown, most: number): boolean => Number.isInteger(n) && (n as number) >= 0 && (n as number) <= most;
+  if (!Array.isArray(rejected) || !below(accepted, count) || !below(duplicate, count)) return null;
+  const places = new Set(rejected.map((one) => one?.place));
+  const sound = [...places].every((place) => below(place, count - 1)) && places.size === rejected.length;
+  if (!sound || accepted + duplicate + places.size !== count) return null;
+  const found = rejected.map(({ place, reason }) => ({ place, reason: String(reason || "none was given.").slice(0, LONGEST_REASON) }));
+  return found.sort((one, other) => one.place - other.place);
+}
+
+/** Without the token, should the server quote it. */
+const hidden = (words: string, token: string | undefined): string => (token ? words.replaceAll(token, "…") : words);
+
 /** What an RFC 9457 problem document says, however little that is. */
-async function problem(answer: Response, token: string | undefined): Promise<string> {
+async function problem(answer: Response): Promise<string> {
   if (answer.status < 400) {
     // 3xx, or 0: a browser says no more
     return "it points to another address, which is not followed. Upload to the collector's final address.";
   }
-  const { title, detail } = await told(answer, token).catch(() => ({}) as Record<string, unknown>); // half of it
+  const { title, detail } = await told(answer).catch(() => ({}) as Json); // half of it
   return [title, detail].filter((v) => typeof v === "string" && v).join(": ") || `status ${answer.status}`;
 }

@@ -6,8 +6,6 @@ import { l1Diameter } from "./regions.js";
 
 const VERSION = 1;
 export const BINARY = "application/vnd.taskveil.reports";
-/** Reports in a batch, at most. */
-export const MOST = 2 ** 20;
 /** Bytes of a report's numbers, at most. */
 export const MOST_PAYLOAD = 2 ** 16 - 1;
 
@@ -56,8 +54,8 @@ export function alike(one: Report, other: Report): boolean {
 /** Reports of one release, in bytes. */
 export function packBatch(reports: readonly Report[]): Uint8Array<ArrayBuffer> {
   const first = reports[0];
-  if (!first || reports.length > MOST || !reports.every((report) => isReport(report) && alike(report, first))) {
-    fail("wire", `a batch holds 1 to ${MOST} reports of one release; pack those of other releases apart.`);
+  if (!first || !reports.every((report) => isReport(report) && alike(report, first))) {
+    fail("wire", "a batch holds at least one report, and reports of one release only; pack those of other releases apart.");
   }
   const counts = new DataView(new ArrayBuffer(6));
   counts.setUint16(0, first.payload.length, true);

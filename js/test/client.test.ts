@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { draw, record } from "../src/client.js";
 import { Client, packBatch, Report, TaskveilError, type Values } from "../src/index.js";
+import type { Stage } from "../src/mechanisms.js";
 import { roundedUp } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { hex } from "../src/wire.js";
@@ -33,7 +34,6 @@ describe("reports", () => {
     [null, "numbers"],
     [7, "numbers"],
     [["1", 2, 3, 4, 5], "numbers only"],
-    [[1, 2, 3, 4, 5n], "numbers only"],
     [{ ...RECORD, f: 1 }, "extra [f]"],
     [{ a: 1 }, "missing [b,c,d,e]"],
     [{ ...RECORD, e: "high" }, "numbers only"],
@@ -43,6 +43,12 @@ describe("reports", () => {
     await expect(client.report(record as never)).rejects.toThrow(says as string);
     await expect(client.report(record as never)).rejects.toMatchObject({ code: "data" });
     expect(await client.spent()).toBe(0);
+  });
+
+  test("take whole numbers of any size, true and false as Python does", async () => {
+    const device = await readDevice(files("lattice"));
+    expect(record(device, [true, false, 5n, 10n ** 30n, -(10n ** 400n)])).toEqual([1, 0, 5, 1e30, -Infinity]);
+    expect(record(device, { ...RECORD, e: true })).toEqual([0.1, 0.2, 0.3, 0.4, 1]);
   });
 
   test.each<[string, Values]>([
@@ -97,6 +103,17 @@ describe("reports", () => {
     expect(odds.reduce((a, b) => a + b)).toBeCloseTo(1, 12);
     expect(Math.log(Math.max(...odds) / Math.min(...odds))).toBeCloseTo(client.epsilon, 9);
     expect((await load("laplace_box")).odds(RECORD)).toBeNull();
+  });
+
+  test("have odds whatever ε is", async () => {
+    const client = await load("codebook");
+    const [stage] = (client as unknown as { device: { mechanism: { stages: Stage[] } } }).device.mechanism.stages;
+    const { size, favoured } = stage!.response;
+    const a = 2n ** 1082n; // ε = 750
+    stage!.response = { ...stage!.response, a, b: 1n, total: BigInt(favoured) * a + size - BigInt(favoured) };
+    const odds = client.odds(Array(30).fill(0))!;
+    expect(odds.filter((chance) => chance === 1 / favoured).length).toBe(favoured);
+    expect(odds.filter((chance) => chance === 0).length).toBe(64 - favoured);
   });
 });
 

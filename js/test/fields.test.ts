@@ -117,7 +117,7 @@ test.each([
 });
 
 test("a record becomes no more than 65,536 numbers", () => {
-  const values = Array.from({ length: 4096 }, (_, i) => String(i));
+  const values = Array.from({ length: 4096 }, (_, i) => String(i)); // sixteen of them make as many numbers as there may be
   const packed = (count: number, missing: boolean): object => ({
     kind: "fields",
     names: Array.from({ length: count }, (_, i) => String(i)),

@@ -5,7 +5,7 @@ import type { Files } from "../src/files.js";
 import { roundedUp, statement } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { cpuTime } from "./cpu.js";
-import { devices, files } from "./files.js";
+import { devices, files, read } from "./files.js";
 import { forge, forgeBulk, forgeHeader, forgeWeights, type Json } from "./forge.js";
 
 const refused = (given: Files, code: string, key?: Uint8Array<ArrayBuffer> | string): Promise<void> =>
@@ -157,6 +157,19 @@ test("signatures are checked when a key is given", async () => {
   await refused({ ...good, signature: bad }, "signature", raw(pair));
 });
 
+const small = ["00".repeat(32), `01${"00".repeat(31)}`, ...["ec", "ed", "ee"].map((last) => `${last}${"ff".repeat(30)}7f`)];
+small.push("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05");
+small.push("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a");
+
+test.each(small)("a key of small order signs nothing: %s", async (text) => {
+  const signature = new Uint8Array(64).fill(1, 0, 1); // of any message, for the neutral element
+  for (const sign of [0, 128]) {
+    const key = new Uint8Array(Buffer.from(text, "hex"));
+    key[31]! |= sign;
+    await expect(readDevice({ ...files("codebook"), signature }, key)).rejects.toThrow("small order");
+  }
+});
+
 test("a key may be given in PEM, as text or in bytes, and must then be an Ed25519 public key", async () => {
   const good = files("codebook");
   const pair = generateKeyPairSync("ed25519");
@@ -197,6 +210,13 @@ test("above ε = 5 the promise says in odds how weak it is", async () => {
   const weak = stated.filter((text) => text.includes("weak"));
   expect(weak.length).toBeGreaterThan(0); // so that Python's words are compared above, both ways
   expect(weak.length).toBeLessThan(stated.length);
+});
+
+test("e^ε has the same digits as in Python, also where it is nearly whole", async () => {
+  const { mechanism } = await readDevice(files("codebook"));
+  const stated: [number, string][] = JSON.parse(new TextDecoder().decode(read("promises.json")));
+  for (const [epsilon, words] of stated) expect(statement(mechanism, epsilon).split(" times as")[0]).toBe(words);
+  expect(stated.length).toBeGreaterThan(3000);
 });
 
 test.each([

@@ -5,6 +5,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { packBatch, Report, upload } from "../src/index.js";
 import { hex } from "../src/wire.js";
 
+const told = (accepted: number, duplicate: number, ...rejected: [number, string][]): object => ({
+  ...{ accepted, duplicate },
+  rejected: rejected.map(([place, reason]) => ({ place, id: "00".repeat(16), reason })),
+});
+
 describe("uploads", () => {
   const reports = Array.from(
     { length: 10 },
@@ -20,7 +25,8 @@ describe("uploads", () => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
-      bodies.push(Buffer.concat(parts).toString("hex"));
+      const all = Buffer.concat(parts);
+      bodies.push(all.toString("hex"));
       tokens.push(request.headers.authorization);
       const step = script.shift() ?? 202;
       if (step === "drop") return void request.socket.destroy();
@@ -31,9 +37,11 @@ describe("uploads", () => {
         return;
       }
       if (step === "quote") return void response.writeHead(403).end(JSON.stringify({ title: `not ${tokens.at(-1)}` }));
+      if (step instanceof Buffer) return void response.writeHead(200).end(step);
       if (typeof step === "object") return void response.writeHead(200).end(JSON.stringify(step));
       response.writeHead(step, { "Content-Type": "application/problem+json", Location: "/elsewhere" });
-      response.end(step === 202 ? "" : JSON.stringify({ title: "No", detail: "this release was withdrawn" }));
+      const accepted = told(all.readUInt32LE(38), 0);
+      response.end(JSON.stringify(step === 202 ? accepted : { title: "No", detail: "this release was withdrawn" }));
     });
   };
 
@@ -179,10 +187,6 @@ describe("uploads", () => {
     expect(bodies.length).toBe(1);
   });
 
-  const told = (accepted: number, duplicate: number, ...rejected: [number, string][]): object => ({
-    ...{ accepted, duplicate },
-    rejected: rejected.map(([place, reason]) => ({ place, id: "00".repeat(16), reason })),
-  });
   const token = "tv_0123abcd_secret-word";
 
   test("carry their token with every attempt", async () => {
@@ -193,7 +197,7 @@ describe("uploads", () => {
     expect(tokens.at(-1)).toBeUndefined();
   });
 
-  test.each([401, 503, "drop" as const, "quote" as const, told(0, 0, [0, `not ${token}`])])("never show their token: %o", async (trouble) => {
+  test.each([401, 503, "drop" as const, "quote" as const, told(9, 0, [0, `not ${token}`])])("never show their token: %o", async (trouble) => {
     script = [trouble];
     const error = await upload(reports, url, { token, attempts: 1 }).catch((caught: unknown) => caught);
     expect(error).toMatchObject({ code: "upload" });
@@ -214,15 +218,39 @@ describe("uploads", () => {
     await expect(upload(reports, url, { batch: 4 })).rejects.toMatchObject({ status: 403, sent: 3, rejected: [{ place: 2 }] });
   });
 
-  test.each([
-    [1],
+  test.each<object>([
+    Buffer.from(""),
+    Buffer.from("<html><body>Please log in</body></html>"),
+    [[1]],
     { rejected: 3 },
     { rejected: [5, {}, null] },
-    told(0, 0, [-1, "no"], [10, "no"], [0.5, "no"]),
-    { rejected: [{ place: true }, { place: "1" }, { place: "length" }, { place: null }] },
-  ])("count as sent whatever else an answer of success says: %o", async (foreign) => {
-    script = [foreign];
-    expect(await upload(reports, url)).toBe(10);
+    told(0, 0),
+    told(9, 0),
+    told(10, 1),
+    told(-1, 11),
+    { accepted: 10, rejected: [] },
+    { accepted: "10", duplicate: 0, rejected: [] },
+    { accepted: true, duplicate: 9, rejected: [] },
+    told(8, 0, [-1, "no"], [10, "no"]),
+    told(9, 0, [0.5, "no"]),
+    told(8, 0, [3, "no"], [3, "no"]),
+    { accepted: 9, duplicate: 0, rejected: [{ place: "1" }] },
+    { accepted: 9, duplicate: 0, rejected: [null] },
+  ])("are sent again until an answer of success accounts for all of them: %o", async (foreign) => {
+    script = [foreign, foreign];
+    expect(await upload(reports, url, { pause: 1 })).toBe(10);
+    expect(bodies.length).toBe(3);
+    expect(new Set(bodies).size).toBe(1);
+    script = [foreign, foreign];
+    const failed = upload(reports, url, { pause: 1, attempts: 2 });
+    await expect(failed).rejects.toMatchObject({ code: "upload", sent: 0, rejected: [] });
+    await expect(failed).rejects.toThrow("Send the same reports again later");
+  });
+
+  test.each(["0", "place", "rejected", "e"])("hear what was rejected whatever their token is: %s", async (word) => {
+    script = [told(8, 0, [0, `no ${word}`], [7, "no"])];
+    const failed = upload(reports, url, { token: word });
+    await expect(failed).rejects.toMatchObject({ code: "upload", sent: 8, rejected: [{ place: 0, reason: "no …" }, { place: 7 }] });
   });
 
   test("of nothing are nothing", async () => {

@@ -8,7 +8,6 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import fields
 from decimal import Decimal
@@ -31,9 +30,22 @@ Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
 """Of any kind of numbers."""
 
-RAISED = (Exception, SystemExit)
-"""What a value of a record, or a class of the caller's own, may raise without anybody noticing; a person's own
-interruption passes."""
+
+class _Tolerant:
+    """Suppresses everything that a value of a record or a class of the caller's own raises, also errors that are no
+    `Exception` (a panic of a Rust library, a cancelled task): whether a report is made must not depend on the record.
+    Only a person's own interruption (KeyboardInterrupt) passes.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and not issubclass(kind, KeyboardInterrupt)
+
+
+tolerant = _Tolerant()
+"""`with tolerant: return risky()`, followed by the result for everything that raises."""
 
 
 def own_arrays(part: Any) -> None:
@@ -69,15 +81,14 @@ def as_floats(values: Any) -> Floats:
     values = _unmasked(values)
     # From None and without numpy's own words, which quote the record.
     refusal = DataError("records must be numbers, all rows of one length. Encode or drop other columns first.")
-    try:
+    found: Array = np.empty(0, dtype="V1")
+    with tolerant:  # numpy's own errors, and whatever a caller's class raises
         found = np.asarray(values)
-    except RAISED:  # numpy's own errors, and whatever a caller's class raises
-        raise refusal from None
     if found.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return found.astype(np.float64, copy=False)
     if found.dtype.kind != "O":
-        raise refusal from None
+        raise refusal
     return np.array([one_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
 
 
@@ -97,15 +108,18 @@ def _unmasked(values: Any) -> Any:
 
 def one_float(value: Any) -> float:
     """The double of one number of any type. Only the type may be refused, and whatever a value raises is no number."""
+    if type(value) is float:  # most are
+        return value
     if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for it
         return math.nan
-    if not isinstance(value, (Real, Decimal, np.bool_)) or isinstance(value, np.timedelta64):
+    real = False
+    with tolerant:  # some classes cannot even be asked what they are
+        real = isinstance(value, (Real, Decimal, np.bool_)) and not isinstance(value, np.timedelta64)
+    if not real:
         raise DataError(f"a record holds numbers only, got a {type(value).__name__}.")
-    try:
-        return float(value)
-    except OverflowError:
-        with contextlib.suppress(*RAISED):
+    with tolerant:  # a decimal that signals when it is touched, a class of the caller's own
+        try:
+            return float(value)
+        except OverflowError:
             return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except RAISED:  # a decimal that signals when it is touched, a class of the caller's own
-        return math.nan
     return math.nan

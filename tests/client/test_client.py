@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import releases
@@ -85,7 +87,7 @@ def test_a_retry_returns_the_same_bytes_whatever_the_record_says_now(client: Cli
 def test_reports_are_distributed_as_the_mechanism_says(client: Client) -> None:
     """The favoured outputs of a record appear with probability a/T each: 2,000 reports, five standard deviations."""
     (stage,) = client.device.mechanism.stages  # type: ignore[union-attr]
-    record = client._record(RECORD)
+    record = client.device.record(RECORD)
     favoured = set(stage.favoured(client.device.mechanism.region.enforce(client.device.encoder(record)))[0].tolist())
     told = [client._make(record).payload[0] in favoured for _ in range(2000)]
     expected = 4 * stage.response.a / stage.response.total
@@ -94,11 +96,30 @@ def test_reports_are_distributed_as_the_mechanism_says(client: Client) -> None:
 
 def test_names_not_order_decide(client: Client) -> None:
     backwards = OrderedDict(reversed(RECORD.items()))
-    expected = client._record(list(RECORD.values()))
-    assert np.array_equal(client._record(backwards), expected)
-    assert np.array_equal(client._record(pd.Series(backwards)), expected)
+    expected = client.device.record(list(RECORD.values()))
+    assert np.array_equal(client.device.record(backwards), expected)
+    assert np.array_equal(client.device.record(pd.Series(backwards)), expected)
     with pytest.raises(DataError, match=r"exactly the release's columns.*Pass None for a value that is not there"):
         client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
+def test_a_name_that_comes_twice_is_refused(client: Client) -> None:
+    """Before, the last of its values won."""
+    with pytest.raises(DataError, match="5 numbers"):
+        client.report(pd.Series([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], index=[*RECORD, "e"]))
+    assert client.ledger.spent == 0
+
+
+def test_numbers_of_every_type_and_size_are_taken_as_in_browsers(client: Client) -> None:
+    given = [True, False, 5, 10**30, -(10**400)]
+    assert client.device.record(given).tolist() == [[1.0, 0.0, 5.0, 1e30, -math.inf]]
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda row: np.ma.masked_equal(row, 4.0), lambda row: [row], pl.Series])
+def test_other_lists_of_numbers_are_records(client: Client, form: Any) -> None:
+    found = client.device.record(form([1.0, 2.0, 3.0, 4.0, 5.0]))
+    masked = isinstance(form([4.0]), np.ma.MaskedArray)
+    assert np.array_equal(found, [[1.0, 2.0, 3.0, math.nan if masked else 4.0, 5.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +130,13 @@ def test_names_not_order_decide(client: Client) -> None:
         ([1, [2], 3, 4, 5], "5 numbers"),
         (3.0, "5 numbers"),
         (None, "5 numbers"),
-        (["1", "2", "3", "4", "5"], "must be numbers"),
-        ([1, 2, 3, 4, "5"], "must be numbers"),
-        ([1, 2, 3, 4, 5j], "must be numbers"),
+        (["1", "2", "3", "4", "5"], "numbers only"),
+        ([1, 2, 3, 4, "5"], "numbers only"),
+        ([1, 2, 3, 4, 5j], "numbers only"),
         ([1, 2, 3, None, "5"], "numbers only"),
         ({**RECORD, "f": 1}, "extra=\\['f'\\]"),
         ({"a": 1}, "missing=\\['b', 'c', 'd', 'e'\\]"),
-        ({**RECORD, "e": "high"}, "must be numbers"),
+        ({**RECORD, "e": "high"}, "numbers only"),
         ({}, "missing"),
     ],
 )
@@ -149,9 +170,9 @@ def test_refusals_do_not_repeat_the_record(client: Client, record: object) -> No
 
 @pytest.mark.parametrize("nothing", [None, math.nan, pd.NA, pd.NaT, np.float32("nan"), Decimal("nan"), Decimal("snan")])
 def test_what_is_missing_is_reported_like_anything_else(client: Client, nothing: object) -> None:
-    expected = client._record([0.1, 0.2, math.nan, 0.4, 0.5])
+    expected = client.device.record([0.1, 0.2, math.nan, 0.4, 0.5])
     for record in ([0.1, 0.2, nothing, 0.4, 0.5], {**RECORD, "c": nothing}, pd.Series({**RECORD, "c": nothing})):
-        assert np.array_equal(client._record(record), expected, equal_nan=True)
+        assert np.array_equal(client.device.record(record), expected, equal_nan=True)
     assert isinstance(client.report({**RECORD, "c": nothing}), Report)
 
 
@@ -163,8 +184,8 @@ def test_no_value_raises_whatever_numpy_was_told(name: str) -> None:
     odd = [*hostile_records(device.encoder.width)[::4], np.full(device.encoder.width, 1e-320)]
     with np.errstate(all="raise"):
         for row in odd:
-            client._make(client._record(row[: device.attributes]))
-        client._make(client._record(np.full(device.attributes, np.longdouble("1e-4000"))))
+            client._make(client.device.record(row[: device.attributes]))
+        client._make(client.device.record(np.full(device.attributes, np.longdouble("1e-4000"))))
         encoded = device.encoder(np.array(odd))
         device.privatize(np.array(odd))
         device.mechanism.bound(encoded)
@@ -226,9 +247,9 @@ def test_values_are_never_an_error(name: str, tmp_path: Path) -> None:
     client = Client(device=device, release=bytes(32), ledger=None, cap=None)  # type: ignore[arg-type]
     layout = device.mechanism.layout
     for row in hostile_records(device.attributes)[::5]:
-        layout.unpack(client._make(client._record(row)).payload)
+        layout.unpack(client._make(client.device.record(row)).payload)
     for odd in (10**400, -(10**400), Fraction(1, 3), True, np.longdouble("1e4000")):
-        client._make(client._record([odd] * device.attributes))
+        client._make(client.device.record([odd] * device.attributes))
 
 
 def test_releases_without_names_take_numbers_in_order(

@@ -42,7 +42,7 @@ def test_what_arrives_is_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPat
         return drawn[-1]
 
     monkeypatch.setattr(mechanism, "__call__", remember)
-    reports = [client._make(client._record(np.full(device.attributes, v))) for v in np.linspace(-3, 3, 40)]
+    reports = [client._make(client.device.record(np.full(device.attributes, v))) for v in np.linspace(-3, 3, 40)]
     received = receive(pack_batch(reports), bytes(32), device.mechanism.layout, device.mechanism.possible)
     assert np.array_equal(received, np.concatenate(drawn))
 

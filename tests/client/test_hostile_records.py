@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
+import math
 import time
 from collections import ChainMap, UserDict, defaultdict
 from collections.abc import Mapping
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 import taskveil as tv
 from hostile_values import FIELDS, LONG, ORDINARY, VALUES, mixed_records, mixed_veil
+from taskveil.arrays import one_float
 from taskveil.client import Client
 from taskveil.errors import DataError
 
@@ -81,7 +84,7 @@ def test_hostile_records_singly_through_a_client(client: Client) -> None:
     records = mixed_records(2000, seed=1)
     with client:
         lengths = {len(client.report(record, round=i).to_bytes()) for i, record in enumerate(records[:40])}
-        lengths |= {len(client._make(client._record(record)).to_bytes()) for record in records}
+        lengths |= {len(client._make(client.device.record(record)).to_bytes()) for record in records}
     assert len(lengths) == 1
 
 
@@ -175,10 +178,45 @@ class Withholding(Mapping[str, Any]):
         return len(GOOD)
 
 
-@pytest.mark.parametrize("error", [KeyError("origin"), RuntimeError("Europe"), SystemExit(3)])
+class Panic(BaseException):
+    """As Rust libraries raise it."""
+
+
+ERRORS = [KeyError("origin"), RuntimeError("Europe"), SystemExit(3), Panic(), GeneratorExit(), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_value_that_a_record_does_not_hand_out_is_missing(error: BaseException) -> None:
     found = FIELDS.expand_one(Withholding("origin", error))
     assert np.array_equal(found, FIELDS.expand_one({**GOOD, "origin": None}))
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_whatever_a_value_raises_it_is_an_input(error: BaseException, veil: tv.Veil) -> None:
+    """Whether there is a report must not depend on the record: 0.2.0.dev let panics and cancelled tasks through."""
+
+    class Raising(float):
+        def __float__(self) -> float:
+            raise error
+
+    class Text(str):
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            raise error
+
+        __str__ = __hash__ = __len__  # type: ignore[assignment]
+
+    class Unknown:
+        @property
+        def __class__(self) -> type:  # type: ignore[override]
+            raise error
+
+    for value in (Raising(1.0), Text("Europe"), Unknown()):
+        for name in FIELDS.names:
+            assert_inside(FIELDS.expand_one({**GOOD, name: value}), 1)
+        assert len(veil.privatize(pd.DataFrame({name: _objects([value]) for name in FIELDS.names}))) == 1
+        assert math.isnan(one_float(Raising(1.0)))
 
 
 def test_a_person_s_own_interruption_passes() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import releases
@@ -51,6 +53,41 @@ def test_a_function_that_would_end_the_program_is_silence() -> None:
         raise SystemExit(3)
 
     assert np.isnan(NamedEncoder.of(leaves, name="leaves", low=LOW, high=HIGH, latents=1)(np.zeros((2, 2)))).all()
+
+
+def panicking(X: Floats) -> Floats:
+    """Latents of a model in Rust, which panics far away from its volunteers."""
+    days = pl.Series((X[:, 0] * 1e9).astype(np.int64)).cast(pl.Int32, strict=False).cast(pl.Date)
+    return days.dt.truncate("1mo").to_physical().to_numpy().astype(np.float64)
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, asyncio.CancelledError, pl.exceptions.PanicException])
+def test_a_function_may_raise_errors_that_are_no_exceptions(error: type[BaseException]) -> None:
+    """The record decides whether it raises: there must be a report nevertheless."""
+
+    def raises(X: Floats) -> Floats:
+        if (X[:, 0] > 0.5).any():
+            raise error
+        return X[:, 0]
+
+    named = NamedEncoder.of(raises, name="raises", low=LOW, high=HIGH, latents=1)
+    found = named(np.array([[0.0, 1.0], [1.0, 1.0]]))
+    assert np.isnan(found).ravel().tolist() == [False, True]
+
+
+def test_a_model_that_panics_makes_a_report(capfd: pytest.CaptureFixture[str]) -> None:
+    found = NamedEncoder.of(panicking, name="dates", low=LOW, high=HIGH, latents=1)(np.array([[0.0, 1.0], [1.0, 1.0]]))
+    assert found.shape == (2, 1)
+    assert np.isnan(found[1, 0])
+    capfd.readouterr()  # the panic itself writes to the terminal, before Python sees it
+
+
+def test_a_persons_own_interruption_passes() -> None:
+    def interrupted(X: Floats) -> Floats:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        NamedEncoder.of(interrupted, name="slow", low=LOW, high=HIGH, latents=1)(np.zeros((1, 2)))
 
 
 def test_ranges_as_wide_as_doubles_go_are_no_error() -> None:

@@ -14,12 +14,11 @@ import pytest
 
 import hostile_values
 from releases import write_files
-from taskveil.client.device import Device
+from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import LinearEncoder
-from taskveil.client.fields import MOST_VALUES, Category
+from taskveil.client.fields import MOST_COLUMNS, Category
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, client_files, digest, read_device
-from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import ReleaseError, VersionError
 from taskveil.veil.release import pack_device
@@ -202,14 +201,14 @@ def test_a_million_categories_are_refused_before_they_take_memory(folder: Path) 
         assert tracemalloc.get_traced_memory()[1] < 4 * MOST_MANIFEST
     finally:
         tracemalloc.stop()
-    with pytest.raises(ReleaseError, match=str(MOST_VALUES)):
-        read_device(client_files(forge(folder, at(CATEGORY, values=[str(i) for i in range(MOST_VALUES + 1)]))))
+    with pytest.raises(ReleaseError, match=str(MOST_COLUMNS)):
+        read_device(client_files(forge(folder, at(CATEGORY, values=[str(i) for i in range(MOST_COLUMNS + 1)]))))
 
 
 def test_the_largest_record_there_may_be_takes_little_memory(tmp_path: Path) -> None:
     """Sixteen categories of 4,096 values: listing a row for every value would take two gigabytes."""
-    values = tuple(str(i) for i in range(MOST_VALUES))
-    count = MOST_COLUMNS // MOST_VALUES
+    values = tuple(str(i) for i in range(4096))
+    count = MOST_COLUMNS // len(values)
     fields = Fields(names=tuple(f"c{i}" for i in range(count)), fields=(Category(values),) * count)
     low, high = fields.box
     encoder = LinearEncoder.of(low=low, high=high, weights=np.ones((1, len(low))), offset=np.zeros(1))

@@ -15,9 +15,9 @@ import releases
 from forged.tools import changed, put
 from mixed_records import ORDINARY, STRANGE
 from taskveil.client import Client
-from taskveil.client.fields import Category, Coded, Flag, Number
+from taskveil.client.device import Fields
+from taskveil.client.fields import MOST_COLUMNS, Category, Coded, Flag, Number
 from taskveil.client.reading import MANIFEST, WEIGHTS, client_files, read_device
-from taskveil.client.record import MOST_COLUMNS, Fields
 from taskveil.errors import DataError
 
 RECORD: dict[str, Any] = {
@@ -94,7 +94,7 @@ def test_batches_and_clients_find_the_same_numbers(name: str) -> None:
     rng = np.random.default_rng(2)
     records = [[mixed_records.given(value) for value in mixed_records.record(rng, fields)] for _ in range(500)]
     batch = fields.expand(list(zip(*records, strict=True)))
-    alone = np.vstack([client._record(dict(zip(fields.names, record, strict=True))) for record in records])
+    alone = np.vstack([client.device.record(dict(zip(fields.names, record, strict=True))) for record in records])
     assert np.array_equal(batch, alone)
     assert len({len(client._make(row[None, :]).to_bytes()) for row in alone}) == 1
 

@@ -179,7 +179,7 @@ def test_the_time_of_a_report_does_not_tell_the_record(kind: str, latents: int) 
     device = Device(encoder=encoder, mechanism=releases.laplace(regions[kind], 1.0))
     client = Client(device=device, release=bytes(32), ledger=None, cap=1.0)  # type: ignore[arg-type]
     records = np.concatenate([hostile_records(latents)[:300:20], on_the_plane(latents, 40), np.zeros((1, latents))])
-    spent = cpu_times(lambda record: client._make(client._record(record)), records)
+    spent = cpu_times(lambda record: client._make(client.device.record(record)), records)
     assert max(spent) < 3 * min(spent), (min(spent), max(spent))
 
 

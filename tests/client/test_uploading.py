@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,11 @@ from taskveil.client.wire import BINARY, PROBLEM, ProblemDocument, Report, unpac
 from taskveil.errors import UploadError
 
 REPORTS = [Report(release=b"r" * 32, id=bytes([i]) * 16, payload=bytes([i])) for i in range(10)]
+
+
+def answer(accepted: int, duplicate: int, *rejected: tuple[int, str]) -> bytes:
+    listed = [{"place": place, "id": "00" * 16, "reason": reason} for place, reason in rejected]
+    return json.dumps({"accepted": accepted, "duplicate": duplicate, "rejected": listed}).encode()
 
 
 class Collector(ThreadingHTTPServer):
@@ -86,9 +93,11 @@ class Answer(BaseHTTPRequestHandler):
             self._problem(status, headers)
         elif step == 202:
             self.server.accepted += unpack_batch(body)
+            said = answer(len(unpack_batch(body)), 0)
             self.send_response(202)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
         else:
             self._problem(step, {})  # type: ignore[arg-type]
 
@@ -219,22 +228,28 @@ def test_an_attempt_ends_in_time_however_its_answer_trickles_in(collector: Colle
     assert time.monotonic() - start < 2.0
 
 
-@pytest.mark.parametrize("wrong", [{"batch": 0}, {"batch": -1}, {"batch": 1.5}, {"attempts": 0}, {"attempts": True}])
-def test_impossible_wishes_are_refused_before_anything_is_sent(wrong: dict[str, int], collector: Collector) -> None:
+@pytest.mark.parametrize("wrong", [{"batch": 0}, {"batch": -1}, {"batch": 1.5}, {"attempts": 0}, {"attempts": True},
+                                   {"pause": -1}, {"pause": math.nan}, {"timeout": -1.0}, {"pause": "1"}])  # fmt: skip
+def test_impossible_wishes_are_refused_before_anything_is_sent(wrong: dict[str, Any], collector: Collector) -> None:
     with pytest.raises(UploadError, match="Nothing was sent"):
         upload(REPORTS, collector.url, **wrong)
     assert collector.bodies == []
 
 
-@pytest.mark.parametrize("url", ["https://[bad", 5, None, b"https://x", "https://", "https://host:99999/v1/reports"])
+@pytest.mark.parametrize("url", ["https://[bad", 5, None, b"https://x", "https://", "https://host:99999/v1/reports",
+    "https://host/ünicode", f"https://{'a' * 64}.example/", "https://host/a b", "https://host/\r\n",
+    "https://name:word@host/v1/reports"])  # fmt: skip
 def test_what_is_no_address_is_refused(url: object) -> None:
     with pytest.raises(UploadError):
-        upload(REPORTS, url)  # type: ignore[arg-type]
+        upload(REPORTS, url, sleep=lambda _: pytest.fail("nothing may be sent"))  # type: ignore[arg-type]
 
 
-def answer(accepted: int, duplicate: int, *rejected: tuple[int, str]) -> bytes:
-    listed = [{"place": place, "id": "00" * 16, "reason": reason} for place, reason in rejected]
-    return json.dumps({"accepted": accepted, "duplicate": duplicate, "rejected": listed}).encode()
+def test_two_thousand_attempts_are_no_error_of_their_own(collector: Collector) -> None:
+    """The pause doubles with every attempt, and 2^1024 is no double."""
+    collector.script = [503] * 1100
+    pauses: list[float] = []
+    assert upload(REPORTS, collector.url, attempts=2000, sleep=pauses.append) == 10
+    assert max(pauses) <= 60.0
 
 
 TOKEN = "tv_0123abcd_secret-word"
@@ -250,7 +265,7 @@ def test_a_token_goes_along_with_every_attempt(collector: Collector) -> None:
 
 @pytest.mark.parametrize("step", [401, 503, "drop", "garbage", "redirect", "quote", "reject"])
 def test_no_error_holds_the_token(collector: Collector, step: object) -> None:
-    collector.script = [answer(0, 0, (0, f"not {TOKEN}")) if step == "reject" else step]
+    collector.script = [answer(9, 0, (0, f"not {TOKEN}")) if step == "reject" else step]
     with pytest.raises(UploadError) as caught:
         upload(REPORTS, collector.url, token=TOKEN, attempts=1)
     for shown in (str(caught.value), repr(caught.value), str(caught.value.rejected), repr(caught.value.__cause__)):
@@ -293,14 +308,38 @@ def test_all_of_many_reasons_are_read(collector: Collector) -> None:
     assert list(caught.value.rejected) == list(range(1000))
 
 
-@pytest.mark.parametrize(
-    "foreign",
-    [b"", b"OK", b"<html>", b"[1]", b'{"rejected": 3}', b'{"rejected": [5, {}]}', b"[" * 60_000,
-     answer(0, 0, (-1, "no"), (10, "no")), b'{"rejected": [{"place": true}, {"place": "1"}, {"place": 1.0}]}'],
-)  # fmt: skip
-def test_other_answers_of_success_are_success(collector: Collector, foreign: bytes) -> None:
-    collector.script = [foreign]
-    assert upload(REPORTS, collector.url) == 10
+REJECTED = [b'{"rejected": 3}', b'{"rejected": [5, {}]}', b'{"accepted": 10, "duplicate": 0, "rejected": [7]}']
+FOREIGN = {
+    "an empty body": b"",
+    "a word": b"OK",
+    "a proxy's page": b"<html><body>Please log in</body></html>",
+    "a list": b"[1]",
+    "deep JSON": b"[" * 60_000,
+    "none accepted": answer(0, 0),
+    "one too few": answer(9, 0),
+    "one too many": answer(10, 1),
+    "no duplicates": b'{"accepted": 10, "rejected": []}',
+    "accepted as text": b'{"accepted": "10", "duplicate": 0, "rejected": []}',
+    "accepted as true": b'{"accepted": true, "duplicate": 9, "rejected": []}',
+    "a negative number": answer(-1, 11),
+    "places outside": answer(8, 0, (-1, "no"), (10, "no")),
+    "a place twice": answer(8, 0, (3, "no"), (3, "no")),
+    "places that are none": b'{"accepted": 9, "duplicate": 0, "rejected": [{"place": 1.0, "reason": "no"}]}',
+    **{f"rejected {number}": body for number, body in enumerate(REJECTED)},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_success_that_does_not_account_for_every_report_is_asked_for_again(collector: Collector, name: str) -> None:
+    """Until then, any status 200 counted as stored, and the reports were dropped."""
+    collector.script = [FOREIGN[name], FOREIGN[name]]
+    assert upload(REPORTS, collector.url, sleep=lambda _: None) == 10
+    assert len(collector.bodies) == 3
+    assert len(set(collector.bodies)) == 1
+    collector.script = [FOREIGN[name]] * 2
+    with pytest.raises(UploadError, match=r"after 2 attempts.*Send the same reports") as caught:
+        upload(REPORTS, collector.url, attempts=2, sleep=lambda _: None)
+    assert (caught.value.sent, caught.value.rejected) == (0, {})
 
 
 def test_half_an_answer_is_asked_for_again(collector: Collector) -> None:

@@ -10,23 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskveil.client.values import CYCLES, DAY, FIRST, LAST, _days, seconds_of, waves
+from taskveil.client.values import CYCLES, DAY, FIRST, LAST, seconds_of, waves
 
 EVERY_DAY = np.arange("0001-01-01", "10000-01-01", dtype="datetime64[D]")
+ENDS = [int(end.astype(np.int64)) for end in (FIRST, LAST)]
 
 
 def one(value: object) -> int | None:
     (seconds,), (lost,) = seconds_of([value])
     return None if lost else int(seconds)
-
-
-def test_the_calendar_is_right_on_every_day_there_is() -> None:
-    months = EVERY_DAY.astype("datetime64[M]")
-    years = months.astype("datetime64[Y]").astype(np.int64) + 1970
-    day = (EVERY_DAY - months).astype(np.int64) + 1
-    found = _days(years, months.astype(np.int64) % 12 + 1, day)  # type: ignore[arg-type]  # arithmetic of arrays too
-    assert np.array_equal(found, EVERY_DAY.astype(np.int64))
-    assert len(EVERY_DAY) == 3_652_059 == date.max.toordinal()
 
 
 def test_text_dates_and_numpys_own_say_the_same() -> None:
@@ -83,14 +75,14 @@ def test_whatever_else_there_is_counts_as_none(value: object) -> None:
     assert one(value) is None
 
 
-@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "25s"])
+@pytest.mark.parametrize("unit", [*"YMWDhms", "ms", "us", "ns", "ps", "fs", "as", "25s", "7ms", "3D"])
 @pytest.mark.parametrize("count", [0, 10**9, 2**62, -(2**62), 2**63 - 1, -(2**63), 10**15])
 def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, count: int) -> None:
     stamps = np.array([count], dtype=np.int64).view(f"datetime64[{unit}]")
     (seconds,), (lost,) = seconds_of(stamps)
     assert (None if lost else int(seconds)) == one(stamps[0])
     length = {"Y": 365 * DAY, "M": 28 * DAY, "W": 7 * DAY, "D": DAY, "h": 3600, "m": 60, "25s": 25}.get(unit, 1)
-    if length * abs(count) > 2 * LAST and unit not in ("ms", "us", "ns", "ps", "fs", "as"):
+    if length * abs(count) > 2 * LAST.astype(np.int64) and unit not in ("ms", "us", "ns", "ps", "fs", "as"):
         assert lost
     if count == 0:
         assert (seconds, lost) == (0, False)
@@ -98,8 +90,8 @@ def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, cou
 
 @pytest.mark.parametrize("cycle", CYCLES)
 def test_waves_are_near_cosine_and_sine(cycle: str) -> None:
-    seconds = np.random.default_rng(0).integers(FIRST, LAST + 1, size=200_000)
-    seconds = np.append(seconds, [FIRST, LAST, 0, -1, 1])
+    seconds = np.random.default_rng(0).integers(*ENDS, endpoint=True, size=200_000)
+    seconds = np.append(seconds, [*ENDS, 0, -1, 1])
     years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
     since = {
         "year": seconds - years.astype("datetime64[s]").astype(np.int64),

@@ -51,6 +51,28 @@ def test_what_is_no_ed25519_key_is_refused() -> None:
             verify(MESSAGE, SIGNATURE, key, WHERE)
 
 
+EIGHTH = "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"
+OPPOSITE = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"
+SMALL = [bytes(32), b"\1" + bytes(31), bytes.fromhex(EIGHTH), bytes.fromhex(OPPOSITE)]
+SMALL += [last + b"\xff" * 30 + b"\x7f" for last in (b"\xec", b"\xed", b"\xee")]  # −1, and 0 and 1 written as p, p + 1
+
+
+@pytest.mark.parametrize("sign", [0, 128])
+@pytest.mark.parametrize("key", SMALL, ids=lambda key: key.hex()[:4])
+def test_keys_of_small_order_sign_nothing(key: bytes, sign: int) -> None:
+    """With such a key, signatures of any message can be made without a secret: 01 00 … 00 is one for the second."""
+    key = key[:31] + bytes([key[31] | sign])
+    forged = b"\1" + bytes(63)
+    with pytest.raises(SignatureError, match="small order"):
+        verify(MESSAGE, forged, key, WHERE)
+
+
+def test_ordinary_keys_are_not_of_small_order() -> None:
+    for _ in range(200):
+        key = ed25519.Ed25519PrivateKey.generate()
+        verify(MESSAGE, key.sign(CONTEXT + MESSAGE), key.public_key().public_bytes_raw(), WHERE)
+
+
 def test_keys_come_from_files_or_bytes(tmp_path: Path) -> None:
     (tmp_path / "public.pem").write_bytes(PEM)
     assert read_key(tmp_path / "public.pem") == read_key(str(tmp_path / "public.pem")) == read_key(PEM) == PEM

@@ -123,7 +123,36 @@ KNOTS, TABLED = "encoder.tables.knots", "encoder.tables.levels"
 RESPONSE = "mechanism.stages.0.response"
 BIG = whole(2**1990)
 
+
+def moved(step: Callable[[float], float]) -> Change:
+    """Another stated ε, for a mechanism that stays as it is."""
+
+    def change(content: dict[str, Any], _: Arrays) -> None:
+        content["guarantee"]["epsilon"] = step(content["guarantee"]["epsilon"])
+
+    return change
+
+
+def shared(content: dict[str, Any], arrays: Arrays) -> None:
+    """One tensor for three parts, and another whose name is that of the two that are missing, joined by a comma."""
+    name, parts = "encoder.encoders.0.low", content["encoder"]["encoders"]
+    for other in (parts[0]["high"], parts[1]["low"]):
+        del arrays[other["tensor"]]
+        other["tensor"] = name
+    arrays[f"{name},{name}"] = arrays[name]
+
+
 CHANGED: list[tuple[str, str, Change]] = [
+    *(
+        (f"stated epsilon {words} of {name}", name, moved(step))
+        for name in ("laplace_box", "codebook", "codebook_stages", "lattice", "sums", "levels", "mixed")
+        for words, step in {
+            "one double above that": lambda epsilon: math.nextafter(epsilon, math.inf),
+            "one double below that": lambda epsilon: math.nextafter(epsilon, 0.0),
+            "2^-44 above that": lambda epsilon: epsilon + 2.0**-44,
+        }.items()
+    ),
+    ("names of tensors that collide when they are joined", "codebook_mean", shared),
     ("stated epsilon of 0", "codebook", put("guarantee", epsilon=0.0)),
     ("stated epsilon below 0", "codebook", put("guarantee", epsilon=-1.0)),
     ("stated epsilon of half", "codebook", put("guarantee", epsilon=1.5)),

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from taskveil.arrays import Floats, as_floats
+from taskveil.arrays import Floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.encoders import Function, bring
-from taskveil.client.ledger import Ledger, default_path
+from taskveil.client.ledger import RESTORE, Ledger, default_path
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.client.values import LONGEST_NAME
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
-
-LONGEST_ROUND = 1000
-"""Bytes of a round's name."""
 
 
 class Client:
@@ -46,7 +43,6 @@ class Client:
         self.ledger = ledger
         self.epsilon = device.mechanism.epsilon
         self.cap = self.epsilon if cap is None else _as_cap(cap)
-        self._places = None if device.columns is None else {name: i for i, name in enumerate(device.columns)}
 
     @classmethod
     def load(
@@ -70,22 +66,9 @@ class Client:
         folder = Path(folder)
         device, manifest = read_device(client_files(folder), read_key(verify_key), where=folder)
         device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
-        if ledger is None:
-            ledger = default_path()
-            try:
-                ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except (OSError, ValueError) as error:
-                raise LedgerError(
-                    f"cannot make {ledger.parent} ({error}); pass ledger=path to a writable file."
-                ) from error
-        opened = Ledger(ledger)
+        opened = Ledger(default_path() if ledger is None else ledger)
         try:
-            return cls(
-                device=device,
-                release=bytes.fromhex(manifest["digest"]),
-                ledger=opened,
-                cap=cap,
-            )
+            return cls(device=device, release=bytes.fromhex(manifest["digest"]), ledger=opened, cap=cap)
         except BaseException:
             opened.close()
             raise
@@ -109,7 +92,7 @@ class Client:
             BudgetSpentError: the cap does not allow a new report.
             LedgerError: the report could not be recorded, so none was made.
         """
-        record, name = self._record(x), _as_round(round)
+        record, name = self.device.record(x), _as_round(round)
         raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(record).to_bytes())
         return self._checked(raw, name)
 
@@ -136,8 +119,7 @@ class Client:
             self.device.mechanism.layout.unpack(report.payload)
         except WireError as error:
             raise LedgerError(
-                f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). Restore "
-                "it from a backup; a new one would forget what was spent."
+                f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). {RESTORE}"
             ) from error
         return report
 
@@ -157,36 +139,6 @@ class Client:
         drawn = self.device.privatize(record)[0]
         return Report(release=self.release, id=name, payload=self.device.mechanism.layout.pack(drawn.tolist()))
 
-    def _record(self, x: Any) -> Floats:
-        """One record (1, n), or a DataError that says what is wrong with its form (never with its values)."""
-        if self.device.fields is not None:
-            return self.device.fields.expand_one(x)
-        width = self.device.encoder.width
-        if hasattr(x, "keys") and not isinstance(x, Mapping):
-            x = dict(x.items())  # a pandas Series: its names count, not its order
-        if isinstance(x, Mapping):
-            if self._places is None:
-                raise DataError(f"this release names no columns: pass {width} numbers in its order.")
-            if x.keys() != self._places.keys():
-                missing, extra = (
-                    sorted(self._places.keys() - x.keys()),
-                    sorted(map(str, x.keys() - self._places.keys())),
-                )
-                raise DataError(
-                    f"the record must have exactly the release's columns: {missing=}, {extra=}. Pass None for a value "
-                    "that is not there, and leave the others out."
-                )
-            x = [x[name] for name in self._places]
-        try:
-            values = as_floats(x)
-        except DataError as error:
-            raise DataError(f"a record of this release is {width} numbers. {error}") from None
-        if values.shape == (1, width):
-            values = values[0]
-        if values.shape != (width,):
-            raise DataError(f"a record of this release is {width} numbers, got shape {values.shape}.")
-        return values[None, :]
-
 
 def _as_cap(cap: Any) -> float:
     """The cap as a finite number above zero. Text, true and false are refused."""
@@ -203,8 +155,8 @@ def _as_round(round: Any) -> str:
     """The name of a round; 3 and "3" are the same round."""
     try:
         name = str(int(round)) if isinstance(round, Integral) and not isinstance(round, bool) else round
-        if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_ROUND:
+        if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_NAME:
             return name
     except ValueError:  # thousands of digits, or halves of characters
         pass
-    raise DataError(f"a round is text or a whole number of at most {LONGEST_ROUND} characters. No report was made.")
+    raise DataError(f"a round is text or a whole number of at most {LONGEST_NAME} characters. No report was made.")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
+from taskveil.arrays import Floats, Integers, check_arrays, own_arrays, tolerant
 from taskveil.client.layers import (
     LEVELS,
     MonotoneTables,
@@ -112,12 +112,11 @@ class NamedEncoder:
 
     def _ask(self, inside: Floats) -> Floats | None:
         """The function's latents for some records; None if it gave none."""
-        try:
+        with tolerant:  # a model may raise anything
             found = np.array(self._function(inside.copy()), dtype=np.float64)  # type: ignore[misc]
-        except (Exception, SystemExit):  # a model may raise anything; Ctrl-C passes
-            return None
-        found = found[:, None] if found.ndim == 1 else found
-        return found if found.shape == (len(inside), self.latents) else None
+            found = found[:, None] if found.ndim == 1 else found
+            return found if found.shape == (len(inside), self.latents) else None
+        return None
 
 
 HOW = "pass it as Client.load(folder, encoder=function) or Veil.load(folder, encoder=function)"

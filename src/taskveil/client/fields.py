@@ -30,11 +30,22 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers
-from taskveil.client.values import CYCLES, DAY, NO_VALUE, TRUTHS, Values, numbers_of, seconds_of, text_of, waves
+from taskveil.client.values import (
+    CYCLES,
+    DAY,
+    LONGEST_NAME,
+    NO_VALUE,
+    TRUTHS,
+    Values,
+    numbers_of,
+    seconds_of,
+    text_of,
+    waves,
+)
 from taskveil.errors import DataError
 
-MOST_VALUES = 4096
-"""Of one category."""
+MOST_COLUMNS = 1 << 16
+"""Numbers that a record may become."""
 
 _FAR_OUT = (1.5, 3.0, 10.0, 1e3, 1e6)  # ranges beyond the bounds that an audit tries
 
@@ -362,10 +373,12 @@ class Category(BaseField):
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
             raise DataError('a category takes a list of its values: Category(["Europe", "Japan"]).')
         texts = tuple(text_of(value) for value in self.values)
-        if not 1 <= len(texts) <= MOST_VALUES or len(set(texts)) < len(texts):
-            raise DataError(f"a category has 1 to {MOST_VALUES} values, all different as text.")
+        if not 1 <= len(texts) <= MOST_COLUMNS or len(set(texts)) < len(texts):
+            raise DataError(f"a category has 1 to {MOST_COLUMNS} values, all different as text.")
         if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
-            raise DataError("the values of a category are text, whole numbers or truth values.")
+            raise DataError(
+                f"the values of a category are texts of up to {LONGEST_NAME} characters, whole numbers or truth values."
+            )
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 
     @property
@@ -386,30 +399,14 @@ class Category(BaseField):
         gone = len(self.values)
         return {"": gone, **{value: place for place, value in enumerate(self.values)}, None: gone}
 
-    @cached_property
-    def _longest(self) -> int:
-        """Characters of its longest value: what is longer is none of them, however long it is."""
-        return max(len(value) for value in self.values)
-
-    @cached_property
-    def _rows(self) -> Floats:
-        """One row for each column, with a 1 in it, and rows of nothing for all else."""
-        return np.eye(len(self.values) + 2, len(self.values) + self.missing)
-
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
         width = len(self.values) + self.missing
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        columns, longest, nothing = self._columns, self._longest, len(self.values) + 1
-        places = [columns.get(text_of(value, longest), nothing) for value in values]
-        if len(places) > width:
-            return np.asarray(self._rows[places])
-        made = np.zeros((len(places), width))  # all rows would take more memory than these do
-        for row, place in enumerate(places):
-            made[row, place : min(place + 1, width)] = 1.0
-        return made
+        places = [self._columns.get(text_of(value), -1) for value in values]
+        return np.equal.outer(places, np.arange(width)).astype(np.float64)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.

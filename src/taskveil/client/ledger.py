@@ -10,6 +10,14 @@ then the report is returned. `locking` lets one thread of one process at a time 
 report that was drawn but not committed is discarded unseen. A new ledger appears with its table or not at all, so an
 empty file means a loss.
 
+**An older copy.** A ledger that was restored from an old copy has forgotten reports. A small file beside it, the mark
+(`….mark`), therefore holds how many reports were recorded and what they cost. It is written after the commit and before
+the report is returned, so that every report that left the device is in it. A ledger that is behind its mark is refused.
+A kill between the two writes leaves the ledger ahead: nothing is lost, and the mark follows. A disk that loses its last
+commit in a power cut leaves the mark ahead by one report: this report is counted as spent, and the device goes on. If
+both files are restored or deleted, the loss is not detected. The mark is not synced: after a power cut it may be some
+seconds old.
+
 The journal is a rollback journal. A write-ahead log would need one fsync instead of three. But its locks outlive
 transactions, and a process loses them when it forks or when any of its code closes the file (a backup). The log can
 then be deleted while another process still writes to it, and a recorded report is lost.
@@ -21,8 +29,11 @@ import contextlib
 import math
 import os
 import sqlite3
+import struct
+import tempfile
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,14 +51,16 @@ _LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
-_RESTORE = "No report was made. Restore it from a backup; a new one would forget what was spent."
+_MARK = struct.Struct("<QdI")  # how many reports were recorded, what they cost, and a checksum of both
+
+RESTORE = "No report was made. Restore its newest copy: an older one, or a new ledger, would forget what was spent."
 
 
 class Ledger:
     """The budget that one person's device has spent, in one file for all releases and rounds.
 
-    Close it, or use it as `with Ledger(path) as ledger:`. The reports stay in the file. SQLite's journal and the lock
-    (`….lock`) lie beside it. Only the owner can read these files.
+    Close it, or use it as `with Ledger(path) as ledger:`. The reports stay in the file. SQLite's journal, the lock
+    (`….lock`) and the mark (`….mark`) lie beside it. Only the owner can read these files.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -61,6 +74,7 @@ class Ledger:
             raise LedgerError(f"{path!r} is no path for a ledger; no report was made.") from error
         if odd:
             raise LedgerError(f"{path!r} is no path for a ledger; no report was made.")
+        self._mark = self._file.with_name(self._file.name + ".mark")
         # A reentrant lock: the hooks that run at a fork release it only in the thread that holds it.
         self._lock = threading.RLock()
         self._at_work: int | None = None  # the thread that is in the middle of a transaction
@@ -87,48 +101,50 @@ class Ledger:
         if epsilon < 0:
             raise BudgetSpentError(f"a report cannot cost ε = {epsilon:g}.")
 
-        def transact() -> bytes:
-            with self._transaction() as connection:
-                with self._explained():
-                    found = self._find(connection, release, round)
-                    spent = self._total(connection)
-                if found is not None:
-                    return found
-                if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
-                    raise BudgetSpentError(
-                        f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
-                        "already: no report was made. Earlier rounds can be sent again as they are."
-                    )
-                made = make()
-                if self._process != os.getpid():
-                    raise LedgerError("a process that was forked while a report was made cannot record it; ask again.")
-                with self._explained():
-                    connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
-                    connection.execute("COMMIT")
-                    if _inode(self._file) != self._inode:
-                        raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {_RESTORE}")
-                return made
+        def transact(connection: sqlite3.Connection) -> bytes:
+            with self._explained():
+                budgets = self._budgets(connection)
+                found = self._find(connection, release, round)
+            if found is not None:
+                return found
+            spent = _total(budgets)
+            if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
+                raise BudgetSpentError(
+                    f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
+                    "already: no report was made. Earlier rounds can be sent again as they are."
+                )
+            made = make()
+            if self._process != os.getpid():
+                raise LedgerError("a process that was forked while a report was made cannot record it; ask again.")
+            with self._explained():
+                connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (release, round, epsilon, made))
+                connection.execute("COMMIT")
+                if _inode(self._file) != self._inode:
+                    raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
+                self._write_mark([*budgets, epsilon])
+            return made
 
-        return self._undisturbed(transact)
+        return self._alone(transact)
 
     def recorded(self, release: bytes, round: str) -> bytes | None:
         """The bytes of the report of a `release` in a `round`; None if there is none. No budget is spent."""
 
-        def look() -> bytes | None:
-            with self._transaction() as connection, self._explained():
+        def look(connection: sqlite3.Connection) -> bytes | None:
+            with self._explained():
+                self._budgets(connection)
                 return self._find(connection, release, round)
 
-        return self._undisturbed(look)
+        return self._alone(look)
 
     @property
     def spent(self) -> float:
         """The sum of the budgets of all recorded reports."""
 
-        def add_up() -> float:
-            with self._transaction() as connection, self._explained():
-                return self._total(connection)
+        def add_up(connection: sqlite3.Connection) -> float:
+            with self._explained():
+                return _total(self._budgets(connection))
 
-        return self._undisturbed(add_up)
+        return self._alone(add_up)
 
     def close(self) -> None:
         """Close the file. A closed ledger makes no more reports."""
@@ -149,6 +165,27 @@ class Ledger:
         # handler that raised may have kept the fork from releasing it.
         self._let_go()
         return undisturbed(work)
+
+    def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The result of `work` in a transaction of one process at a time; rolled back unless committed inside."""
+
+        def transact() -> Result:
+            with self._turn(), contextlib.ExitStack() as stack:
+                if self._closed:
+                    raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
+                before, self._at_work = self._at_work, threading.get_ident()
+                stack.callback(setattr, self, "_at_work", before)
+                with self._explained():
+                    stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
+                    connection = self._open()
+                    connection.execute("BEGIN IMMEDIATE")
+                try:
+                    return work(connection)
+                finally:
+                    if self._process == os.getpid() and connection.in_transaction:
+                        connection.execute("ROLLBACK")
+
+        return self._undisturbed(transact)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -182,33 +219,19 @@ class Ledger:
     def _close(self) -> None:
         with self._turn():
             self._closed = True
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+            self._disconnect()
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction of one process at a time. It is rolled back unless it was committed inside."""
-        with self._turn(), contextlib.ExitStack() as stack:
-            if self._closed:
-                raise LedgerError(f"the ledger {self.path} was closed; no report was made. Open it again.")
-            before, self._at_work = self._at_work, threading.get_ident()
-            stack.callback(setattr, self, "_at_work", before)
-            with self._explained():
-                stack.enter_context(alone(self._file.with_name(self._file.name + ".lock")))
-                connection = self._open()
-                connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            finally:
-                if self._process == os.getpid() and connection.in_transaction:
-                    connection.execute("ROLLBACK")
+    def _disconnect(self) -> None:
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+        elif self._connection is not None:
+            _INHERITED.append(self._connection)
+        self._connection = None
 
     def _open(self) -> sqlite3.Connection:
         """This process's connection: a fork must not share its parent's. The caller holds the lock."""
-        if self._connection is not None and self._process != os.getpid():
-            _INHERITED.append(self._connection)
-            self._connection = None
+        if self._process != os.getpid():
+            self._disconnect()
         if self._connection is None:
             if not self._file.exists():
                 _create(self._file)
@@ -218,10 +241,10 @@ class Ledger:
                 connection.execute("PRAGMA journal_mode = PERSIST")  # overwritten in place: a new file costs more syncs
                 connection.execute("PRAGMA synchronous = FULL")
                 if connection.execute("PRAGMA quick_check(1)").fetchone() != (b"ok",):
-                    raise LedgerError(f"the ledger {self.path} is damaged. {_RESTORE}")
+                    raise LedgerError(f"the ledger {self.path} is damaged. {RESTORE}")
                 whole = _whole(connection, self._file)
                 if not (whole and connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'reports'").fetchone()):
-                    raise LedgerError(f"{self.path} is no ledger: it was cut short, or is another file. {_RESTORE}")
+                    raise LedgerError(f"{self.path} is no ledger: it was cut short, or is another file. {RESTORE}")
                 if _inode(self._file) != found:
                     raise LedgerError(f"{self.path} was replaced while it was opened; no report was made. Try again.")
             except BaseException:
@@ -235,15 +258,51 @@ class Ledger:
             "SELECT bytes, typeof(bytes) FROM reports WHERE release = ? AND round = ?", (release, round)
         ).fetchone()
         if row is not None and row[1] != b"blob":
-            raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {_RESTORE}")
+            raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {RESTORE}")
         return None if row is None else bytes(row[0])
 
-    def _total(self, connection: sqlite3.Connection) -> float:
+    def _budgets(self, connection: sqlite3.Connection) -> list[float]:
+        """The budgets of all recorded reports. They are compared with the mark, and the mark follows them."""
         budgets = [row[0] for row in connection.execute("SELECT epsilon FROM reports")]
         if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
-            raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {_RESTORE}")
-        total = math.fsum(budgets)  # the nearest double, which may lie below
-        return total if math.fsum([*budgets, -total]) <= 0 else math.nextafter(total, math.inf)
+            raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {RESTORE}")
+        total, (marked, cost) = _total(budgets), self._read_mark()
+        if len(budgets) + 1 == marked and total < cost:
+            lost = math.nextafter(cost - total, math.inf)
+            connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (b"", f"lost {marked}", lost, b""))
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            return self._budgets(connection)
+        if len(budgets) < marked or total < cost:
+            raise LedgerError(
+                f"the ledger {self.path} is an older copy or another ledger: it holds {len(budgets)} reports of "
+                f"ε = {rounded_up(total)} together, but {marked} of ε = {rounded_up(cost)} were made ({self._mark}). "
+                f"{RESTORE} If there is none, delete both files to start anew; what was sent before still counts."
+            )
+        if len(budgets) > marked:
+            self._write_mark(budgets)
+        return budgets
+
+    def _write_mark(self, budgets: list[float]) -> None:
+        known = _MARK.pack(len(budgets), _total(budgets), 0)
+        raw = _MARK.pack(len(budgets), _total(budgets), zlib.crc32(known))
+        with open(self._mark, "r+b" if self._mark.exists() else "xb", buffering=0, opener=_private) as file:
+            file.write(raw)
+
+    def _read_mark(self) -> tuple[int, float]:
+        """The number of reports in the mark and their cost; zeros if it was not written yet."""
+        try:
+            with open(self._mark, "rb") as file:
+                raw = file.read(_MARK.size + 1)
+        except FileNotFoundError:
+            return 0, 0.0
+        if not any(raw):  # a power cut can leave a file of no bytes, or of zeros
+            return 0, 0.0
+        if len(raw) == _MARK.size:
+            count, cost, check = _MARK.unpack(raw)
+            if check == zlib.crc32(_MARK.pack(count, cost, 0)) and cost >= 0:
+                return count, cost
+        raise LedgerError(f"{self._mark} is damaged, or is another file: a ledger's mark belongs there. {RESTORE}")
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -252,18 +311,19 @@ class Ledger:
             yield
         except LedgerError:
             raise
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise self._unusable(error) from error
-            raise LedgerError(f"the ledger {self.path} is damaged ({error}). {_RESTORE}") from error
         except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError) as error:
-            raise self._unusable(error) from error
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                raise LedgerError(f"the ledger {self.path} is damaged ({error}). {RESTORE}") from error
+            raise LedgerError(
+                f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
+                "disk with free space, and must survive restarts."
+            ) from error
 
-    def _unusable(self, error: Exception) -> LedgerError:
-        return LedgerError(
-            f"the ledger {self.path} cannot be used ({error}); no report was made. It must be a writable file on a "
-            "disk with free space, and must survive restarts."
-        )
+
+def _total(budgets: list[float]) -> float:
+    """The least double that is not below the sum."""
+    total = math.fsum(budgets)  # the nearest double, which may lie below
+    return total if math.fsum([*budgets, -total]) <= 0 else math.nextafter(total, math.inf)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -285,11 +345,16 @@ def _inode(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def _private(path: str, flags: int) -> int:
+    """Opens a file that only its owner can read."""
+    return os.open(path, flags, 0o600)
+
+
 def _create(path: Path) -> None:
     """Make a new ledger with its table, readable by its owner only. It appears at once, never half of it."""
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)  # of a process that was killed here
-    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    handle, name = tempfile.mkstemp(".new", f"{path.name}.", path.parent)  # a name that is nobody's ledger
+    os.close(handle)
+    draft = Path(name)
     connection = _connect(draft)
     try:
         connection.execute("PRAGMA journal_mode = MEMORY")
@@ -314,9 +379,14 @@ def _create(path: Path) -> None:
 
 
 def default_path() -> Path:
-    """The ledger of this user of the machine, where the system keeps the state of programs."""
+    """The ledger of this user of the machine, where the system keeps the state of programs; its folder is made."""
     state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "taskveil" / "ledger.sqlite"
+    folder = (Path(state) if state else Path.home() / ".local" / "state") / "taskveil"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"cannot make {folder} ({error}); pass ledger=path to a writable file.") from error
+    return folder / "ledger.sqlite"
 
 
 def _every(step: Callable[[Ledger], None]) -> Callable[[], None]:

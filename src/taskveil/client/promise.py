@@ -73,7 +73,7 @@ def statement(epsilon: float, delta: float, enforced_by: str) -> str:
 
 
 def _times(epsilon: float) -> str:
-    """e^ε in three digits, rounded up in decimal, so that the sentence never promises more than is proved."""
+    """e^ε in three digits or, from 1,000 on, without a fraction; rounded up, so that no sentence promises too much."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"
     factor = Context(prec=60).exp(Decimal(epsilon))

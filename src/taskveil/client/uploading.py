@@ -1,15 +1,18 @@
 """Sending reports in batches, with retries that always send the same bytes.
 
 A report is never made again for a retry: that would spend the person's budget again. A report that arrives twice
-carries the same id, and the collector counts it once. Network errors, 408, 429 and 5xx are retried with growing pauses.
-Any other answer stops the upload with the server's reason (an RFC 9457 problem document). A collector may reject single
-reports of a batch and accept the others. Standard library only.
+carries the same id, and the collector counts it once. Network errors, 408, 429 and 5xx are retried with growing pauses,
+and so is an answer of success that is not the collector's, or whose numbers do not add up to the reports that were
+sent. Any other answer stops the upload with the server's reason (an RFC 9457 problem document). A collector may reject
+single reports of a batch and accept the others. Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import math
 import queue
 import re
 import secrets
@@ -32,8 +35,8 @@ Result = TypeVar("Result")
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
 _RETRIED = (408, 429)  # too slow, too many requests: try again later, as after a failure of the server
-_MOST_ANSWER = 1 << 16  # bytes that are read of an answer, and for every report a reason:
-_MOST_REASON = 1 << 10  # characters
+_MOST_REASON = 1 << 10  # characters that are read of the reason for one rejected report
+_MOST_ANSWER = MOST_POSTED * _MOST_REASON  # bytes that are read of an answer
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as in RFC 6750
 
 
@@ -68,15 +71,19 @@ def upload(
             f"batch and attempts are whole numbers of at least 1, and a batch has {MOST_POSTED:,} reports at most. "
             "Nothing was sent."
         )
+    if not all(isinstance(n, int | float) and 0 <= n < math.inf for n in (timeout, pause)):
+        raise UploadError("timeout and pause are seconds, finite and not negative. Nothing was sent.")
     try:
         parts = urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0
+        host = (parts.hostname or "").encode("idna")  # a label of more than 63 characters is no name
+        named = bool(host) and parts.port != 0 and parts.username is None
+        written = parts._replace(netloc="").geturl().isascii() and url.isprintable() and " " not in url
     except (ValueError, TypeError, AttributeError):
         raise UploadError(f"{url!r} is no address. Nothing was sent.") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
         raise UploadError(f"reports are sent over https only, got {url!r}.")
-    if not named:
-        raise UploadError(f"{url!r} names no server. Nothing was sent.")
+    if not (named and written):
+        raise UploadError(f"{url!r} names no server, or has characters that must be written as %XX. Nothing was sent.")
     if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
         raise UploadError("this is no token: it is one word of letters, digits and ._~+/-. Nothing was sent.")
     connection = _Connection(url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
@@ -118,21 +125,25 @@ class _Connection:
         headers = {"Content-Type": BINARY, "Accept": f"application/json, {PROBLEM}"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        reason, status, wait = "no attempt was made", None, 0.0
+        reason, status, wait, pause = "no attempt was made", None, 0.0, self.pause
         for attempt in range(self.attempts):
             if attempt:
                 self.sleep(wait)
-            wait = min(self.pause * 2**attempt * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
+            wait = min(pause * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
+            pause = min(2 * pause, _LONGEST_PAUSE)
             request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")  # noqa: S310
             try:
-                answer = _within(self.timeout, partial(_attempt, request, self.timeout, count))
+                status, answer, asked = _within(self.timeout, partial(_attempt, request, self.timeout))
             except (OSError, http.client.HTTPException) as error:  # no connection, reset, timeout, half an answer
                 reason, status = repr(error), None
                 continue
-            if isinstance(answer, bytes):
-                return {place: self._hidden(why) for place, why in _rejected(answer, count).items()}
-            problem, asked = answer
-            reason, status = self._hidden(str(problem)), problem.status
+            if 200 <= status < 300:
+                rejected = _rejected(answer, count)
+                if rejected is not None:
+                    return {place: self._hidden(why) for place, why in rejected.items()}
+                reason = f"an answer that does not say what became of {count} reports; another server's, or half of one"
+                continue
+            reason = self._hidden(str(ProblemDocument.from_json(answer, status=status)))
             if status not in _RETRIED and status < 500:
                 raise UploadError(f"the collector refused the reports ({status}): {reason}", status=status)
             wait = max(wait, asked)
@@ -147,31 +158,36 @@ class _Connection:
         return words if self.token is None else words.replace(self.token, "…")
 
 
-def _attempt(request: urllib.request.Request, timeout: float, count: int) -> bytes | tuple[ProblemDocument, float]:
-    """The collector's answer to `count` reports; if it refuses, the reason and the seconds that it asks to wait."""
-    most = _MOST_ANSWER + count * _MOST_REASON
+def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, bytes, float]:
+    """The status of the answer, its body, and the seconds that the server asks to wait."""
     try:
         with _opener(request.full_url).open(request, timeout=timeout) as answer:
-            said: bytes = answer.read(most)
-            if answer.length and len(said) < most:
-                raise http.client.IncompleteRead(said, answer.length)  # it may list rejected reports: ask again
-            return said
+            return answer.status, answer.read(_MOST_ANSWER), 0.0
     except urllib.error.HTTPError as error:
+        said, asked = b"", 0.0
         with error:
-            return ProblemDocument.from_json(_rest(error), status=error.code), _asked(error)
+            with contextlib.suppress(OSError, http.client.HTTPException):  # half of it: the status must do
+                said = error.read(_MOST_ANSWER)
+            with contextlib.suppress(ValueError):
+                asked = min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
+        return error.code, said, asked
 
 
-def _rejected(answer: bytes, count: int) -> dict[int, str]:
-    """The places (0 … count − 1) that an answer rejects, in order, with the reasons; {} for any other answer."""
-    found: dict[int, str] = {}
+def _rejected(answer: bytes, count: int) -> dict[int, str] | None:
+    """The places (0 … count − 1) that a collector's answer to `count` reports rejects, in order, with the reasons.
+
+    None if it is not a collector's answer, or if accepted, duplicate and rejected reports do not add up to `count`: a
+    proxy's page or an empty body says nothing about the reports.
+    """
     try:
-        listed: Any = json.loads(answer)["rejected"]
-        for one in listed:
-            if type(one["place"]) is int and 0 <= one["place"] < count:
-                found[one["place"]] = str(one.get("reason") or "none was given.")[:_MOST_REASON]
+        said: Any = json.loads(answer)
+        accepted, duplicate, listed = said["accepted"], said["duplicate"], said["rejected"]
+        found = {one["place"]: str(one.get("reason") or "none was given.")[:_MOST_REASON] for one in listed}
+        sound = all(type(n) is int and 0 <= n <= count for n in (accepted, duplicate, *found)) and count not in found
+        sound = sound and len(found) == len(listed) == count - accepted - duplicate
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
-    return dict(sorted(found.items()))
+        return None
+    return dict(sorted(found.items())) if sound else None
 
 
 def _within(seconds: float, work: Callable[[], Result]) -> Result:
@@ -208,18 +224,3 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
 class _Stay(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
-
-
-def _rest(error: urllib.error.HTTPError) -> bytes:
-    try:
-        return error.read(_MOST_ANSWER)
-    except (OSError, http.client.HTTPException):
-        return b""
-
-
-def _asked(error: urllib.error.HTTPError) -> float:
-    """Seconds that the server asks to wait, at most a minute."""
-    try:
-        return min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
-    except ValueError:
-        return 0.0

@@ -13,16 +13,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import RAISED, Bools, Floats, Integers, one_float
+from taskveil.arrays import Bools, Floats, Integers, one_float, tolerant
 
 Values = Sequence[Any] | NDArray[Any]
 """Natural values (N,) of one field, of any quality."""
+
+LONGEST_NAME = 1000
+"""Characters of a category's value, and bytes of a round's name."""
 
 NO_VALUE = "\0"
 """The text of a value that no category can have."""
@@ -34,30 +37,32 @@ _DIGITS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER = 40  # characters; longer texts are not parsed, so that a text of a million characters takes no time
 
 
-def text_of(value: Any, longest: int | None = None) -> str | None:
+def text_of(value: Any) -> str | None:
     """The text by which a category knows a value, None for a missing value. Never an error.
 
-    A value is text of at most `longest` characters, a whole number below 2^53, or true or false. The text of any other
-    value is `NO_VALUE`, which no category has.
+    A value is text of at most `LONGEST_NAME` characters, a whole number below 2^53, or true or false. The text of any
+    other value is `NO_VALUE`, which no category has.
     """
-    try:
+    number = math.inf
+    with tolerant:  # another type, or a class of the caller's own
         if isinstance(value, str):
-            return _joined(str.__str__(value)) if longest is None or str.__len__(value) <= 2 * longest else NO_VALUE
+            return _joined(str.__str__(value)) if str.__len__(value) <= LONGEST_NAME else NO_VALUE  # no more is read
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
         if isinstance(value, np.datetime64 | np.timedelta64):  # these include numpy's missing value, NaT
             return None if np.isnat(value) else NO_VALUE
         number = one_float(value)
-    except RAISED:  # another type, or a class of the caller's own
-        return NO_VALUE
     if math.isnan(number):
         return None
     return str(int(number)) if abs(number) < 2**53 and number % 1 == 0 else NO_VALUE
 
 
 def _joined(text: str) -> str:
-    """The text with neighbouring halves of a character (surrogates) joined, as JSON and browsers read them."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    """The text with neighbouring halves of a character (surrogates) joined and counted as browsers do, in UTF-16."""
+    if text.isascii():
+        return text
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_NAME else NO_VALUE
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
@@ -70,13 +75,12 @@ def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
 
 
 def _number(value: Any, words: dict[str, float]) -> float:
-    try:
+    with tolerant:  # another type, or a class of the caller's own
         if not isinstance(value, str):
             return one_float(value)
         text = str.__str__(value) if str.__len__(value) <= _LONGEST_NUMBER else ""
         return float(text) if _DIGITS.fullmatch(text) else words.get(text, math.nan)
-    except RAISED:  # another type, or a class of the caller's own
-        return math.nan
+    return math.nan
 
 
 DAY = 86_400
@@ -85,14 +89,13 @@ DAY = 86_400
 CYCLES = {"year": 366 * DAY, "week": 7 * DAY, "day": DAY}
 """Periods by name, in seconds."""
 
-FIRST, LAST = -62_135_596_800, 253_402_300_799
-"""The first second of 0001-01-01 and the last of 9999-12-31, counted from the beginning of 1970."""
+FIRST, LAST = np.datetime64("0001-01-01T00:00:00"), np.datetime64("9999-12-31T23:59:59")
+"""The first and the last second that is a date."""
 
 _WRITTEN = re.compile(
     r"(\d{4})([-/.])(\d{2})\2(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
-_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MONDAY = 3 * DAY  # 1970 began on a Thursday
 
 
@@ -129,20 +132,22 @@ def _wave(phase: Integers, period: int) -> Floats:
 
 def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
     """`seconds_of` for numpy's datetimes, in any unit."""
-    unit = np.datetime_data(stamps.dtype)[0]
+    unit, multiple = np.datetime_data(stamps.dtype)
+    counts = stamps.astype(np.int64)
+    far = counts * multiple // multiple != counts  # whole numbers go round at 2^63
+    stamps = (counts * multiple).astype(f"datetime64[{unit}]")
     if unit in ("ps", "fs", "as"):
         stamps = stamps.astype("datetime64[ns]")  # numpy cannot convert these units to seconds
     whole = stamps.astype("datetime64[s]")
-    seconds = whole.astype(np.int64)
-    lost = (seconds < FIRST) | (seconds > LAST)  # NaT is the least number of all
     if unit in ("Y", "M", "W", "D", "h", "m"):
-        lost |= whole.astype(stamps.dtype) != stamps  # so far away that the conversion overflowed
-    return np.where(lost, 0, seconds), lost
+        far |= whole.astype(stamps.dtype) != stamps  # the conversion to seconds went round
+    lost = far | ~((whole >= FIRST) & (whole <= LAST))  # NaT is neither
+    return np.where(lost, 0, whole.astype(np.int64)), lost
 
 
 def _seconds(value: Any) -> int | None:
     """The seconds of one date, None for a value that is no date."""
-    try:
+    with tolerant:  # a class of the caller's own, or numbers that no calendar has
         if isinstance(value, datetime):
             value = value.replace(tzinfo=None)  # local time; the time zone's own code is not called
         if isinstance(value, date):
@@ -151,20 +156,7 @@ def _seconds(value: Any) -> int | None:
             (second,), (lost,) = _of_stamps(np.asarray([value]))
             return None if lost else int(second)
         written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
-        if written is None:
-            return None
-        year, month, day, hour, minute, second = (int(part or 0) for part in written.group(1, 3, 4, 5, 6, 7))
-    except RAISED:  # a class of the caller's own
-        return None
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    sound = 1 <= month <= 12 and 1 <= day <= _LENGTHS[month - 1] - (month == 2 and not leap)
-    if not (year >= 1 and sound and hour < 24 and minute < 60 and second < 60):
-        return None
-    return _days(year, month, day) * DAY + hour * 3600 + minute * 60 + second
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since the beginning of 1970. Years are counted from March, so that a leap day is the last day of a year."""
-    year -= month < 3
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+        if written is not None:
+            parts = (int(part or 0) for part in written.group(1, 3, 4, 5, 6, 7))
+            return (datetime(*parts) - datetime(1970, 1, 1)) // timedelta(seconds=1)  # type: ignore[arg-type]
+    return None

@@ -36,17 +36,14 @@ BINARY = "application/vnd.taskveil.reports"
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 
-MOST = 1 << 20
-"""Reports in a batch."""
-
 MOST_POSTED = 20_000
 """Reports in one request: more would make all others wait for one commit."""
 
 MAGIC = b"TV"
 """The first bytes of binary bodies. JSON never begins with them."""
 
-_ONE, _MANY = 1, 2
-_HEAD = struct.Struct("<2sBB32s")
+_ONE, _MANY = b"\1", b"\2"
+_HEAD = struct.Struct("<2sBc32s")
 _COUNT = struct.Struct("<HI")
 
 
@@ -212,7 +209,7 @@ def receive(body: bytes, release: bytes, layout: Layout, possible: Callable[[Int
 
 def arrived(body: bytes) -> Arrived:
     """The reports of a body, binary or JSON, one or many; a WireError if it holds none."""
-    if body[:2] == MAGIC and body[3:4] != bytes([_ONE]):
+    if body[:2] == MAGIC and body[3:4] != _ONE:
         release, rows = _batch(body)
         return Arrived(release=release, ids=owned(rows[:, :16]), payloads=owned(rows[:, 16:]))
     reports = [Report.from_bytes(body)] if body[:2] == MAGIC else from_json(body)
@@ -320,11 +317,9 @@ class ProblemDocument:
     @classmethod
     def from_json(cls, raw: bytes, *, status: int) -> ProblemDocument:
         """The document in a body, as far as the body has one. `status` is that of the response."""
-        body: Any = None
-        with contextlib.suppress(ValueError, RecursionError):
-            body = json.loads(raw)
-        named = body if isinstance(body, dict) else {}
-        text = {key: value for key, value in named.items() if isinstance(value, str)}
+        text: dict[str, str] = {}
+        with contextlib.suppress(ValueError, RecursionError, AttributeError):
+            text = {key: value for key, value in json.loads(raw).items() if isinstance(value, str)}
         return cls(
             status=status,
             title=text.get("title", f"status {status}"),
@@ -336,7 +331,7 @@ class ProblemDocument:
         return f"{self.title}: {self.detail}" if self.detail else self.title
 
 
-def _head(raw: bytes, kind: int) -> tuple[bytes, bytes]:
+def _head(raw: bytes, kind: bytes) -> tuple[bytes, bytes]:
     if len(raw) < _HEAD.size:
         raise WireError("this is no report: it is cut short.")
     magic, version, found, release = _HEAD.unpack_from(raw)
@@ -355,10 +350,10 @@ def _batch(raw: bytes) -> tuple[bytes, Bytes]:
     if len(rest) < _COUNT.size:
         raise WireError("the batch is cut short.")
     size, count = _COUNT.unpack_from(rest)
-    if not 1 <= count <= MOST or len(rest) != _COUNT.size + count * (16 + size):
-        raise WireError(f"the batch announces {count} reports of {16 + size} bytes and holds {len(rest)} bytes.")
-    if size == 0:
-        raise WireError("a report has a release of 32 bytes, an id of 16 and a payload.")
+    if not (size and count) or len(rest) != _COUNT.size + count * (16 + size):
+        raise WireError(
+            f"the batch announces {count} reports with payloads of {size} bytes and holds {len(rest)} bytes."
+        )
     return release, np.frombuffer(rest, dtype=np.uint8, offset=_COUNT.size).reshape(count, 16 + size)
 
 
@@ -372,6 +367,6 @@ def _each(rows: Bytes) -> list[bytes]:
 def _common(reports: Sequence[Report]) -> tuple[bytes, int]:
     """Release and payload size that all reports share."""
     kinds = {(report.release, len(report.payload)) for report in reports}
-    if len(kinds) != 1 or len(reports) > MOST:
-        raise WireError(f"a batch holds 1 to {MOST} reports of one release.")
+    if len(kinds) != 1:
+        raise WireError("a batch holds at least one report, and reports of one release only.")
     return kinds.pop()

@@ -183,13 +183,15 @@ def _date(name: str, values: Any) -> Date | None:
 
 def _category(name: str, values: Coded) -> Category | None:
     """A category of the most frequent values that enough volunteers share, in alphabetical order."""
-    if any(text_of(value) == NO_VALUE for value in values.values):
+    texts = [text_of(value) for value in values.values]
+    if any(text == NO_VALUE and not isinstance(value, str) for text, value in zip(texts, values.values, strict=True)):
         raise DataError(
             f"the categories of column {name!r} are neither text, whole numbers nor flags. Write them as text: "
             f"X[{name!r}].astype(str).astype('category'), or as numbers."
         )
     counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.values))
-    often = [place for place in np.argsort(-counts, kind="stable")[:MOST_CATEGORIES] if counts[place] >= FEWEST_ALIKE]
+    shared = [place for place in np.argsort(-counts, kind="stable") if counts[place] >= FEWEST_ALIKE]
+    often = [place for place in shared if texts[place] != NO_VALUE][:MOST_CATEGORIES]  # without texts that are too long
     chosen = [values.values[place] for place in sorted(often)] if often else []
     if not chosen:
         return None

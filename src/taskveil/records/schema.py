@@ -7,7 +7,7 @@
 Every table has a schema. An array, or a table of numbers alone, has one of numbers without bounds: its records are
 taken as they are, and the domain of the design bounds them.
 
-Devices get the `fields` alone (`client.record`). The types of the volunteers' columns stay on the server.
+Devices get the `fields` alone (`client.device`). The types of the volunteers' columns stay on the server.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, as_floats
+from taskveil.client.device import Fields, is_row
 from taskveil.client.fields import BaseField
 from taskveil.client.reading import FIELDS
-from taskveil.client.record import Fields, is_row
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
 from taskveil.records.conversion import as_records, column_names
 from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other

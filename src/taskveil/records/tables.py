@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taskveil.arrays import RAISED, Array, Integers
+from taskveil.arrays import Array, Integers, tolerant
 from taskveil.client.fields import Coded
 from taskveil.client.values import NO_VALUE, numbers_of, text_of
 from taskveil.errors import DataError, needs
@@ -129,9 +129,10 @@ def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
         return ColumnType(holds="whole", name=name), column.cast(float).fill_null(np.nan).to_numpy()
     column = column.array.__arrow_array__() if hasattr(column, "iloc") else column
     ordered = bool(getattr(getattr(column, "type", None), "ordered", False))
-    try:
+    array = None
+    with tolerant:  # lists and the like of what Arrow has not
         array = column.to_arrow() if hasattr(column, "to_arrow") else column
-    except RAISED:  # lists and the like of what Arrow has not
+    if array is None:
         return ColumnType(holds="other", name=name), column.to_list()
     holds, values = _read_arrow(array)
     listed = _texts(values.values) if holds == "category" and isinstance(values, Coded) else ()
@@ -156,11 +157,10 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         )
         return of, Coded(codes, listed.tolist())
     if kind == "M":
-        try:
-            local = column.dt.tz_localize(None) if "," in name else column  # in a zone, whose clock is read
-        except RAISED:  # by one that is farther away than pandas knows the zone's clock
-            return ColumnType(holds="date", name=name), [_safe(column.iloc.__getitem__, i) for i in range(len(column))]
-        return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
+        with tolerant:  # a date may be farther away than pandas knows the clock of its zone
+            local = column.dt.tz_localize(None) if "," in name else column
+            return ColumnType(holds="date", name=name), local.to_numpy(dtype="datetime64[s]")
+        return ColumnType(holds="date", name=name), [_safe(column.iloc.__getitem__, i) for i in range(len(column))]
     if kind in "biuf":
         kinds: dict[str, Kind] = {"b": "flag", "i": "whole", "u": "whole", "f": "number"}
         if isinstance(column.dtype, np.dtype):
@@ -172,13 +172,14 @@ def _read_pandas(column: Any) -> tuple[ColumnType, ColumnValues]:
         codes, texts = column.factorize()
         return ColumnType(holds="text", name=name), Coded(codes.astype(np.int64), texts.tolist())
     listed = column.tolist()
-    try:
+    repeats: bool | None = None
+    with tolerant:  # some classes of a caller's own cannot even be asked what they are
         lost = column.isna().tolist()
         there = [value for value, gone in zip(listed, lost, strict=True) if not gone]
         holds = _kind_of_objects(there)
-        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_OR_MISSING
         absent = _missing_as(column) if name == "object" else "None"
-    except RAISED:  # some classes of a caller's own cannot even be asked what they are
+        repeats = holds == "text" and {type(value).__name__ for value in listed} <= _TEXTS_OR_MISSING
+    if repeats is None:
         return ColumnType(holds="other", name=name), listed
     if repeats:
         # By Python's own idea of equal texts: pandas takes half a character for the text that would write it.
@@ -236,17 +237,15 @@ def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
 
 def _listed(array: Any) -> list[Any]:
     """The values of an Arrow array; None for one that Python cannot hold, such as text that is not UTF-8."""
-    try:
+    with tolerant:
         return list(array.to_pylist())
-    except RAISED:
-        return [_safe(value.as_py) for value in array]
+    return [_safe(value.as_py) for value in array]
 
 
 def _safe(ask: Callable[..., Any], *of: Any) -> Any:
-    try:
+    with tolerant:
         return ask(*of)
-    except RAISED:
-        return None
+    return None
 
 
 def build(library: Library, columns: Mapping[str, tuple[ColumnType, Array]]) -> Any:
