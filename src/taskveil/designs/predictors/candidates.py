@@ -20,7 +20,7 @@ from taskveil.designs.predictors.own import Said, own_model
 from taskveil.errors import TaskError, UnusedModelWarning, callers_line
 from taskveil.tasks import ModelTask, Task
 from taskveil.tasks.costs import OwnLoss
-from taskveil.tasks.models.freezing import is_torch_module
+from taskveil.tasks.model import is_torch_module
 
 MAX_TREE_SECONDS = 6.0
 """Processor time that the fits of trees may take, about, for trees to be a candidate of encoder="auto". Tables with

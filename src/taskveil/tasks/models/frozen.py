@@ -11,7 +11,7 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
-from taskveil.tasks.models.layered import Layered, Lines, probed_lines, probed_logits
+from taskveil.tasks.models.layered import Layered, Lines, probed_lines
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +34,9 @@ class FrozenModel:
         module: the same as a torch module, where it is one.
         layered: the same as layers of numbers, where it is an estimator of a known kind.
         make_module: makes a torch module of those layers; called when somebody asks for it.
-        may_be_linear: a model that is neither is made of nothing but what linear models are made of.
-        from_probabilities: its outputs are logarithms of probabilities in single precision.
+        may_be_linear: records of many sizes may show that a model that is neither is linear.
+        logits: its outputs up to a number that is added to all those of a record, where these are logarithms of
+            probabilities and so of little precision; a TaskError means that there are none.
         width: the number of attributes n, if it is known before the data.
         classes: the classes' names in the order of the outputs, for models that name them.
         must_be_logits: refuse a model whose outputs are probabilities, or a single number.
@@ -53,7 +54,7 @@ class FrozenModel:
         layered: Layered | None = None,
         make_module: Callable[[Layered], torch.nn.Module] | None = None,
         may_be_linear: bool = False,
-        from_probabilities: bool = False,
+        logits: Callable[[Floats], Floats] | None = None,
         width: int | None = None,
         classes: Array | None = None,
         must_be_logits: bool = False,
@@ -66,7 +67,7 @@ class FrozenModel:
         self.layered = layered
         self._make_module = make_module
         self._may_be_linear = may_be_linear or module is not None
-        self._from_probabilities = from_probabilities
+        self._logits = logits
         self._lines: dict[bool, Lines | None] = {}
         self.classes = classes
         self.must_be_logits = must_be_logits
@@ -113,11 +114,8 @@ class FrozenModel:
         if self.width is None or not self._may_be_linear:
             return None
         if up_to_shift not in self._lines:
-            if self._from_probabilities:
-                found = probed_logits(self, self.width) if up_to_shift else None
-            else:
-                found = probed_lines(self, self.width, self._rounding, up_to_shift=up_to_shift)
-            self._lines[up_to_shift] = found
+            asked = self._logits if self._logits is not None and up_to_shift else self
+            self._lines[up_to_shift] = probed_lines(asked, self.width, self._rounding, up_to_shift=up_to_shift)
         return self._lines[up_to_shift]
 
     @property

@@ -247,8 +247,6 @@ _SIZES = 10.0 ** np.arange(-1, 10)
 """Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
 thousands bend in thousands, and trees have their splits there."""
 _PER_SIZE = 24  # records of every size
-_CLOSE = 1e-3  # error of a clear logit read from probabilities
-_MAX_TRIES = 60  # changes of the steps along which logits are measured
 _STEP_SIZE = 2.0**10  # at which weights are measured; at smaller steps the offset costs them digits
 
 
@@ -286,51 +284,6 @@ def probed_lines(
         size = size + size.max(axis=1, keepdims=True)
     straight = (np.abs(points @ weights.T + start - said) <= slack * size).all()
     return (weights, start) if straight and weights.any() else None
-
-
-def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None:
-    """Weights and offset of logits, the first of which is 0, for a model that answers with logarithms of probabilities
-    in single precision; None where these are not linear, or say too little at zero. A model whose probabilities are
-    near 0 or 1 says little about its logits, so this alone does not tell linear models from others.
-
-    Args:
-        model: records (N, n) → logarithms of probabilities (N, m); a TaskError of its own means that it is not linear.
-        width: the number of attributes n.
-    """
-
-    def asked(X: Floats) -> Floats:
-        said = model(X)
-        return said - said[:, :1]
-
-    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _PER_SIZE)
-    try:
-        start = asked(np.zeros((1, width)))[0]
-        if np.ptp(start) > _CLEAR_LOGITS:
-            return None
-        steps = np.ones(width)  # so large that logits move by about one
-        for _ in range(_MAX_TRIES):
-            moved = np.abs(asked(np.diag(steps)) - start).max(axis=1)
-            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _SIZES[-1]), 4.0, 1.0))
-            if (factor == 1.0).all():
-                break
-            steps *= factor
-        weights = ((asked(np.diag(steps)) - asked(-np.diag(steps))) / (2.0 * steps[:, None])).T
-        points = spread_points(len(sizes), width) * sizes[:, None] * steps / np.sqrt(width)
-        said = asked(points)
-    except TaskError:
-        return None
-    mine = points @ weights.T + start
-    clear = np.ptp(mine, axis=1) <= _CLEAR_LOGITS
-    straight = (np.abs(mine - said)[clear] <= _CLOSE).all() and (
-        np.abs(_chances(mine) - _chances(said)) <= _CLOSE
-    ).all()
-    return (weights, start) if straight and clear.any() and weights.any() else None
-
-
-def _chances(logits: Floats) -> Floats:
-    """Logits (N, m) → probabilities."""
-    found = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def spread_points(count: int, width: int) -> Floats:
