@@ -11,15 +11,13 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
-from taskveil.tasks.models.layered import Layered, Lines, probed_lines
+from taskveil.tasks.models.layered import CLOSE, Layered, Lines, probed_lines
 
 if TYPE_CHECKING:
     import torch
 
 ROWS_AT_ONCE = 4096  # records in one call of a model
 PROBES = 3  # records that a new model is asked about
-_LARGER = 7  # times as many records in a batch of another size
-_CLOSE = 1e-5  # difference of equal answers, as a share of the answers' spread
 SINGLE = float(np.finfo(np.float32).eps)  # the rounding of models that do not say how they round
 DOUBLE = float(np.finfo(np.float64).eps)
 
@@ -167,7 +165,7 @@ class FrozenModel:
         """
         spread = np.ptp(answer, axis=0)
         same = [self._ask(np.repeat(row[None], PROBES, axis=0))[[place]] for place, row in enumerate(probe)]
-        return _close(np.concatenate(same), answer, _CLOSE * spread + 4 * self._rounding * np.abs(answer))
+        return _close(np.concatenate(same), answer, CLOSE * spread + 4 * self._rounding * np.abs(answer))
 
     def _ignores_places(self, probe: Floats, answer: Floats) -> bool:
         """Whether records are answered the same one by one, and at other places in larger batches.
@@ -176,7 +174,7 @@ class FrozenModel:
         """
         size = np.sqrt(self._rounding) * np.abs(answer).max()
         alone = np.concatenate([self._ask(row[None]) for row in probe])
-        longer = self._ask(np.tile(probe[::-1], (_LARGER, 1)))[-PROBES:][::-1]
+        longer = self._ask(np.tile(probe[::-1], (PROBES, 1)))[-PROBES:][::-1]
         return _close(alone, answer, size) and _close(longer, answer, size)
 
     def __call__(self, X: Floats) -> Floats:

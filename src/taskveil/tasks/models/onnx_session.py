@@ -26,7 +26,7 @@ from taskveil.errors import MissingExtraError, TaskError, needs
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import TINY_PROBABILITY
-from taskveil.tasks.models.frozen import FrozenModel
+from taskveil.tasks.models.frozen import SINGLE, FrozenModel
 
 OWN_DOMAIN = ("", "ai.onnx")
 LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of scikit-learn write them
@@ -277,7 +277,6 @@ def _distinct(path: Any, classes: Array | None) -> Array:
     return classes
 
 
-_CLOSE_TO_ONE = 1e-4  # error of a sum of probabilities, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _FATAL_ONLY = 4  # onnxruntime's level of messages: only those that end the process
 
@@ -381,7 +380,8 @@ class SessionModel:
             return answer
         if self.classes is not None and answer.shape[1] != len(self.classes):
             raise ValueError(f"it answers {count} records with probabilities of shape {answer.shape}, not one a class")
-        if not (np.abs(answer.sum(axis=1) - 1.0) <= _CLOSE_TO_ONE).all() or not (answer >= -_CLOSE_TO_ONE).all():
+        rounding = np.sqrt(SINGLE)  # half of the digits are left after sums over many trees
+        if not (np.abs(answer.sum(axis=1) - 1.0) <= rounding).all() or not (answer >= -rounding).all():
             raise ValueError("its probabilities do not add up to one: scores and several labels are not supported")
         return np.asarray(np.log(np.maximum(answer, TINY_PROBABILITY)))
 
