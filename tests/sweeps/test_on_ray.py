@@ -19,7 +19,6 @@ from tests.cli.running import run
 
 import taskveil as tv
 from designers import Noisy, Plain
-from taskveil import progress
 from taskveil.designs.problem import Problem
 from taskveil.errors import ClusterError, TaskError
 from taskveil.jobs import ray_cluster as joining

@@ -138,7 +138,7 @@ class FrozenModel:
             # Between 0 and 1, but neither: there logarithms and quotients may have no value.
             probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
         answer = self._ask(probe)
-        if not (self._ignores_companions(probe, answer) and self._ignores_places(probe, answer)):
+        if not self._answers_one_by_one(probe, answer):
             raise TaskError(
                 "the model answers a record differently alone and among others: it mixes records or draws at random."
             )
@@ -157,25 +157,23 @@ class FrozenModel:
         self.width = checked.width
         self._outputs = checked._outputs if self.classes is None else len(self.classes)
 
-    def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
-        """Whether each record, at its place in a batch of the same size, is answered the same among copies of itself.
+    def _answers_one_by_one(self, probe: Floats, answer: Floats) -> bool:
+        """Whether each record is answered the same among copies of itself, alone, and elsewhere in a larger batch.
 
-        Then a model that answers record by record does the very same operations, and nothing but the order of threads
-        can change a digit. So what counts is small against how much answers differ from record to record.
+        At its place among as many copies, a model that answers record by record does the very same operations, and
+        nothing but the order of threads can change a digit. So the difference must be small against how much answers
+        differ from record to record. In batches of other sizes sums are taken in another order, which costs some
+        digits: half of them are left.
         """
-        spread = np.ptp(answer, axis=0)
         same = [self._ask(np.repeat(row[None], PROBES, axis=0))[[place]] for place, row in enumerate(probe)]
-        return _close(np.concatenate(same), answer, CLOSE * spread + 4 * self._rounding * np.abs(answer))
-
-    def _ignores_places(self, probe: Floats, answer: Floats) -> bool:
-        """Whether records are answered the same one by one, and at other places in larger batches.
-
-        There sums are taken in another order, which costs some digits: half of them are left.
-        """
-        size = np.sqrt(self._rounding) * np.abs(answer).max()
-        alone = np.concatenate([self._ask(row[None]) for row in probe])
+        alone = [self._ask(row[None]) for row in probe]
         longer = self._ask(np.tile(probe[::-1], (PROBES, 1)))[-PROBES:][::-1]
-        return _close(alone, answer, size) and _close(longer, answer, size)
+        little = CLOSE * np.ptp(answer, axis=0) + 4 * self._rounding * np.abs(answer)
+        half = np.sqrt(self._rounding) * np.abs(answer).max()
+        return all(
+            found.shape == answer.shape and bool((np.abs(found - answer) <= tolerance).all())
+            for found, tolerance in ((np.concatenate(same), little), (np.concatenate(alone), half), (longer, half))
+        )
 
     def __call__(self, X: Floats) -> Floats:
         """Records (N, n) → outputs (N, m), all finite, or TaskError."""
@@ -200,7 +198,3 @@ class FrozenModel:
                 f"the model answers NaN or infinity (record {row} of {len(X)}): mend the model or its inputs."
             )
         return answer
-
-
-def _close(mine: Floats, theirs: Floats, tolerance: Floats) -> bool:
-    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= tolerance).all())

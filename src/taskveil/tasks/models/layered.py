@@ -36,7 +36,7 @@ _SLOPES: dict[Activation, Callable[[Floats], Floats]] = {
 CLOSE = 1e-5
 """The difference of equal outputs, as a share of the outputs' spread."""
 
-_SIZES = 10.0 ** np.arange(-1, 10)
+_SIZES: Floats = np.asarray(10.0 ** np.arange(-1, 10), dtype=np.float64)
 """Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
 thousands bend in thousands, and trees have their splits there."""
 _PER_SIZE = 24  # records of every size
