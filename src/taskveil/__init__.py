@@ -61,7 +61,7 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(["__version__", *_HOME])  # noqa: PLE0605 - one list of names is enough
+__all__ = sorted(["__version__", *_HOME])
 
 
 def __getattr__(name: str) -> Any:

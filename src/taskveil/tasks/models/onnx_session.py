@@ -105,7 +105,7 @@ class Entry:
 
         Missing numbers are NaN, missing texts empty; whole numbers are rounded to, and cannot be missing.
         """
-        found = _as_texts(self.name, values) if self.kind == "text" else as_numbers(self.name, values)
+        found = _as_texts(self.name, values) if self.kind == "text" else _as_numbers(self.name, values)
         shape = (len(found), *self.shape) if self.width is not None else (len(found), -1)
         return _cast(found, self).reshape(shape)
 
@@ -158,15 +158,15 @@ def _first_width(name: str, graph: Any) -> int:
     return 0
 
 
-def as_numbers(name: str, values: Array) -> Floats:
+def _as_numbers(name: str, values: Array) -> Floats:
     """Numbers and flags of the column `name` as doubles, missing ones NaN; ValueError where it holds anything else."""
     found = np.asarray(values)
-    if found.dtype.kind in "biuf":
-        return found.astype(np.float64)
-    flat = found.ravel().tolist() if found.dtype.kind == "O" else [""]
-    if not all(v is None or isinstance(v, bool | int | float | np.number | np.bool_) for v in flat):
-        raise ValueError(f"its input {name} takes numbers")
-    return np.array([np.nan if v is None else float(v) for v in flat]).reshape(found.shape)
+    try:
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64)
+    except (TypeError, ValueError):  # whose words would quote a value
+        pass
+    raise ValueError(f"its input {name} takes numbers")
 
 
 def _as_texts(name: str, values: Array) -> Array:
