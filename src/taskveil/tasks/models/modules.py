@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -121,14 +122,14 @@ class LayeredModule(nn.Module):
     def __init__(self, form: Layered) -> None:
         super().__init__()
         self.bend = _ACTIVATIONS[form.activation or "identity"]
-        scalers = [nn.ParameterList(map(torch.tensor, scaler)) for scaler in form.scalers]
-        self.scalers = nn.ModuleList(scalers)
+        self.scalers = nn.ModuleList(nn.ParameterList(map(torch.tensor, scaler)) for scaler in form.scalers)
         self.layers = nn.ModuleList(affine(*layer) for layer in form.layers)
         self.eval().requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Records (N, n) → outputs (N, m)."""
-        for center, slope, offset in self.scalers:
+        for scaler in self.scalers:
+            center, slope, offset = cast("nn.ParameterList", scaler)
             x = (x - center) * slope + offset
         for place, layer in enumerate(self.layers):
             x = layer(self.bend(x) if place > 0 else x)
