@@ -23,9 +23,8 @@ from taskveil.sweeps.frontier import Point, written
 from taskveil.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.sweeps.work import Made, Place, Segment
 from taskveil.tasks import as_linear, take_labels
+from taskveil.tasks.models.frozen import ROWS_AT_ONCE
 from taskveil.veil import Veil
-
-_TRIED = 64  # records on which two tasks must agree to be taken for the same
 
 
 class FinishedPoints:
@@ -89,7 +88,7 @@ class FinishedPoints:
 def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -> str:
     """A digest of everything that could change a point: version, data, labels, the task's answers and losses, the
     domain and the options."""
-    task, some = problem.task, np.linspace(0, len(problem.X) - 1, _TRIED).astype(int)
+    task, some = problem.task, slice(0, None, -(-len(problem.X) // ROWS_AT_ONCE))
     tried, labels = problem.X[some], take_labels(task, problem.y, some)
     linear = as_linear(task)
     allowed, encoder = problem.on_device, problem.on_device.encoder

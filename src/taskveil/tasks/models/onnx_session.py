@@ -145,17 +145,19 @@ def _first_width(name: str, graph: Any) -> int:
     onnxruntime would answer fewer without an error.
     """
     for node in graph.node:
-        options = {option.name: option for option in node.attribute}
-        if node.input[:1] != [name]:
-            continue
-        if node.op_type == "Scaler" and "offset" in options:
-            return len(options["offset"].floats)
-        if node.op_type == "LinearClassifier" and "intercepts" in options:
-            return len(options["coefficients"].floats) // max(1, len(options["intercepts"].floats))
-        if node.op_type == "LinearRegressor":
-            targets = options["targets"].i if "targets" in options else 1
-            return len(options["coefficients"].floats) // max(1, targets)
+        if node.input[:1] == [name] and node.op_type in ("Scaler", "LinearClassifier", "LinearRegressor"):
+            options = _options(node)
+            # A classifier has a row for every class, which its intercepts count.
+            rows = options.get("targets", len(options.get("intercepts", ()))) or node.op_type != "LinearClassifier"
+            return len(options.get("coefficients", options.get("offset", ()))) // rows if rows else 0
     return 0
+
+
+def _options(node: Any) -> dict[str, Any]:
+    """The options of a node by their names."""
+    from onnx.helper import get_attribute_value
+
+    return {option.name: get_attribute_value(option) for option in node.attribute}
 
 
 def _as_numbers(name: str, values: Array) -> Floats:
@@ -242,12 +244,12 @@ def _kind(output: Any) -> str | None:
 
 def _stated(node: Any) -> Array | None:
     """The classes' names in a node's own options: texts or whole numbers."""
-    options = {option.name: option for option in node.attribute}
-    for name in _NAMES:
-        if name in options and (options[name].strings or options[name].ints):
-            texts = [text.decode(errors="replace") for text in options[name].strings]
-            return np.array(texts) if texts else np.array(options[name].ints, dtype=np.int64)
-    return None
+    options = _options(node)
+    return next((_names(options[name]) for name in _NAMES if options.get(name)), None)
+
+
+def _names(values: Any) -> Array:
+    return np.array([value.decode(errors="replace") if isinstance(value, bytes) else value for value in values])
 
 
 def _carried(name: str, makers: dict[str, Any], graph: Any) -> Array | None:
@@ -262,10 +264,7 @@ def _carried(name: str, makers: dict[str, Any], graph: Any) -> Array | None:
         if node.op_type not in _CARRIES_NAMES:
             return None
         name = node.input[0]
-    values = np.ravel(to_array(lists[name]))
-    if values.dtype.kind in "OSU":
-        return np.array([v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in values])
-    return values.astype(np.int64)
+    return _names(np.ravel(to_array(lists[name])).tolist())
 
 
 def _distinct(path: Any, classes: Array | None) -> Array:
