@@ -139,6 +139,9 @@ def _rounding(task: tv.ModelTask, records: np.ndarray) -> np.ndarray:
     """What rounding does to the answers to each record (N, 1): how far those in single precision lie from those in
     double, in units of single precision. An operator that is wrong is so in both."""
 
+    if task.torch_module is None:
+        return np.zeros((len(records), 1))
+
     def asked(kind: torch.dtype) -> np.ndarray:
         module = copy.deepcopy(task.torch_module).to(kind)
         with torch.no_grad():

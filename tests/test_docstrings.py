@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "src"
@@ -67,7 +68,7 @@ def offered(door: str) -> Iterator[tuple[str, Function | ast.ClassDef]]:
     tree = parsed(door)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            for name in ast.literal_eval(node.value):
+            for name in import_module(door).__all__:
                 found = definition(door, name)
                 if found is not None:
                     yield name, found

@@ -43,35 +43,25 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 """The one place for the version: pyproject.toml reads it, js/package.json and CITATION.cff are compared with it."""
 
-_HOME = {
-    "Ball": "taskveil.designs.domain",
-    "Box": "taskveil.designs.domain",
-    "Category": "taskveil.client.fields",
-    "Client": "taskveil.client",
-    "Cost": "taskveil.veil.accounting",
-    "Count": "taskveil.client.fields",
-    "Date": "taskveil.client.fields",
-    "Flag": "taskveil.client.fields",
-    "LinearTask": "taskveil.tasks",
-    "MeanTask": "taskveil.tasks",
-    "ModelTask": "taskveil.tasks",
-    "MultiTask": "taskveil.tasks",
-    "Number": "taskveil.client.fields",
-    "OnDevice": "taskveil.designs.problem",
-    "Points": "taskveil.designs.domain",
-    "Ray": "taskveil.sweeps.options",
-    "Schema": "taskveil.records.schema",
-    "TaskveilError": "taskveil.errors",
-    "Veil": "taskveil.veil",
-    "audit": "taskveil.auditing",
-    "compose": "taskveil.veil.accounting",
-    "design": "taskveil.designs.designing",
-    "estimate": "taskveil.estimates",
-    "reports_within": "taskveil.veil.accounting",
-    "sweep": "taskveil.sweeps.sweep",
-    "sweep_segments": "taskveil.sweeps.sweep",
+_NAMES = {
+    "taskveil.auditing": "audit",
+    "taskveil.client": "Client",
+    "taskveil.client.fields": "Category Count Date Flag Number",
+    "taskveil.designs.designing": "design",
+    "taskveil.designs.domain": "Ball Box Points",
+    "taskveil.designs.problem": "OnDevice",
+    "taskveil.errors": "TaskveilError",
+    "taskveil.estimates": "estimate",
+    "taskveil.records.schema": "Schema",
+    "taskveil.sweeps.options": "Ray",
+    "taskveil.sweeps.sweep": "sweep sweep_segments",
+    "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask",
+    "taskveil.veil": "Veil",
+    "taskveil.veil.accounting": "Cost compose reports_within",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+# Written out, because type checkers read it.
 __all__ = [
     "Ball",
     "Box",

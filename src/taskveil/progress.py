@@ -6,21 +6,18 @@ what is done. `rich` is imported when a bar appears, not before.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from taskveil.errors import installed
 
 BAR_AFTER_SECONDS = 2.0
 """Work of this length gets a bar by default."""
-
-SECONDS_BETWEEN_LINES = 5.0
-"""Where a bar cannot be redrawn, one line of text is printed at most this often."""
 
 Show = Callable[[str, float | None], None]
 """A function that takes a description and the share that is done: from 0 to 1, or None while it is not known."""
@@ -33,16 +30,14 @@ class Progress:
     """Counts work and shows it inside a `with` statement; the outermost one closes the bar."""
 
     def __init__(self, shown: bool | Show | None = None) -> None:
-        """None: a bar after two seconds of work, on a terminal or in a notebook. True and False force it. Or a function
-        that is called instead."""
+        """None: a bar after two seconds of work. True: at once. False: never. Or a function that is called instead. A
+        bar needs a terminal or a notebook; elsewhere nothing is shown."""
         self._shown = shown
         self._lock = threading.RLock()
         self._depth = 0
         self._timer: threading.Timer | None = None
-        self._screen: Screen | None = None
-        self._reset()
-
-    def _reset(self) -> None:
+        self._show: Show | None = None
+        self._closing = contextlib.ExitStack()
         self._what = ""
         self._total = self._done = self._least = 0.0
 
@@ -87,7 +82,8 @@ class Progress:
         with self._lock:
             self._depth += 1
             if self._depth == 1:
-                self._reset()
+                self._what = ""
+                self._total = self._done = self._least = 0.0
                 self._open()
         return self
 
@@ -106,7 +102,7 @@ class Progress:
     def _open(self) -> None:
         if self._shown:
             self._appear()
-        elif self._shown is None and (_in_notebook() or _on_terminal()):
+        elif self._shown is None and _can_draw():
             # In a thread of its own, because the first step may take minutes.
             self._timer = threading.Timer(BAR_AFTER_SECONDS, self._appear)
             self._timer.daemon = True
@@ -115,28 +111,21 @@ class Progress:
     def _close(self, error: BaseException | None) -> None:  # noqa: ARG002 - parts need it
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._screen is not None:
-            try:
-                self._screen.close()
-            finally:
-                self._screen = None
-                _one_bar.release()
+        self._show = None
+        self._closing.close()
 
     def _appear(self) -> None:
         with self._lock:
-            if self._depth == 0 or self._screen is not None or not _one_bar.acquire(blocking=False):
+            drawn = callable(self._shown) or _can_draw()
+            if self._depth == 0 or self._show is not None or not drawn or not _one_bar.acquire(blocking=False):
                 return
-            try:
-                self._screen = _Called(self._shown) if callable(self._shown) else _screen()
-                self._draw()
-            finally:
-                if self._screen is None:
-                    _one_bar.release()
+            self._closing.callback(_one_bar.release)
+            self._show = self._shown if callable(self._shown) else self._closing.enter_context(_bar())
+            self._draw()
 
     def _draw(self) -> None:
-        if self._screen is not None and (self._what or self._total > 0):
-            self._screen.show(self._what or "working", self.share if self._total > 0 else None)
+        if self._show is not None and (self._what or self._total > 0):
+            self._show(self._what or "working", self.share if self._total > 0 else None)
 
 
 class _Part(Progress):
@@ -170,77 +159,35 @@ def _silent() -> Progress:
     return SILENT
 
 
-class Screen(Protocol):
-    """Where progress is shown."""
+@contextlib.contextmanager
+def _bar() -> Iterator[Show]:
+    """A bar by rich, below whatever is printed meanwhile; it is gone at the end. In a notebook rich uses ipywidgets."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
 
-    def show(self, what: str, share: float | None) -> None:
-        """Show a description and the share that is done, or None while it is not known."""
-
-    def close(self) -> None:
-        """Remove what is shown."""
-
-
-class _Called:
-    """Calls a function of the user's."""
-
-    def __init__(self, show: Show) -> None:
-        self.show = show
-
-    def close(self) -> None:
-        pass
-
-
-class _Bar:
-    """A bar by rich, below whatever is printed meanwhile; it is gone at the end."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-        from rich.table import Column
-
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn(
-                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
-            ),  # one line, also in a narrow window
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            # Output into a file or a pipe must not appear on the screen.
-            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+    one_line = Column(no_wrap=True, overflow="ellipsis")  # also in a narrow window
+    with Bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False, table_column=one_line),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        # Output into a file or a pipe must not appear on the screen.
+        redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+    ) as bar:
+        job = bar.add_task("working", total=None)
+        yield lambda what, share: bar.update(
+            job, description=what, total=None if share is None else 1.0, completed=share
         )
-        self._job = self._bar.add_task("working", total=None)
-        self._bar.start()
-
-    def show(self, what: str, share: float | None) -> None:
-        self._bar.update(self._job, description=what, total=None if share is None else 1.0, completed=share)
-
-    def close(self) -> None:
-        self._bar.stop()
 
 
-class _Lines:
-    """A line from time to time, for files, pipes and terminals that cannot redraw."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def show(self, what: str, share: float | None) -> None:
-        if sys.stderr is not None and time.monotonic() >= self._next:
-            self._next = time.monotonic() + SECONDS_BETWEEN_LINES
-            print(f"{what}…" if share is None else f"{what}  {share:.0%}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        pass
-
-
-def _screen() -> Screen:
-    """A bar where it can be redrawn, else lines. In a notebook rich draws with ipywidgets."""
-    drawn = installed("ipywidgets") if _in_notebook() else _on_terminal()
-    return _Bar() if drawn and installed("rich") else _Lines()
+def _can_draw() -> bool:
+    """Whether a bar can be redrawn here: in a notebook with widgets, or on stderr."""
+    return installed("rich") and (installed("ipywidgets") if _in_notebook() else _on_terminal())
 
 
 def _on_terminal() -> bool:

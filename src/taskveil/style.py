@@ -13,30 +13,17 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLORS = {
-    "codebook": "#d35400",
-    "auto": "#111111",
-    "task_aware": "#1f5fbf",
-    "task_agnostic": "#c0392b",
-    "privacy_agnostic": "#2e8b57",
-    "matrix_factorization": "#8e6bbf",
+_LOOKS = {
+    "codebook": ("codebook (ours)", "#d35400", "D"),
+    "auto": ("auto (ours)", "#111111", "."),
+    "task_aware": ("task-aware Laplace (ours)", "#1f5fbf", "o"),
+    "task_agnostic": ("task-agnostic", "#c0392b", "x"),
+    "privacy_agnostic": ("privacy-agnostic", "#2e8b57", "^"),
+    "matrix_factorization": ("matrix factorisation", "#8e6bbf", "s"),
 }
-LABELS = {
-    "codebook": "codebook (ours)",
-    "auto": "auto (ours)",
-    "task_aware": "task-aware Laplace (ours)",
-    "task_agnostic": "task-agnostic",
-    "privacy_agnostic": "privacy-agnostic",
-    "matrix_factorization": "matrix factorisation",
-}
-MARKERS = {
-    "codebook": "D",
-    "auto": ".",
-    "task_aware": "o",
-    "task_agnostic": "x",
-    "privacy_agnostic": "^",
-    "matrix_factorization": "s",
-}
+LABELS = {method: label for method, (label, _, _) in _LOOKS.items()}
+COLORS = {method: color for method, (_, color, _) in _LOOKS.items()}
+MARKERS = {method: marker for method, (_, _, marker) in _LOOKS.items()}
 
 
 def figure(columns: int = 1, *, height: float = 4.2, width: float = 6.0) -> tuple[Figure, list[Axes]]:

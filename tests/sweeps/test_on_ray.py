@@ -19,7 +19,6 @@ from tests.cli.running import run
 
 import taskveil as tv
 from designers import Noisy, Plain
-from taskveil import progress
 from taskveil.designs.problem import Problem
 from taskveil.errors import ClusterError, TaskError
 from taskveil.jobs import ray_cluster as joining
@@ -43,9 +42,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("**/*")) if path.is_file()}
 
 
-def test_points_and_releases_are_those_of_the_plain_engine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_and_releases_are_those_of_the_plain_engine(tmp_path: Path) -> None:
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(where=WHERE)
     task = tv.LinearTask(np.diag([2.0, 1.0, 0.5, 0.0]))
     options: dict[str, Any] = {
@@ -54,11 +51,12 @@ def test_points_and_releases_are_those_of_the_plain_engine(
         "segment": "where",
     }
     here = tv.sweep_segments(table, task, releases=tmp_path / "plain", **options)
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    capsys.readouterr()
-    there = tv.sweep_segments(table, task, releases=tmp_path / "ray", engine=tv.Ray(), progress=True, **options)
-    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("starting", "12 of"))]
-    assert shown == ["starting 12 tasks on Ray  0%", "12 of 12 tasks finished on Ray  100%"]
+    shown: list[tuple[str, float | None]] = []
+    there = tv.sweep_segments(
+        table, task, releases=tmp_path / "ray", engine=tv.Ray(), progress=lambda *said: shown.append(said), **options
+    )
+    assert shown[0] == ("starting 12 tasks on Ray", 0.0)
+    assert shown[-1] == ("12 of 12 tasks finished on Ray", 1.0)
     assert there.common == here.common
     assert there.segments == here.segments
     assert there.rows() == here.rows()  # with the losses of single records behind them

@@ -28,7 +28,7 @@ from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, choose, fo
 from taskveil.errors import NothingToReportWarning, callers_line, installed, needs
 from taskveil.progress import SILENT
 from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased, take_labels
-from taskveil.tasks.models.freezing import is_torch_module
+from taskveil.tasks.model import is_torch_module
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.losses import expected_losses

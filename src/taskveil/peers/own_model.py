@@ -16,7 +16,7 @@ from taskveil.designs.selection import folds_of, people
 from taskveil.errors import TaskError
 from taskveil.tasks import ModelTask
 from taskveil.tasks.costs import OwnLoss
-from taskveil.tasks.models.freezing import is_torch_module
+from taskveil.tasks.model import is_torch_module
 
 
 def model_of(problem: Problem) -> ModelTask:

@@ -29,7 +29,6 @@ from taskveil.arrays import Bools, Floats
 from taskveil.veil.intervals import bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
-_WIDEST = 2.0**20  # shares beyond it are not bounded at all
 
 
 class Budget(float):
@@ -202,7 +201,7 @@ def _crossing(limit: Callable[[float], float], share: float, direction: float) -
     step = 2.0**-10
     while direction * limit(share + direction * step) > 0:
         step *= 2
-        if step > _WIDEST:
+        if step + 1.0 == step:  # no end that a double can hold
             return None
     nearer = share + direction * step / 2 if step > 2.0**-10 else share
     if direction * limit(nearer) <= 0:  # no spread at all, but for rounding

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats
 from taskveil.client.reading import CLIENT, MANIFEST
 from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.problem import Designer, Problem
@@ -23,9 +23,8 @@ from taskveil.sweeps.frontier import Point, written
 from taskveil.sweeps.segments import COMMON, FOLDERS, folder_names
 from taskveil.sweeps.work import Made, Place, Segment
 from taskveil.tasks import as_linear, take_labels
+from taskveil.tasks.models.frozen import ROWS_AT_ONCE
 from taskveil.veil import Veil
-
-_TRIED = 64  # records on which two tasks must agree to be taken for the same
 
 
 class FinishedPoints:
@@ -35,83 +34,61 @@ class FinishedPoints:
     """
 
     def __init__(
-        self,
-        path: str | Path | None,
-        problem: str,
-        designers: Sequence[Designer],
-        segments: Mapping[str, str] | None = None,
+        self, path: str | Path | None, problem: str, designers: Sequence[Designer], segments: Mapping[str, str]
     ) -> None:
         """The points in the file at `path`, if it is there, for the `problem` with this fingerprint. `designers` and
         `segments`, each with a digest of its people, are those asked for now."""
         self.path = None if path is None else Path(path)
-        self.problem = problem
         self.points: dict[Place, Point] = {}
         self.releases: dict[str, str] = {}
         """The ids of their releases, by folder."""
-        self.designers = {} if path is None else {designer.name: identity(designer) for designer in designers}
-        self.segments = dict(segments or {})
+        made_by = {} if path is None else {designer.name: identity(designer) for designer in designers}
+        self._same = {"": {"problem": problem}, "designers": made_by, "people": dict(segments)}
+        """Digests by kind and name: a file with another one is of no use."""
         if self.path is not None and self.path.exists():
             self._read(self.path)
 
     def _read(self, path: Path) -> None:
+        wrong = {
+            "": "a sweep of other data, another task or other options",
+            "designers": "points of another designer named {!r}",
+            "people": "points of other people under the name of a segment",
+        }
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            same = content["fingerprint"] == self.problem
-            designers, segments = dict(content["designers"]), dict(content.get("segments", {}))
-            found = {None: content["points"], **{name: dict(part)["points"] for name, part in segments.items()}}
-            points = [(name, Point.read(point)) for name, points in found.items() for point in points]
-            people = {name: str(part["people"]) for name, part in segments.items()}
-            releases = dict(content.get("releases", {}))
+            same = {kind: dict(content["same"][kind]) for kind in wrong}
+            points = {Place(*place): Point.read(point) for place, point in content["points"]}
+            releases = dict(content["releases"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ResumeError(f"{path} keeps no sweep ({type(error).__name__}).") from error
-        if not same:
-            raise ResumeError(f"{path} keeps a sweep of other data, another task or other options.")
-        for name, known in designers.items():
-            if self.designers.get(name, known) != known:
-                raise ResumeError(f"{path} keeps points of another designer named {name!r}.")
-        for name, known in people.items():
-            if self.segments.get(name, known) != known:
-                raise ResumeError(f"{path} keeps points of other people under the name of a segment.")
-        self.designers = {**designers, **self.designers}
-        self.segments = {**people, **self.segments}
-        self.points = {Place(name, p.method, p.epsilon, p.seed): p for name, p in points}
-        self.releases = releases
+        for kind, known in same.items():
+            other = next((name for name in known if self._same[kind].get(name, known[name]) != known[name]), None)
+            if other is not None:
+                raise ResumeError(f"{path} keeps {wrong[kind].format(other)}.")
+            self._same[kind] = {**known, **self._same[kind]}
+        self.points, self.releases = points, releases
 
-    def add(self, found: Iterable[tuple[Segment, Point]], releases: Mapping[str, str] | None = None) -> None:
+    def add(self, found: Iterable[tuple[Segment, Point]], releases: Mapping[str, str]) -> None:
         """Keep more points and the ids of their `releases`. The file is replaced as a whole, so that nobody reads half
         of it."""
         self.points |= {Place(segment, p.method, p.epsilon, p.seed): p for segment, p in found}
-        self.releases |= releases or {}
+        self.releases |= releases
         if self.path is None:
             return
-        kept: dict[Segment, list[dict[str, Any]]] = {None: [], **{name: [] for name in self.segments}}
-        for place, point in self.points.items():
-            kept[place.segment].append(point.content())
-        content: dict[str, Any] = {
-            "fingerprint": self.problem,
-            "designers": self.designers,
-            "points": kept[None],
-            "segments": {name: {"people": self.segments[name], "points": kept[name]} for name in self.segments},
-            "releases": self.releases,
-        }
+        points = [(place, point.content()) for place, point in self.points.items()]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_name(self.path.name + ".part")
         draft.unlink(missing_ok=True)
         # For their owner only: losses of single records reveal something about them.
         with open(draft, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            json.dump(content, file, indent=1)
+            json.dump({"same": self._same, "points": points, "releases": self.releases}, file, indent=1)
         os.replace(draft, self.path)
-
-
-def same_people(trained: Integers, tested: Integers) -> str:
-    """A digest of the people who are `trained` on (N,) and `tested` (M,), by their rows."""
-    return _digest([trained, tested])
 
 
 def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -> str:
     """A digest of everything that could change a point: version, data, labels, the task's answers and losses, the
     domain and the options."""
-    task, some = problem.task, np.linspace(0, len(problem.X) - 1, _TRIED).astype(int)
+    task, some = problem.task, slice(0, None, -(-len(problem.X) // ROWS_AT_ONCE))
     tried, labels = problem.X[some], take_labels(task, problem.y, some)
     linear = as_linear(task)
     allowed, encoder = problem.on_device, problem.on_device.encoder
@@ -122,7 +99,7 @@ def fingerprint(problem: Problem, X_test: Floats, y_test: Any, block: int = 1) -
     parts += [problem.X, X_test, *_labels(task.labels(problem.y, len(problem.X)))]
     parts += [*_labels(task.labels(y_test, len(X_test))), None if linear is None else linear.K]
     parts += [_rounded(task.predict(tried)), _rounded(task.pairwise_losses(tried[:4], tried, labels))]
-    return _digest(parts)
+    return digest(parts)
 
 
 def identity(designer: Designer) -> str:
@@ -138,7 +115,7 @@ def identity(designer: Designer) -> str:
             f"a sweep with {designer.name!r} cannot be resumed, because its source is not in a file: {error}. "
             "Move the class into one, or leave out resume."
         ) from error
-    return _digest([kind.__module__, kind.__qualname__, source, *_values(designer)])
+    return digest([kind.__module__, kind.__qualname__, source, *_values(designer)])
 
 
 def _values(designer: Designer) -> Iterator[Any]:
@@ -164,17 +141,17 @@ def _rounded(values: Floats) -> Floats:
     return np.append(np.round(values / 10.0**power, 9), power)
 
 
-def _digest(parts: Sequence[Any]) -> str:
+def digest(parts: Sequence[Any]) -> str:
     """SHA-256 of numbers, text, None and arrays, with their kinds and shapes, so that none runs into the next."""
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray) and part.dtype.kind != "O":
-            digest.update(f"{part.dtype.str} {part.shape} ".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
+            found.update(f"{part.dtype.str} {part.shape} ".encode())
+            found.update(np.ascontiguousarray(part).tobytes())
         else:
             text = repr(part.tolist() if isinstance(part, np.ndarray) else part).encode()
-            digest.update(f"{type(part).__name__} {len(text)} ".encode() + text)
-    return digest.hexdigest()
+            found.update(f"{type(part).__name__} {len(text)} ".encode() + text)
+    return found.hexdigest()
 
 
 class ReleaseFolders:

@@ -15,7 +15,7 @@ from taskveil.designs.problem import Formula, OnDevice
 from taskveil.errors import TaskError, callers_line, refusing_old_arguments
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
-from taskveil.sweeps.files import FinishedPoints, ReleaseFolders, fingerprint, same_people
+from taskveil.sweeps.files import FinishedPoints, ReleaseFolders, digest, fingerprint
 from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.options import Ray, SweepOptions, designers_of
 from taskveil.sweeps.segments import SegmentedFrontier, SegmentPeople, all_labels, apart, groups_of
@@ -138,7 +138,7 @@ def _swept(X: Any, task: Task, options: SweepOptions) -> tuple[dict[Segment, Fro
             options.resume,
             fingerprint(trial.problem, trial.X_test, trial.y_test, options.block),
             designers,
-            {name: same_people(part.trained, part.tested) for name, part in trials.items() if name is not None},
+            {name: digest([part.trained, part.tested]) for name, part in trials.items() if name is not None},
         )
         first = options.all_seeds[0]
         wanted = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -60,8 +62,6 @@ class ModelTask:
         if self.answering not in ("direct", "record"):
             raise TaskError(f'answering must be "direct" or "record", got {self.answering!r}.')
         cost = as_cost(self.loss)
-        with needs("a ModelTask"):
-            from taskveil.tasks.models.freezing import freeze
         object.__setattr__(self, "cost", cost)
         object.__setattr__(self, "frozen", freeze(self.model, cost))
 
@@ -276,3 +276,31 @@ class ModelTask:
 def _spelt(name: str) -> tuple[str, str]:
     """A column's name, and how LightGBM writes it."""
     return name, name.replace(" ", "_")
+
+
+def freeze(model: Any, cost: Cost) -> FrozenModel:
+    """A frozen copy of a torch module, scikit-learn estimator or ONNX file, with the outputs that `cost` judges;
+    TaskError for anything else."""
+    with needs("a ModelTask"):
+        from taskveil.tasks.models.estimators import from_estimator
+        from taskveil.tasks.models.onnx_session import from_file
+
+    if is_torch_module(model):
+        from taskveil.tasks.models.modules import check_module, first_width, from_module
+
+        check_module(model)
+        return from_module(model, first_width(model), must_be_logits=cost.logits is True)
+    if isinstance(model, str | Path):
+        return from_file(Path(model), cost)
+    if hasattr(model, "predict") and hasattr(model, "get_params"):
+        return from_estimator(model, cost)
+    raise TaskError(
+        "a model must be a torch module, a fitted scikit-learn estimator or the path of an ONNX file, "
+        f"got {type(model).__name__}."
+    )
+
+
+def is_torch_module(model: Any) -> bool:
+    """Whether a model is a torch module: there is none where nobody imported torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)

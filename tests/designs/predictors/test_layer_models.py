@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import helper
@@ -176,7 +177,7 @@ def test_onnx_files_of_layers_are_taken(tmp_path: Path, batch: str | int) -> Non
         3,
         batch=batch,
     )  # fmt: skip
-    module, width = read_onnx(path, logits=False)
+    module, width = read_onnx(onnx.load(path), logits=False)
     assert width == 36
     layers = as_layers(module, 36)
     assert layers is not None

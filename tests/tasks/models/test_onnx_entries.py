@@ -152,16 +152,3 @@ def test_values_come_in_the_type_that_an_input_wants(
     session = echo(tmp_path / "m.onnx", kind)
     answer = session.ask({"n": np.zeros(len(values)), "v": values})
     assert answer[:, 0] == pytest.approx(np.array(expected, dtype=float), rel=1e-6, nan_ok=True)
-
-
-def test_a_model_of_one_matrix_takes_a_table_of_numbers(tmp_path: Path) -> None:
-    numbers = TABLE[["power", "weight", "sporty"]]
-    model = RandomForestClassifier(5, random_state=0).fit(numbers.to_numpy(dtype=np.float32), THIRST)
-    (tmp_path / "m.onnx").write_bytes(to_onnx(model, np.zeros((1, 3), dtype=np.float32)).SerializeToString())
-    session = read_session(tmp_path / "m.onnx", CrossEntropy())
-    assert not session.by_name
-    assert session.width == 3
-    assert session.ask(natural(numbers)) == pytest.approx(session.matrix(numbers.to_numpy(dtype=float)))
-    with pytest.raises(ValueError, match="weight takes numbers") as said:
-        session.ask(natural(numbers) | {"weight": TABLE["origin"].to_numpy(dtype=object)})
-    assert "USA" not in str(said.value)

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplemented_
 
 import taskveil as tv
-from onnx_files import answers_of_the_runtime, flat, ints, onnx_file
+from onnx_files import answers_of_the_runtime, ints, onnx_file
 from taskveil.errors import TaskError
 from taskveil.tasks.models.onnx_reader import read_onnx
 
@@ -84,7 +84,7 @@ def test_a_softmax_at_the_end_becomes_logits(tmp_path: Path) -> None:
     assert torch.tensor(task.predict(X)).softmax(1).numpy() == pytest.approx(expected, abs=1e-5)
 
 
-def test_unknown_operators_are_named(tmp_path: Path) -> None:
+def test_operators_of_other_domains_are_named(tmp_path: Path) -> None:
     nodes = [helper.make_node("Det", ["x"], ["a"]), helper.make_node("Gelu", ["a"], ["y"], domain="my.ops")]
     path = tmp_path / "m.onnx"
     graph = helper.make_graph(
@@ -95,7 +95,7 @@ def test_unknown_operators_are_named(tmp_path: Path) -> None:
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    with pytest.raises(TaskError, match="Det, Gelu"):
+    with pytest.raises(TaskError, match=r"Gelu of my\.ops"):
         tv.ModelTask(path)
 
 
@@ -187,14 +187,14 @@ def test_gradients_in_single_precision_of_a_file_in_double(tmp_path: Path) -> No
 
 
 def test_what_a_file_computes_from_its_own_numbers_is_computed_once(tmp_path: Path) -> None:
-    nodes = [node("Shape", ["W"], ["s"]), node("Slice", ["s", "one", "two"], ["c"]),
+    nodes = [node("Shape", ["W"], ["s"]), node("Gather", ["s", "one"], ["c"]),
              node("Concat", ["minus", "c"], ["r"], axis=0), node("Reshape", ["x", "r"], ["a"]),
              node("Transpose", ["W"], ["V"]), node("MatMul", ["a", "V"], ["y"])]  # fmt: skip
-    given = {"W": weights(3, 4), "one": ints(1), "two": ints(2), "minus": ints(-1)}
+    given = {"W": weights(3, 4), "one": ints(1), "minus": ints(-1)}
     path = onnx_file(tmp_path / "m.onnx", nodes, given, [2, 2])
     expected = answers_of_the_runtime(path, X.reshape(-1, 2, 2).astype(np.float32))
     assert tv.ModelTask(path).predict(X) == pytest.approx(expected, abs=1e-5)
-    module, width = read_onnx(path, logits=False)
+    module, width = read_onnx(onnx.load(path), logits=False)
     assert [n.kind for n in module.nodes] == ["Reshape", "MatMul"]
     assert width == 4
 
@@ -213,33 +213,13 @@ def test_a_dropout_that_is_off_does_nothing(tmp_path: Path) -> None:
         ([node("Transpose", ["x"], ["y"])], {}, {}, "answers of shape"),
         ([node("Transpose", ["x"], ["y"])], {}, {"batch": 3}, "answers of shape"),
         ([node("Softmax", ["x"], ["y"], axis=0)], {}, {"batch": 3}, "mixes records"),
-        ([node("Cast", ["x"], ["a"], to=TensorProto.INT64), node("Cast", ["a"], ["y"], to=TensorProto.FLOAT)], {}, {},
-         "whole numbers"),
         ([node("Identity", ["x"], ["y"])], {}, {"kind": TensorProto.INT64}, "floating"),
-        ([node("Relu", ["x"], ["y"])], {}, {"opset": 6}, "operator set 6"),
-        ([node("Dropout", ["x"], ["a", "m"]), node("Cast", ["m"], ["y"], to=TensorProto.FLOAT)], {}, {},
-         "second output"),
         ([node("Dropout", ["x", "r", "t"], ["y"])], {"r": np.float32(0.5), "t": np.array(True)}, {}, "training mode"),
         ([node("BatchNormalization", ["x", "w", "w", "w", "w"], ["y", "m", "v"], training_mode=1)],
          {"w": np.ones(4, dtype=np.float32)}, {}, "training mode"),
         ([node("Reshape", ["x", "s"], ["y"], allowzero=1)], {"s": ints(0, 4)}, {}, "shape"),
-        ([node("ReduceL2", ["x"], ["y"], noop_with_empty_axes=1)], {}, {"opset": 18}, "reduce nothing"),
-        ([node("LayerNormalization", ["x", "w"], ["a", "m"]), node("Sub", ["x", "m"], ["y"])],
-         {"w": np.ones(4, dtype=np.float32)}, {}, "second output"),
-        ([node("Cast", ["x"], ["a"], to=TensorProto.BFLOAT16), node("Cast", ["a"], ["y"], to=TensorProto.FLOAT)], {},
-         {}, "Cast to type 16"),
         ([node("Gather", ["k", "i"], ["a"]), node("Add", ["x", "a"], ["y"])],
-         {"k": np.ones(3, dtype=np.float32), "i": np.array(5)}, {}, "Gather that cannot be computed"),
-        ([node("Unsqueeze", ["x", "s"], ["a"]), node("AveragePool", ["a"], ["b"], kernel_shape=[2], dilations=[2]),
-          *flat("b")], {"s": ints(1)}, {"opset": 19}, "dilations"),
-        ([node("Unsqueeze", ["x", "s"], ["a"]),
-          node("MaxPool", ["a"], ["b"], kernel_shape=[2], strides=[3], auto_pad="SAME_UPPER"), *flat("b")],
-         {"s": ints(1)}, {}, "automatic padding"),
-        ([node("Unsqueeze", ["x", "s"], ["a"]),
-          node("AveragePool", ["a"], ["b"], kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER"), *flat("b")],
-         {"s": ints(1)}, {}, "automatic padding"),
-        ([node("Unsqueeze", ["x", "s"], ["a"]), node("Conv", ["a", "w"], ["b"], strides=[4], auto_pad="SAME_UPPER"),
-          *flat("b")], {"s": ints(1), "w": np.ones((1, 1, 1), dtype=np.float32)}, {}, "automatic padding"),
+         {"k": np.ones(3, dtype=np.float32), "i": np.array(5)}, {}, "cannot be run by onnxruntime|cannot take records"),
     ],
 )  # fmt: skip
 def test_what_would_be_answered_wrongly_is_refused(

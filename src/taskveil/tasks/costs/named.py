@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
@@ -28,9 +28,13 @@ class LinearInTruth(ABC):
     """
 
     @property
-    @abstractmethod
     def learned_by(self) -> Learnable:
-        """The loss that predictors of the truth are trained on."""
+        """The loss that predictors of the truth are trained on: this one, where it has gradients."""
+        return cast("Learnable", self)
+
+    def linear_form(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[Self, Floats]:  # noqa: ARG002
+        """A loss that is linear in its truth, and that truth (N, S): this is one."""
+        return self, truth
 
     @abstractmethod
     def outputs(self, answers: Floats) -> Floats:
@@ -44,9 +48,9 @@ class LinearInTruth(ABC):
     def paired_scores(self, answers: Floats, truth: Floats) -> Floats:
         """(N, S), (N, S) → (N,): the score of each answer for its own record."""
 
-    @abstractmethod
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the truth itself."""
+        return self.paired_scores(truth, truth)
 
     def left_out(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the term of the truth alone; zero where the score is the loss."""
@@ -68,9 +72,12 @@ class LinearInTruth(ABC):
         """Answers (K, S) that cost little for every truth, also for truths that no volunteer (N, S) has."""
         return answers
 
-    @abstractmethod
     def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
-        """The lowest and highest prediction (S,) that a device may make, given those of volunteers (N, S)."""
+        """The lowest and highest prediction (S,) that a device may make, given those of volunteers (N, S): twice their
+        range."""
+        low, high = predicted.min(axis=0), predicted.max(axis=0)
+        reach = 0.5 * (high - low) + 1e-9
+        return low - reach, high + reach
 
     @abstractmethod
     def whole_scores(self, answers: Floats, step: float) -> tuple[Integers, Integers]:
@@ -179,15 +186,6 @@ class SquaredError(LinearInTruth):
 
     # What codebooks ask.
 
-    def linear_form(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[SquaredError, Floats]:  # noqa: ARG002
-        """A loss that is linear in its truth, and that truth (N, S): this is one."""
-        return self, truth
-
-    @property
-    def learned_by(self) -> SquaredError:
-        """The loss that predictors of the truth are trained on."""
-        return self
-
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss up to a term of the truth alone."""
         return np.asarray(((answers**2).sum(axis=1) - 2.0 * truth @ answers.T) / answers.shape[1])
@@ -196,19 +194,9 @@ class SquaredError(LinearInTruth):
         """(N, S), (N, S) → (N,): the score of each answer for its own record."""
         return np.asarray((answers**2 - 2.0 * truth * answers).mean(axis=1))
 
-    def least_scores(self, truth: Floats) -> Floats:
-        """(N, S) → (N,): the score of the best answer, the truth itself."""
-        return np.asarray(-(truth**2).mean(axis=1))
-
     def left_out(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the term of the truth alone, loss = score + left_out."""
         return np.asarray((truth**2).mean(axis=1))
-
-    def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
-        """The lowest and highest prediction (S,) a device may make: twice the volunteers' range."""
-        low, high = predicted.min(axis=0), predicted.max(axis=0)
-        reach = 0.5 * (high - low) + 1e-9
-        return low - reach, high + reach
 
     def whole_scores(self, answers: Floats, step: float) -> tuple[Integers, Integers]:
         """Vectors (K, S) and offsets (K,) in whole numbers: vectors · k + offsets falls as the score of a prediction
@@ -312,15 +300,6 @@ class CrossEntropy(LinearInTruth):
         return np.asarray(np.log(self.cautious(shares, truth)[0]))
 
     # What codebooks ask.
-
-    def linear_form(self, truth: Floats, outputs: Callable[[], Floats]) -> tuple[CrossEntropy, Floats]:  # noqa: ARG002
-        """A loss that is linear in its truth, and that truth (N, S): this is one."""
-        return self, truth
-
-    @property
-    def learned_by(self) -> CrossEntropy:
-        """The loss that predictors of the truth are trained on."""
-        return self
 
     def scores(self, answers: Floats, truth: Floats) -> Floats:
         """(K, S), expected truth (N, S) → (N, K): the expected loss."""
@@ -439,7 +418,7 @@ class ZeroOne(CrossEntropy):
 
     def least_scores(self, truth: Floats) -> Floats:
         """(N, S) → (N,): the score of the best answer, the most probable class."""
-        return np.asarray(truth.sum(axis=1) - truth.max(axis=1))
+        return self.paired_scores(truth, truth)
 
     def different(self, outputs: int) -> float:
         """How many answers there are that differ in what they cost: one for each class."""

@@ -67,17 +67,9 @@ class Anchored(LinearInTruth):
         """(N, A), (N, A) → (N,): the score of each answer for its own record."""
         return np.asarray(np.take_along_axis(truth, answers.argmin(axis=1)[:, None], axis=1)[:, 0])
 
-    def least_scores(self, truth: Floats) -> Floats:
-        """(N, A) → (N,): the score of the best anchor."""
-        return np.asarray(truth.min(axis=1))
-
     def different(self, outputs: int) -> float:
         """How many answers there are that differ in what they cost: the anchors."""
         return outputs
-
-    def latent_range(self, predicted: Floats) -> tuple[Floats, Floats]:
-        """The lowest and highest prediction (A,) a device may make: twice the volunteers' range."""
-        return self.learned_by.latent_range(predicted)
 
     def whole_scores(self, answers: Floats, step: float) -> tuple[Integers, Integers]:  # noqa: ARG002 - any step will do
         """Vectors (K, A) and offsets (K,) in whole numbers: vectors · k falls as the predicted cost of the anchor

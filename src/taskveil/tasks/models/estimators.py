@@ -156,9 +156,9 @@ def _features(model: Any) -> int | None:
 def _as_module(form: Layered) -> torch.nn.Module:
     """The layers as a torch module; MissingExtraError where torch is not installed."""
     with needs("torch_module", extra="torch"):
-        from taskveil.tasks.models.modules import as_module
+        from taskveil.tasks.models.modules import LayeredModule
 
-    return as_module(form)
+    return LayeredModule(form)
 
 
 def unfitted(model: Any) -> Any:

@@ -11,15 +11,13 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
-from taskveil.tasks.models.layered import Layered, Lines, probed_lines, probed_logits
+from taskveil.tasks.models.layered import CLOSE, Layered, Lines, probed_lines
 
 if TYPE_CHECKING:
     import torch
 
 ROWS_AT_ONCE = 4096  # records in one call of a model
 PROBES = 3  # records that a new model is asked about
-_LARGER = 7  # times as many records in a batch of another size
-_CLOSE = 1e-5  # difference of equal answers, as a share of the answers' spread
 SINGLE = float(np.finfo(np.float32).eps)  # the rounding of models that do not say how they round
 DOUBLE = float(np.finfo(np.float64).eps)
 
@@ -34,8 +32,9 @@ class FrozenModel:
         module: the same as a torch module, where it is one.
         layered: the same as layers of numbers, where it is an estimator of a known kind.
         make_module: makes a torch module of those layers; called when somebody asks for it.
-        may_be_linear: a model that is neither is made of nothing but what linear models are made of.
-        from_probabilities: its outputs are logarithms of probabilities in single precision.
+        may_be_linear: records of many sizes may show that a model that is neither is linear.
+        logits: its outputs up to a number that is added to all those of a record, where these are logarithms of
+            probabilities and so of little precision; a TaskError means that there are none.
         width: the number of attributes n, if it is known before the data.
         classes: the classes' names in the order of the outputs, for models that name them.
         must_be_logits: refuse a model whose outputs are probabilities, or a single number.
@@ -53,7 +52,7 @@ class FrozenModel:
         layered: Layered | None = None,
         make_module: Callable[[Layered], torch.nn.Module] | None = None,
         may_be_linear: bool = False,
-        from_probabilities: bool = False,
+        logits: Callable[[Floats], Floats] | None = None,
         width: int | None = None,
         classes: Array | None = None,
         must_be_logits: bool = False,
@@ -66,7 +65,7 @@ class FrozenModel:
         self.layered = layered
         self._make_module = make_module
         self._may_be_linear = may_be_linear or module is not None
-        self._from_probabilities = from_probabilities
+        self._logits = logits
         self._lines: dict[bool, Lines | None] = {}
         self.classes = classes
         self.must_be_logits = must_be_logits
@@ -113,11 +112,8 @@ class FrozenModel:
         if self.width is None or not self._may_be_linear:
             return None
         if up_to_shift not in self._lines:
-            if self._from_probabilities:
-                found = probed_logits(self, self.width) if up_to_shift else None
-            else:
-                found = probed_lines(self, self.width, self._rounding, up_to_shift=up_to_shift)
-            self._lines[up_to_shift] = found
+            asked = self._logits if self._logits is not None and up_to_shift else self
+            self._lines[up_to_shift] = probed_lines(asked, self.width, self._rounding, up_to_shift=up_to_shift)
         return self._lines[up_to_shift]
 
     @property
@@ -142,7 +138,7 @@ class FrozenModel:
             # Between 0 and 1, but neither: there logarithms and quotients may have no value.
             probe = ((np.arange(PROBES * width) + 0.5) / (PROBES * width)).reshape(PROBES, width)
         answer = self._ask(probe)
-        if not (self._ignores_companions(probe, answer) and self._ignores_places(probe, answer)):
+        if not self._answers_one_by_one(probe, answer):
             raise TaskError(
                 "the model answers a record differently alone and among others: it mixes records or draws at random."
             )
@@ -161,25 +157,23 @@ class FrozenModel:
         self.width = checked.width
         self._outputs = checked._outputs if self.classes is None else len(self.classes)
 
-    def _ignores_companions(self, probe: Floats, answer: Floats) -> bool:
-        """Whether each record, at its place in a batch of the same size, is answered the same among copies of itself.
+    def _answers_one_by_one(self, probe: Floats, answer: Floats) -> bool:
+        """Whether each record is answered the same among copies of itself, alone, and elsewhere in a larger batch.
 
-        Then a model that answers record by record does the very same operations, and nothing but the order of threads
-        can change a digit. So what counts is small against how much answers differ from record to record.
+        At its place among as many copies, a model that answers record by record does the very same operations, and
+        nothing but the order of threads can change a digit. So the difference must be small against how much answers
+        differ from record to record. In batches of other sizes sums are taken in another order, which costs some
+        digits: half of them are left.
         """
-        spread = np.ptp(answer, axis=0)
         same = [self._ask(np.repeat(row[None], PROBES, axis=0))[[place]] for place, row in enumerate(probe)]
-        return _close(np.concatenate(same), answer, _CLOSE * spread + 4 * self._rounding * np.abs(answer))
-
-    def _ignores_places(self, probe: Floats, answer: Floats) -> bool:
-        """Whether records are answered the same one by one, and at other places in larger batches.
-
-        There sums are taken in another order, which costs some digits: half of them are left.
-        """
-        size = np.sqrt(self._rounding) * np.abs(answer).max()
-        alone = np.concatenate([self._ask(row[None]) for row in probe])
-        longer = self._ask(np.tile(probe[::-1], (_LARGER, 1)))[-PROBES:][::-1]
-        return _close(alone, answer, size) and _close(longer, answer, size)
+        alone = [self._ask(row[None]) for row in probe]
+        longer = self._ask(np.tile(probe[::-1], (PROBES, 1)))[-PROBES:][::-1]
+        little = CLOSE * np.ptp(answer, axis=0) + 4 * self._rounding * np.abs(answer)
+        half = np.sqrt(self._rounding) * np.abs(answer).max()
+        return all(
+            found.shape == answer.shape and bool((np.abs(found - answer) <= tolerance).all())
+            for found, tolerance in ((np.concatenate(same), little), (np.concatenate(alone), half), (longer, half))
+        )
 
     def __call__(self, X: Floats) -> Floats:
         """Records (N, n) → outputs (N, m), all finite, or TaskError."""
@@ -204,7 +198,3 @@ class FrozenModel:
                 f"the model answers NaN or infinity (record {row} of {len(X)}): mend the model or its inputs."
             )
         return answer
-
-
-def _close(mine: Floats, theirs: Floats, tolerance: Floats) -> bool:
-    return mine.shape == theirs.shape and bool((np.abs(mine - theirs) <= tolerance).all())

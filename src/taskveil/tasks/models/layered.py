@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, softmax
 
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
@@ -33,9 +33,13 @@ _SLOPES: dict[Activation, Callable[[Floats], Floats]] = {
 }
 """The derivative of every activation, from its value."""
 
-_COMPARED = 256  # records on which a form is compared with its original
-_MAX_LOST = 1e-5  # error of a folded layer, as a share of its outputs' spread
-_CLEAR_LOGITS = 6.0  # logits that differ by more cannot be read from probabilities in single precision
+CLOSE = 1e-5
+"""The difference of equal outputs, as a share of the outputs' spread."""
+
+_SIZES: Floats = np.asarray(10.0 ** np.arange(-1, 10), dtype=np.float64)
+"""Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
+thousands bend in thousands, and trees have their splits there."""
+_PER_SIZE = 24  # records of every size
 
 
 class ScalerForm(NamedTuple):
@@ -109,10 +113,8 @@ class Layered:
         return None if lines is None else (lines,)
 
     def typical_scaled(self) -> Floats:
-        """(N, n): numbers like those that scalers make of records, of several sizes."""
-        width = self.layers[0].weights.shape[1]
-        sizes: Floats = np.resize([0.1, 1.0, 10.0], (_COMPARED, 1))
-        return spread_points(_COMPARED, width) * sizes
+        """(N, n): numbers like those that scalers make of records, of the three smallest sizes."""
+        return _points(self.layers[0].weights.shape[1], _SIZES[:3])
 
     def _folded(self) -> tuple[DenseForm, ...] | None:
         """The layers with all scalers inside the first; None where that costs digits, as it does for an attribute that
@@ -124,7 +126,7 @@ class Layered:
             weights = weights * scaler.slope
             X = (X - scaler.offset) / scaler.slope + scaler.center
         mine, true = X @ weights.T + offset, scaled @ self.layers[0].weights.T + self.layers[0].offset
-        if not (np.abs(mine - true) <= _MAX_LOST * np.ptp(true, axis=0) + 1e-300).all():
+        if not (np.abs(mine - true) <= CLOSE * np.ptp(true, axis=0) + 1e-300).all():
             return None
         return DenseForm(weights, offset), *others
 
@@ -158,22 +160,13 @@ def layered(model: Any, classifier: bool) -> Layered | None:
 
 def agrees(form: Layered, model: Any, function: Callable[[Floats], Floats], classifier: bool) -> bool:
     """Whether a form gives the predictions of the original `function` on records like those that the model was fitted
-    to: of several sizes behind its scalers, and for classifiers small enough that no probability is 0 or 1."""
-    scaled = form.typical_scaled()
-    if classifier:
-        scores = form.behind_scalers(scaled)
-        scaled *= min(1.0, _CLEAR_LOGITS / float(np.ptp(scores, axis=1).max() + 1e-300))
-    X = scaled
+    to: of several sizes behind its scalers."""
+    X = form.typical_scaled()
     for _, scaler in reversed(getattr(model, "steps", [])[:-1]):
         X = X if scaler in (None, "passthrough") else scaler.inverse_transform(X)
-    theirs = function(X).reshape(len(X), -1)
-    return _same(form(X), theirs, classifier)
-
-
-def _same(mine: Floats, theirs: Floats, classifier: bool) -> bool:
+    mine, theirs = form(X), function(X).reshape(len(X), -1)
     if classifier:
-        shifted = np.exp(mine - mine.max(axis=1, keepdims=True))
-        mine, theirs = shifted / shifted.sum(axis=1, keepdims=True), np.exp(theirs)
+        mine, theirs = softmax(mine, axis=1), np.exp(theirs)
     return mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=1e-7, atol=1e-9)
 
 
@@ -243,12 +236,6 @@ def _is_logistic(model: Any) -> bool:
 Lines = tuple[Floats, Floats]
 """Weights (m, n) and offset (m,): outputs = weights x + offset."""
 
-_SIZES = 10.0 ** np.arange(-1, 10)
-"""Of the records that are asked about. A model that bends does so somewhere: networks that were fitted to attributes of
-thousands bend in thousands, and trees have their splits there."""
-_PER_SIZE = 24  # records of every size
-_CLOSE = 1e-3  # error of a clear logit read from probabilities
-_MAX_TRIES = 60  # changes of the steps along which logits are measured
 _STEP_SIZE = 2.0**10  # at which weights are measured; at smaller steps the offset costs them digits
 
 
@@ -269,7 +256,7 @@ def probed_lines(
         said = model(X)
         return said - said[:, :1] if up_to_shift else said
 
-    points = spread_points(_PER_SIZE * len(_SIZES), width) * np.repeat(_SIZES, _PER_SIZE)[:, None]
+    points = _points(width, _SIZES)
     slack = (16.0 + 4.0 * np.sqrt(width)) * rounding
     try:
         start = asked(np.zeros((1, width)))[0]
@@ -288,56 +275,13 @@ def probed_lines(
     return (weights, start) if straight and weights.any() else None
 
 
-def probed_logits(model: Callable[[Floats], Floats], width: int) -> Lines | None:
-    """Weights and offset of logits, the first of which is 0, for a model that answers with logarithms of probabilities
-    in single precision; None where these are not linear, or say too little at zero. A model whose probabilities are
-    near 0 or 1 says little about its logits, so this alone does not tell linear models from others.
-
-    Args:
-        model: records (N, n) → logarithms of probabilities (N, m); a TaskError of its own means that it is not linear.
-        width: the number of attributes n.
-    """
-
-    def asked(X: Floats) -> Floats:
-        said = model(X)
-        return said - said[:, :1]
-
-    sizes = np.repeat([0.1, 0.5, 1.0, 2.0, 4.0, 30.0, 1e3, 1e6], _PER_SIZE)
-    try:
-        start = asked(np.zeros((1, width)))[0]
-        if np.ptp(start) > _CLEAR_LOGITS:
-            return None
-        steps = np.ones(width)  # so large that logits move by about one
-        for _ in range(_MAX_TRIES):
-            moved = np.abs(asked(np.diag(steps)) - start).max(axis=1)
-            factor = np.where(moved > 2.0, 0.25, np.where((moved < 0.5) & (steps < _SIZES[-1]), 4.0, 1.0))
-            if (factor == 1.0).all():
-                break
-            steps *= factor
-        weights = ((asked(np.diag(steps)) - asked(-np.diag(steps))) / (2.0 * steps[:, None])).T
-        points = spread_points(len(sizes), width) * sizes[:, None] * steps / np.sqrt(width)
-        said = asked(points)
-    except TaskError:
-        return None
-    mine = points @ weights.T + start
-    clear = np.ptp(mine, axis=1) <= _CLEAR_LOGITS
-    straight = (np.abs(mine - said)[clear] <= _CLOSE).all() and (
-        np.abs(_chances(mine) - _chances(said)) <= _CLOSE
-    ).all()
-    return (weights, start) if straight and clear.any() and weights.any() else None
-
-
-def _chances(logits: Floats) -> Floats:
-    """Logits (N, m) → probabilities."""
-    found = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
-
-
-def spread_points(count: int, width: int) -> Floats:
-    """(count, width) numbers spread like normal ones, but by a formula: the audit wants no generator within a device's
-    reach."""
+def _points(width: int, sizes: Floats) -> Floats:
+    """(N, width) numbers of several sizes, spread like normal ones, but by a formula: the audit wants no generator
+    within a device's reach."""
+    count = _PER_SIZE * len(sizes)
     share = np.sin(np.arange(1, count * width + 1)) * 43758.5453 % 1.0
-    return np.asarray(ndtri(np.clip(share, 1e-6, 1 - 1e-6)).reshape(count, width))
+    normal = ndtri(np.clip(share, 1e-6, 1 - 1e-6)).reshape(count, width)
+    return np.asarray(normal * np.repeat(sizes, _PER_SIZE)[:, None])
 
 
 def _sizes(said: Floats, opposite: Floats, start: Floats) -> Floats:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from taskveil.arrays import Floats
 from taskveil.errors import TaskError
 from taskveil.tasks.models.frozen import FrozenModel
-from taskveil.tasks.models.layered import Activation, Layered, ScalerForm
+from taskveil.tasks.models.layered import Activation, Layered
 
 
 def check_module(model: nn.Module) -> None:
@@ -107,34 +108,29 @@ def module_device(module: nn.Module) -> torch.device:
     return next((tensor.device for tensor in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
 
 
-_ACTIVATIONS: dict[Activation, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "logistic": nn.Sigmoid,
-    "identity": nn.Identity,
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "logistic": torch.sigmoid,
+    "identity": torch.positive,
 }
 
 
-def as_module(form: Layered) -> nn.Module:
-    """The same function in double precision, in evaluation mode, without gradients of its weights."""
-    modules: list[nn.Module] = [_Scaling(scaler) for scaler in form.scalers]
-    for place, (weights, offset) in enumerate(form.layers):
-        modules += [_ACTIVATIONS[form.activation or "identity"]()] if place > 0 else []
-        modules.append(affine(weights, offset))
-    return nn.Sequential(*modules).eval().requires_grad_(False)
+class LayeredModule(nn.Module):
+    """The function of a `Layered` in double precision, in evaluation mode, without gradients of its weights."""
 
-
-class _Scaling(nn.Module):
-    """A scaler as a layer."""
-
-    center: Tensor
-    slope: Tensor
-    offset: Tensor
-
-    def __init__(self, scaler: ScalerForm) -> None:
+    def __init__(self, form: Layered) -> None:
         super().__init__()
-        for name, value in scaler._asdict().items():
-            self.register_buffer(name, torch.tensor(value))
+        self.bend = _ACTIVATIONS[form.activation or "identity"]
+        self.scalers = nn.ModuleList(nn.ParameterList(map(torch.tensor, scaler)) for scaler in form.scalers)
+        self.layers = nn.ModuleList(affine(*layer) for layer in form.layers)
+        self.eval().requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.center) * self.slope + self.offset
+        """Records (N, n) → outputs (N, m)."""
+        for scaler in self.scalers:
+            center, slope, offset = cast("nn.ParameterList", scaler)
+            x = (x - center) * slope + offset
+        for place, layer in enumerate(self.layers):
+            x = layer(self.bend(x) if place > 0 else x)
+        return x

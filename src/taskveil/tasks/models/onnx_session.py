@@ -1,8 +1,9 @@
 """ONNX files as black boxes: onnxruntime runs them, without gradients.
 
-This serves files beyond our reader, as converters of scikit-learn write them: scalers, linear models and trees,
-classifiers with their labels and probabilities, and tables with one input per column. A file is run from a copy of its
-bytes, on one thread of the processor, with the operators of ONNX's own domains alone.
+This serves every file that `onnx_reader.py` does not turn into a torch module: transformers, what converters of
+scikit-learn write (scalers, linear models and trees, classifiers with their labels and probabilities), and tables with
+one input per column. A file is run from a copy of its bytes, on one thread of the processor, with the operators of
+ONNX's own domains alone.
 
 Converters of scikit-learn write two outputs for a classifier: the label and the probabilities of all classes. These are
 a tensor (N, classes), or a ZipMap makes a map from class to probability for every row. The tensor that goes into the
@@ -12,8 +13,9 @@ ZipMap holds the same numbers, and it is used instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from taskveil.errors import MissingExtraError, TaskError, needs
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost
 from taskveil.tasks.models.estimators import TINY_PROBABILITY
-from taskveil.tasks.models.frozen import FrozenModel
+from taskveil.tasks.models.frozen import SINGLE, FrozenModel
 
 OWN_DOMAIN = ("", "ai.onnx")
 LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of scikit-learn write them
@@ -32,12 +34,33 @@ LEARNING_DOMAIN = "ai.onnx.ml"  # trees, scalers and the like, as converters of 
 HOW_TO_RUN = "pip install 'taskveil[onnx]' runs ONNX files, pip install 'taskveil[torch]' gives their gradients too"
 
 
-class BeyondReaderError(TaskError):
-    """A sound file with an operator of ONNX's own, an input or an output that our reader does not know."""
+def from_file(path: Path, cost: Cost) -> FrozenModel:
+    """An ONNX file: with gradients where torch is installed and our reader takes all of it exactly, else a black box
+    that onnxruntime runs."""
+    model = load_onnx(path)
+    try:
+        import torch  # noqa: F401 - is it there?
+    except ModuleNotFoundError as absent:
+        try:
+            return from_session(read_session(path, cost), cost)
+        except MissingExtraError:
+            raise MissingExtraError(f"ONNX files need onnxruntime or torch: {HOW_TO_RUN}", name=absent.name) from None
+    from taskveil.tasks.models.modules import from_module
+    from taskveil.tasks.models.onnx_reader import read_onnx
+
+    logits = cost.logits is True
+    try:
+        return from_module(*read_onnx(model, logits=logits), must_be_logits=logits)
+    except TaskError as refusal:
+        try:
+            return from_session(read_session(path, cost), cost)
+        except MissingExtraError as missing:
+            raise TaskError(f"{path}: {refusal} Or have onnxruntime run the file: {missing}.") from refusal
 
 
 def load_onnx(path: Path) -> Any:
-    """The file's content, valid by onnx's own checker, with weights that lie beside it in its folder."""
+    """The file's content, valid by onnx's own checker, with weights that lie beside it in its folder; TaskError where
+    it would need anything beyond that, or draws at random."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -51,11 +74,13 @@ def load_onnx(path: Path) -> Any:
         onnx.checker.check_model(model)
     except Exception as error:
         raise TaskError(f"{path} is no valid ONNX file: {error}") from error
+    _check_contained(path, model)
     return model
 
 
-_KINDS = {1: "float32", 11: "float64", 7: "int64", 6: "int32", 9: "bool", 8: "text"}
+_KINDS = {1: "float32", 10: "float16", 11: "float64", 7: "int64", 6: "int32", 9: "bool", 8: "text"}
 """Types of inputs and outputs, by TensorProto's numbering."""
+_FLOATS = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +105,7 @@ class Entry:
 
         Missing numbers are NaN, missing texts empty; whole numbers are rounded to, and cannot be missing.
         """
-        found = _as_texts(self.name, values) if self.kind == "text" else as_numbers(self.name, values)
+        found = _as_texts(self.name, values) if self.kind == "text" else _as_numbers(self.name, values)
         shape = (len(found), *self.shape) if self.width is not None else (len(found), -1)
         return _cast(found, self).reshape(shape)
 
@@ -97,8 +122,8 @@ def find_entries(path: Path, graph: Any) -> tuple[Entry, ...]:
     for entry in entries:
         if columns and entry.width != 1:
             raise TaskError(f"{path} has several inputs: each must be one column, but {entry.name} is {entry.shape}.")
-        if not columns and entry.kind not in ("float32", "float64"):
-            raise TaskError(f"{path} must take a matrix of floating numbers: FLOAT or DOUBLE.")
+        if not columns and entry.kind not in _FLOATS:
+            raise TaskError(f"{path} must take a matrix of floating numbers: FLOAT, DOUBLE or FLOAT16.")
     return entries
 
 
@@ -120,28 +145,30 @@ def _first_width(name: str, graph: Any) -> int:
     onnxruntime would answer fewer without an error.
     """
     for node in graph.node:
-        options = {option.name: option for option in node.attribute}
-        if node.input[:1] != [name]:
-            continue
-        if node.op_type == "Scaler" and "offset" in options:
-            return len(options["offset"].floats)
-        if node.op_type == "LinearClassifier" and "intercepts" in options:
-            return len(options["coefficients"].floats) // max(1, len(options["intercepts"].floats))
-        if node.op_type == "LinearRegressor":
-            targets = options["targets"].i if "targets" in options else 1
-            return len(options["coefficients"].floats) // max(1, targets)
+        if node.input[:1] == [name] and node.op_type in ("Scaler", "LinearClassifier", "LinearRegressor"):
+            options = _options(node)
+            # A classifier has a row for every class, which its intercepts count.
+            rows = options.get("targets", len(options.get("intercepts", ()))) or node.op_type != "LinearClassifier"
+            return len(options.get("coefficients", options.get("offset", ()))) // rows if rows else 0
     return 0
 
 
-def as_numbers(name: str, values: Array) -> Floats:
+def _options(node: Any) -> dict[str, Any]:
+    """The options of a node by their names."""
+    from onnx.helper import get_attribute_value
+
+    return {option.name: get_attribute_value(option) for option in node.attribute}
+
+
+def _as_numbers(name: str, values: Array) -> Floats:
     """Numbers and flags of the column `name` as doubles, missing ones NaN; ValueError where it holds anything else."""
     found = np.asarray(values)
-    if found.dtype.kind in "biuf":
-        return found.astype(np.float64)
-    flat = found.ravel().tolist() if found.dtype.kind == "O" else [""]
-    if not all(v is None or isinstance(v, bool | int | float | np.number | np.bool_) for v in flat):
-        raise ValueError(f"its input {name} takes numbers")
-    return np.array([np.nan if v is None else float(v) for v in flat]).reshape(found.shape)
+    try:
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64)
+    except (TypeError, ValueError):  # whose words would quote a value
+        pass
+    raise ValueError(f"its input {name} takes numbers")
 
 
 def _as_texts(name: str, values: Array) -> Array:
@@ -158,7 +185,7 @@ def _cast(values: Array, entry: Entry) -> Array:
     """Values in the input's type; whole numbers to the nearest that it has."""
     if entry.kind == "text":
         return values
-    if entry.kind in ("float32", "float64"):
+    if entry.kind in _FLOATS:
         with np.errstate(over="ignore"):  # beyond single precision lies infinity
             return values.astype(entry.kind)
     if np.isnan(values).any():
@@ -200,8 +227,8 @@ def find_answer(path: Any, graph: Any) -> Answer:
     maker = makers.get(found.name)
     if maker is not None and maker.op_type == "ZipMap":
         return Answer(name=maker.input[0], probabilities=True, classes=_distinct(path, _stated(maker)))
-    if _kind(found) not in ("float32", "float64"):
-        raise TaskError(f"{path} must answer with floating numbers, FLOAT or DOUBLE, in its output {found.name}.")
+    if _kind(found) not in _FLOATS:
+        raise TaskError(f"{path} must answer with floating numbers in its output {found.name}.")
     if labels:
         classes = _distinct(path, _carried(labels[0].name, makers, graph))
         return Answer(name=found.name, probabilities=True, classes=classes)
@@ -217,12 +244,12 @@ def _kind(output: Any) -> str | None:
 
 def _stated(node: Any) -> Array | None:
     """The classes' names in a node's own options: texts or whole numbers."""
-    options = {option.name: option for option in node.attribute}
-    for name in _NAMES:
-        if name in options and (options[name].strings or options[name].ints):
-            texts = [text.decode(errors="replace") for text in options[name].strings]
-            return np.array(texts) if texts else np.array(options[name].ints, dtype=np.int64)
-    return None
+    options = _options(node)
+    return next((_names(options[name]) for name in _NAMES if options.get(name)), None)
+
+
+def _names(values: Any) -> Array:
+    return np.array([value.decode(errors="replace") if isinstance(value, bytes) else value for value in values])
 
 
 def _carried(name: str, makers: dict[str, Any], graph: Any) -> Array | None:
@@ -237,10 +264,7 @@ def _carried(name: str, makers: dict[str, Any], graph: Any) -> Array | None:
         if node.op_type not in _CARRIES_NAMES:
             return None
         name = node.input[0]
-    values = np.ravel(to_array(lists[name]))
-    if values.dtype.kind in "OSU":
-        return np.array([v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in values])
-    return values.astype(np.int64)
+    return _names(np.ravel(to_array(lists[name])).tolist())
 
 
 def _distinct(path: Any, classes: Array | None) -> Array:
@@ -252,13 +276,7 @@ def _distinct(path: Any, classes: Array | None) -> Array:
     return classes
 
 
-_CLOSE_TO_ONE = 1e-4  # error of a sum of probabilities, in single precision and over many trees
 _DRAWS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_STRAIGHT = {
-    "Add", "Cast", "Concat", "Constant", "Div", "FeatureVectorizer", "Flatten", "Gather", "Gemm", "Identity",
-    "LinearRegressor", "MatMul", "Mul", "Reshape", "Scaler", "Squeeze", "Sub", "Unsqueeze",
-}  # fmt: skip
-_TO_CHANCES = {"LinearClassifier", "Normalizer", "Softmax"}
 _FATAL_ONLY = 4  # onnxruntime's level of messages: only those that end the process
 
 
@@ -294,42 +312,17 @@ class SessionModel:
         return len(self.entries) > 1 or self.entries[0].kind == "text"
 
     @property
-    def numeric(self) -> bool:
-        """No input takes text."""
-        return all(entry.kind != "text" for entry in self.entries)
-
-    @property
     def width(self) -> int | None:
         """The number of attributes; None where only data can tell."""
         return len(self.entries) if self.by_name else self.entries[0].width
 
-    @property
-    def may_be_linear(self) -> bool:
-        """Every operator on the way from one matrix to the answer can be that of a linear model: none bends or splits,
-        but for what makes probabilities of logits at the end."""
-        from onnx import load_from_string
-
-        if self.by_name:
-            return False
-        graph = load_from_string(self.content).graph
-        makers = {name: node for node in graph.node for name in node.output}
-        wanted, kinds = [graph.output[0].name], set()
-        while wanted:
-            node = makers.pop(wanted.pop(), None)
-            if node is not None:
-                kinds.add(node.op_type)
-                wanted += node.input
-        return kinds <= (_STRAIGHT | _TO_CHANCES if self.probabilities else _STRAIGHT)
-
     def ask(self, columns: Mapping[str, Array]) -> Floats:
-        """Outputs (N, m) for natural values by column name; a model of one matrix takes the columns in the order given.
+        """Outputs (N, m) for natural values by column name.
 
         Args:
             columns: each (N,): numbers with NaN where missing, flags, texts with None where missing, dates as text or
                 datetime64. Others than the inputs are not looked at.
         """
-        if not self.by_name:
-            return self.matrix(np.column_stack([as_numbers(name, values) for name, values in columns.items()]))
         missing = [name for name in self.inputs if name not in columns]
         if missing:
             raise TaskError(
@@ -345,30 +338,62 @@ class SessionModel:
             return self.ask(dict(zip(self.inputs, X.T, strict=True)))
         return self._run({self.entries[0].name: self.entries[0].taken(X)})
 
+    def logits(self, X: Floats) -> Floats:
+        """Scores (N, m) of records (N, n), whose softmax are the probabilities; TaskError where the file has none."""
+        return self._scores(X)
+
+    @cached_property
+    def _scores(self) -> Callable[[Floats], Floats]:
+        """The same file, cut before the softmax at its end."""
+        from onnx import load_from_string
+
+        model = load_from_string(self.content)
+        makers = {name: node for node in model.graph.node for name in node.output}
+        last = makers.get(model.graph.output[0].name)
+        while last is not None and last.op_type in ("Cast", "Identity", "Normalizer"):
+            last = makers.get(last.input[0])
+        if last is not None and last.op_type == "Softmax":
+            return SessionModel(_asked_for(model, last.input[0]), self.entries, False, None).matrix
+        options = {option.name: option for option in last.attribute} if last is not None else {}
+        if last is None or last.op_type != "LinearClassifier" or "post_transform" not in options:
+            raise TaskError("the file has no logits.")
+        link = options["post_transform"].s
+        options["post_transform"].s = b"NONE"
+        raw = SessionModel(_asked_for(model, last.output[1]), self.entries, False, None).matrix
+        if link == b"SOFTMAX":
+            return raw
+        numbers = [np.array(options[name].floats) for name in ("coefficients", "intercepts") if name in options]
+        if link != b"LOGISTIC" or not all((n == -np.roll(n, len(n) // 2)).all() for n in numbers):
+            raise TaskError("the file has no logits.")
+        return lambda X: raw(X) / 2.0  # the scores of the two classes are −z and z, with the odds e^z
+
     def _run(self, given: dict[str, Array]) -> Floats:
-        count, batch = len(next(iter(given.values()))), self.entries[0].batch
-        if batch == 0 or count == batch:
-            answer = self._answer(given)
-        else:  # a file for so many records is run for every so many of them
-            places = np.arange(-(-count // batch) * batch).clip(max=count - 1).reshape(-1, batch)
-            answer = np.concatenate([self._answer({name: v[some] for name, v in given.items()}) for some in places])
-            answer = answer[:count]
-        answer = answer[:, None] if answer.ndim == 1 else answer
+        count = len(next(iter(given.values())))
+        # A file for so many records is run for every so many of them. One for any number gets at least two: the axis of
+        # a single one could be mistaken for others of length 1.
+        batch = self.entries[0].batch or max(count, 2)
+        places = np.arange(-(-count // batch) * batch).clip(max=count - 1).reshape(-1, batch)
+        answer = np.concatenate([self._rows({name: v[some] for name, v in given.items()}, batch) for some in places])
+        answer = answer[:count]
         if not self.probabilities:
             return answer
-        if answer.ndim != 2 or (self.classes is not None and answer.shape[1] != len(self.classes)):
+        if self.classes is not None and answer.shape[1] != len(self.classes):
             raise ValueError(f"it answers {count} records with probabilities of shape {answer.shape}, not one a class")
-        if not (np.abs(answer.sum(axis=1) - 1.0) <= _CLOSE_TO_ONE).all() or not (answer >= -_CLOSE_TO_ONE).all():
+        rounding = np.sqrt(SINGLE)  # half of the digits are left after sums over many trees
+        if not (np.abs(answer.sum(axis=1) - 1.0) <= rounding).all() or not (answer >= -rounding).all():
             raise ValueError("its probabilities do not add up to one: scores and several labels are not supported")
         return np.asarray(np.log(np.maximum(answer, TINY_PROBABILITY)))
 
-    def _answer(self, given: dict[str, Array]) -> Floats:
+    def _rows(self, given: dict[str, Array], records: int) -> Floats:
+        """One row per record; whatever a file answers to a single record is its row."""
         from onnxruntime import RunOptions
 
         quietly = RunOptions()
         quietly.log_severity_level = _FATAL_ONLY
         (answer,) = self._session.run(None, given, quietly)
-        return np.asarray(answer, dtype=np.float64)
+        if records > 1 and (np.ndim(answer) == 0 or len(answer) != records):
+            raise ValueError(f"{records} records gave answers of shape {np.shape(answer)}")
+        return np.asarray(answer, dtype=np.float64).reshape(records, -1)
 
 
 def read_session(path: Path, cost: Cost) -> SessionModel:
@@ -376,23 +401,15 @@ def read_session(path: Path, cost: Cost) -> SessionModel:
     beyond itself and the weights in its folder, or is not of the kind that `cost` judges."""
     with needs(f"running {path} as a black box", extra="onnx"):
         import onnxruntime  # noqa: F401 - is it there?
-    from onnx import ValueInfoProto
-
     model = load_onnx(path)
-    _check_contained(path, model)
     entries = find_entries(path, model.graph)
     answer = find_answer(path, model.graph)
     if cost.logits is False and answer.classes is not None:
         raise TaskError(f'{path} is a classifier: use loss="cross_entropy" or "zero_one", or a loss of your own.')
-    # Without the others, onnxruntime does not compute them; a ZipMap would make a dictionary of every row. The type of
-    # the numbers follows from the operators: converters promise doubles where trees give singles.
-    del model.graph.output[:]
-    model.graph.output.append(ValueInfoProto(name=answer.name))
-    del model.metadata_props[:]
     # Without names, probabilities are those of a softmax, which our reader takes off as well.
     probabilities = answer.probabilities and (answer.classes is not None or cost.logits is True)
     try:
-        return SessionModel(model.SerializeToString(), entries, probabilities, answer.classes)
+        return SessionModel(_asked_for(model, answer.name), entries, probabilities, answer.classes)
     except Exception as error:  # whatever onnxruntime and protobuf raise
         raise TaskError(f"{path} cannot be run by onnxruntime: {error}") from error
 
@@ -415,13 +432,27 @@ def from_session(session: SessionModel, cost: Cost, schema: Schema | None = None
         width=width,
         classes=session.classes,
         must_be_logits=cost.logits is True,
-        may_be_linear=session.may_be_linear,
-        from_probabilities=session.probabilities,
+        may_be_linear=not session.by_name,
+        logits=session.logits if session.probabilities else None,
     )
     if session.by_name:
         frozen.columns = session.inputs
         frozen.bind = lambda schema: from_session(session, cost, schema)
     return frozen
+
+
+def _asked_for(model: Any, name: str) -> bytes:
+    """A copy of the file that answers with this tensor alone, so that onnxruntime computes nothing else; a ZipMap would
+    make a dictionary of every row. The type of the numbers follows from the operators: converters promise doubles where
+    trees give singles."""
+    from onnx import ModelProto, ValueInfoProto
+
+    asked = ModelProto()
+    asked.CopyFrom(model)
+    del asked.graph.output[:]
+    asked.graph.output.append(ValueInfoProto(name=name))
+    del asked.metadata_props[:]
+    return bytes(asked.SerializeToString())
 
 
 def _started(content: bytes) -> Any:
@@ -436,16 +467,27 @@ def _started(content: bytes) -> Any:
 def _check_contained(path: Path, model: Any) -> None:
     """Raise TaskError for what onnxruntime would look up elsewhere, or draw at random."""
     from onnx import NodeProto, TensorProto
+    from onnx.numpy_helper import to_array
 
+    stated = {t.name: t for t in model.graph.initializer}
+    stated |= {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
+    off = {name for name, t in stated.items() if t.data_type == TensorProto.BOOL and not to_array(t).any()}
     for part in _parts(model):
         if isinstance(part, NodeProto) and part.domain not in (*OWN_DOMAIN, LEARNING_DOMAIN):
             raise TaskError(f"{path} uses {part.op_type} of {part.domain}: only ONNX's own operators are run.")
-        if isinstance(part, NodeProto) and part.op_type == "Dropout" and any(part.input[2:]):
-            raise TaskError(f"{path} has a Dropout that may be in training mode: export it in evaluation mode.")
+        if isinstance(part, NodeProto) and _trains(part, off):
+            raise TaskError(f"{path} has a {part.op_type} in training mode: export it in evaluation mode.")
         if isinstance(part, NodeProto) and part.op_type in _DRAWS:
             raise TaskError(f"{path} uses {part.op_type}, which draws at random: export a model that does not.")
         if isinstance(part, TensorProto) and part.data_location == TensorProto.EXTERNAL:
             raise TaskError(f"{path} leaves weights in another file: save it with its weights inside.")
+
+
+def _trains(node: Any, off: set[str]) -> bool:
+    """Whether a node may drop at random or look at the batch: unless its switch is one of those that are `off`."""
+    if node.op_type == "Dropout":
+        return any(name not in off for name in node.input[2:3] if name)
+    return node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
 
 
 def _parts(message: Any) -> Iterator[Any]:

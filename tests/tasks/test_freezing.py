@@ -11,7 +11,7 @@ from torch import nn
 
 from taskveil.errors import TaskError
 from taskveil.tasks.costs import CrossEntropy, SquaredError
-from taskveil.tasks.models.freezing import freeze
+from taskveil.tasks.model import freeze
 
 
 def test_modules_and_estimators_are_recognised() -> None:
