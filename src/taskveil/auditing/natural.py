@@ -19,10 +19,9 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.client.fields import Coded, Number
 from taskveil.errors import AuditError
-from taskveil.records.conversion import column_names
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema
-from taskveil.records.tables import ColumnValues, read_column, select
+from taskveil.records.tables import ColumnValues, column_names, read_column, select
 
 _SAID = (
     ("None", None),

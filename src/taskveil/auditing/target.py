@@ -11,7 +11,7 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.auditing.natural import NamedInputs
 from taskveil.errors import AuditError
-from taskveil.records.conversion import as_records
+from taskveil.records.tables import as_records
 from taskveil.veil import Veil
 from taskveil.veil.guarantee import as_epsilon
 

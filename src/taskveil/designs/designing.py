@@ -13,8 +13,8 @@ from taskveil.designs.problem import Designer, Population, Problem
 from taskveil.designs.selection import people
 from taskveil.errors import BudgetError, TaskError, refusing_old_arguments
 from taskveil.progress import Progress, Show
-from taskveil.records.conversion import column_names, name_of
 from taskveil.records.schema import Schema
+from taskveil.records.tables import column_names, name_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 from taskveil.veil.guarantee import as_epsilon

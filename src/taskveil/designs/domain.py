@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from taskveil.arrays import Floats, owned
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError
-from taskveil.records.conversion import as_records, as_volunteers
 from taskveil.records.schema import Schema
+from taskveil.records.tables import as_records, as_volunteers
 
 
 @dataclass(frozen=True, init=False)

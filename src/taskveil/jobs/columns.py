@@ -19,8 +19,7 @@ from taskveil.client.fields import BaseField, Coded
 from taskveil.client.values import Values
 from taskveil.errors import DataError, needs
 from taskveil.jobs.tables import TableFile
-from taskveil.records.conversion import number_in
-from taskveil.records.tables import read_column
+from taskveil.records.tables import number_in, read_column
 
 with needs("a file of records"):
     import pyarrow as pa

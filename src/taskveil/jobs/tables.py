@@ -17,7 +17,7 @@ from typing import Any
 
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.jobs.storage import PARQUET
-from taskveil.records.conversion import number_in
+from taskveil.records.tables import number_in
 
 with needs("a file of records"):
     import pyarrow as pa

@@ -16,8 +16,8 @@ from taskveil.client.promise import rounded_up
 from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import DataError, TaskError
-from taskveil.records.conversion import as_reports
 from taskveil.records.schema import Schema
+from taskveil.records.tables import as_reports
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
 from taskveil.veil.decoders import Decoder
