@@ -16,7 +16,7 @@ def test_many_columns_are_read_fewer_rows_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, made: int, most: int
 ) -> None:
     monkeypatch.setattr(tables, "BATCH_ROWS", 40)
-    monkeypatch.setattr(tables, "BATCH_CELLS", 64)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 8 * 64)
     X = np.random.default_rng(0).normal(size=(100, columns))
     path, names = tmp_path / "table.parquet", [f"x{place}" for place in range(columns)]
     pq.write_table(pa.table(dict(zip(names, X.T, strict=True))), path)

@@ -109,7 +109,7 @@ def job_engine(engine: str, address: str | None, workers: int | None) -> Engine:
 def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
     """The cluster of --engine, --address, --workers and --gpus; None for this process."""
     import taskveil as tv
-    from taskveil.jobs.ray_tasks import check_engine
+    from taskveil.jobs.running import check_engine
 
     check_engine(engine, address, workers)
     if engine == "plain" and gpus:

@@ -100,9 +100,9 @@ def decode(
     Each estimate is the best for its person, and is biased towards the volunteers. For means and shares of all people
     use taskveil estimate.
     """
-    from taskveil.jobs.answers import holds_log_probabilities
     from taskveil.jobs.commands import decode_tables
     from taskveil.jobs.parts import veil_of
+    from taskveil.jobs.reports import holds_log_probabilities
 
     where = options.job_engine(engine, address, workers)
     task = None

@@ -119,7 +119,7 @@ def decode_tables(
         target: as in `privatize_tables`.
         engine: where the job runs; by default in this process.
         columns: from the release's names to the names in the output, if they differ.
-        predict: write the task's answers instead of estimates (`jobs.answers` says how they are named).
+        predict: write the task's answers instead of estimates (`jobs.reports` says how they are named).
         probabilities: add a column beside each that says how probable its value is, if the release has fields.
         task: the task to answer with, if the release holds no model.
         verify_key: the release must be signed by this key.

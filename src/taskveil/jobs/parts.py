@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -19,12 +18,18 @@ from taskveil.client.device import Device
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, needs
 from taskveil.estimates.scores import Tally, scores_of
-from taskveil.jobs.answers import AnswerColumns, estimates_of, outputs_of
-from taskveil.jobs.columns import check_units, encoder_input, match_columns, words_of
 from taskveil.jobs.plans import JobPart, Source, check_job
-from taskveil.jobs.reports import RELEASE, report_batches, report_columns, report_schema
+from taskveil.jobs.reports import (
+    RELEASE,
+    AnswerColumns,
+    estimates_of,
+    outputs_of,
+    report_batches,
+    report_columns,
+    report_schema,
+)
 from taskveil.jobs.storage import Draft, Folder
-from taskveil.jobs.tables import TableFile
+from taskveil.jobs.tables import TableFile, check_units, encoder_input, match_columns, words_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
@@ -38,23 +43,6 @@ Groups = Sequence[int] | None
 """Row groups of a table; None for all rows."""
 Files = tuple[tuple[str, bytes], ...]
 """The files of a release by name, as `Veil.files` gives them."""
-
-
-class RowWork(Protocol):
-    """Turns the rows of a table into the rows of another table."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the result; its metadata holds the release's id."""
-        ...
-
-    def check(self, table: TableFile) -> None:
-        """Raises a DataError if the table does not fit the release."""
-        ...
-
-    def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
-        """One row for every row of the row groups."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,6 +129,10 @@ class Decoding:
         if self.predict:
             return outputs_of(self.veil)
         return estimates_of(self.veil, dict(self.columns), probabilities=self.probabilities)
+
+
+RowWork = Privatizing | Decoding
+"""Turns the rows of a table into the rows of another table."""
 
 
 def write_rows(

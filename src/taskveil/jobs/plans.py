@@ -21,11 +21,11 @@ from typing import Any
 
 from taskveil.errors import DataError
 from taskveil.jobs.storage import Folder, Place
-from taskveil.jobs.tables import TableFile
+from taskveil.jobs.tables import BATCH_ROWS, TableFile
 
 PLAN, MANIFEST = "_plan.json", "_manifest.json"
 PART_NAME = re.compile(r"part-\d{5,}\.parquet")
-PART_ROWS = 1 << 19
+PART_ROWS = 8 * BATCH_ROWS
 """Rows of a part, unless a single row group has more: seconds of work, which is what a lost worker costs."""
 
 

@@ -265,9 +265,11 @@ def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
 
 
 def _listed(array: Any) -> list[Any]:
-    """The values of an Arrow array; None for one that Python cannot hold, such as text that is not UTF-8."""
+    """The values of an Arrow array; None for one that Python cannot hold. Text that is not UTF-8 is some other text."""
     try:
         return list(array.to_pylist())
+    except UnicodeDecodeError:
+        return [None if text is None else text.decode("utf-8", "replace") for text in array.cast("binary").to_pylist()]
     except RAISED:
         return [_safe(value.as_py) for value in array]
 

@@ -12,7 +12,7 @@ from taskveil.designs.methods import Method, designer_of
 from taskveil.designs.on_device import OnDevice
 from taskveil.designs.problem import Designer
 from taskveil.errors import RENAMED, TaskError
-from taskveil.jobs.ray_tasks import check_engine
+from taskveil.jobs.running import check_engine
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.veil.guarantee import as_epsilon
