@@ -13,6 +13,7 @@ import contextlib
 import csv
 import hashlib
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from taskveil.client.device import Device
 from taskveil.client.fields import BaseField, Coded
 from taskveil.client.values import Values
 from taskveil.errors import DataError, TaskveilError, needs
+from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.storage import PARQUET
 from taskveil.records.tables import number_in, read_column
 
@@ -39,7 +41,7 @@ with needs("a file of records"):
 BATCH_ROWS = 1 << 16
 """The most rows of a batch."""
 BATCH_BYTES = 1 << 26
-"""The most bytes that the numbers of a batch take, of which there are some copies. CSV is read in blocks of a sixteenth,
+"""The most bytes that the numbers of a batch take; there are some copies. CSV is read in blocks of a sixteenth,
 which no row may exceed. Parquet is read through buffers of a quarter, for all columns together."""
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -59,8 +61,13 @@ class TableFile:
     """The bytes of a Parquet file."""
     footer: str = ""
     """The SHA-256 of the footer of a Parquet file, which lists where everything in the file lies."""
+    version: str = ""
+    """A text that differs if a program has written to a Parquet file since: the ETag in an object store, otherwise the
+    times of the last changes."""
     filesystem: Any = None
     """Arrow's filesystem, unless the file lies on this machine."""
+    fingerprint: Fingerprint | None = None
+    """Takes the bytes that `batches` reads."""
 
     @classmethod
     def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
@@ -71,6 +78,7 @@ class TableFile:
                 found = cls(path=path, schema=schema, is_text=True)
             else:
                 with _opened(path, filesystem) as file, pq.ParquetFile(file) as table:
+                    version = _version(path, file, filesystem)  # before the footer is read again
                     size, metadata = file.size(), table.metadata
                     groups = tuple(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
                     file.seek(size - 8)
@@ -83,6 +91,7 @@ class TableFile:
                         groups=groups,
                         size=size,
                         footer=hashlib.sha256(file.read(length)).hexdigest(),
+                        version=version,
                         filesystem=filesystem,
                     )
         names = found.schema.names
@@ -168,9 +177,23 @@ class TableFile:
             # A small read buffer for each column instead of whole row groups: a file may be one large row group.
             buffer = BATCH_BYTES // 4 // max(len(names), 64)
             rows = min(BATCH_ROWS, BATCH_BYTES // 8 // max(len(names), made) + 1)
-            opened = pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False, filesystem=self.filesystem)
-            with opened as file:
-                yield from file.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
+            with _opened(self.path, self.filesystem) as file:
+                read, metadata = file, pq.read_metadata(file)
+                groups = range(metadata.num_row_groups) if groups is None else groups
+                if self.fingerprint is not None:
+                    read = self.fingerprint.follow(file, metadata, names, groups)
+                opened = pq.ParquetFile(read, metadata=metadata, buffer_size=buffer, pre_buffer=False)
+                yield from opened.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
+                if self.fingerprint is not None:
+                    self.fingerprint.finish()
+
+    def fingerprint_of(self, job: str, names: list[str], groups: Sequence[int]) -> str:
+        """The fingerprint for a job of the named columns in row groups of a Parquet file."""
+        found = Fingerprint(job)
+        with _reading(self.path), _opened(self.path, self.filesystem) as file:
+            found.follow(file, pq.read_metadata(file), names, groups)
+            found.finish()
+        return found.hexdigest()
 
     def _csv_options(self, broken: list[pa.csv.InvalidRow], reading: pa.csv.ReadOptions) -> dict[str, Any]:
         """How CSV is parsed. Rows with too many or too few cells go to `broken`."""
@@ -303,6 +326,17 @@ def _is_csv(path: PurePath, filesystem: Any) -> bool:
 def _opened(path: PurePath, filesystem: Any) -> Any:
     """A file that can be read from any place, as Arrow opens it."""
     return pa.OSFile(str(path)) if filesystem is None else filesystem.open_input_file(str(path))
+
+
+def _version(path: PurePath, file: Any, filesystem: Any) -> str:
+    """The version of an open file. Times of a disk cannot be set back together: that of the last change of any kind is
+    the kernel's."""
+    if filesystem is None or filesystem.type_name == "local":
+        found = os.stat(path)
+        return f"{found.st_mtime_ns}/{found.st_ctime_ns}"
+    stated = {str(key, "utf-8").lower(): str(value, "utf-8") for key, value in file.metadata().items()}
+    named = [f"{key}={stated[key]}" for key in ("etag", "versionid", "generation") if key in stated]
+    return "/".join(named) or str(filesystem.get_file_info(str(path)).mtime_ns)
 
 
 def _header(path: PurePath) -> list[str]:
