@@ -18,6 +18,7 @@ from lost_workers import people
 from lost_workers.memory import found_in
 from lost_workers.watching import Process, Watch, processes_of, workers_of
 from processes import end_with_us, kill_all
+from taskveil.jobs.plans import MANIFEST
 
 PATIENCE = 300.0
 """Seconds without a new part, or for what was killed to be gone, after which something is wrong."""
@@ -60,10 +61,14 @@ class Kills:
     def run(self) -> None:
         """Until the job has ended by itself."""
         while not self.complaints:
+            complete = (self.target / MANIFEST).exists()  # if the driver was killed between the manifest and its end
             job = self._started()
             try:
                 self._strike(job)
                 if job.poll() is not None and job.returncode == 0:
+                    break
+                if complete and job.returncode == 2 and "Running again draws a second report" in self._said():
+                    self.counts["complete before"] += 1  # refused, as it must be
                     break
                 if job.returncode != -signal.SIGKILL:
                     self.complaints.append(f"the job ended with {job.returncode}: {self._said()}")
