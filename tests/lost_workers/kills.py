@@ -83,6 +83,7 @@ class Kills:
         """The job, once more; what is left of an earlier one may still run beside it."""
         environment = {**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
         with (self.temporary.parent / "said.txt").open("ab") as said:
+            self.said_before = said.tell()
             job = subprocess.Popen(self.command, env=environment, stdout=said, stderr=said, start_new_session=True)
         end_with_us(job, signal.SIGKILL, group=True)
         self.counts["runs"] += 1
@@ -187,7 +188,9 @@ class Kills:
                     os.kill(process.pid, signal.SIGKILL)
 
     def _said(self) -> str:
-        return (self.temporary.parent / "said.txt").read_text()[-2000:]
+        """What the last run said."""
+        said = (self.temporary.parent / "said.txt").read_bytes()[self.said_before :]
+        return said.decode("utf-8", "replace")[-2000:]
 
 
 def privatize(source: Path, target: Path, release: Path, *, workers: int = 2) -> list[str]:

@@ -72,6 +72,11 @@ class TableFile:
     @classmethod
     def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
         """The names and the size of a file; `read` and `batches` read its rows."""
+        if filesystem is None and os.path.isdir(path):
+            raise DataError(
+                f"{path} is a folder, and one CSV or Parquet file is needed here. Write the records into one file (in "
+                f"pandas pd.read_parquet({str(path)!r}).to_parquet('all.parquet')): a sample is enough for a design."
+            )
         with _reading(path):
             if _is_csv(path, filesystem):
                 schema = pa.schema([(name, pa.string()) for name in _header(path)])
