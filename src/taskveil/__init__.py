@@ -49,7 +49,7 @@ _NAMES = {
     "taskveil.client.fields": "Category Count Date Flag Number",
     "taskveil.designs.designing": "design",
     "taskveil.designs.domain": "Ball Box Points",
-    "taskveil.designs.problem": "OnDevice",
+    "taskveil.designs.selection": "OnDevice",
     "taskveil.errors": "TaskveilError",
     "taskveil.estimates": "estimate",
     "taskveil.records.schema": "Schema",

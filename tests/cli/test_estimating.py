@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.records.labels import Label
+from taskveil.estimates.labels import Label
 
 
 def people(count: int, seed: int, *, more: float = 0.0) -> pd.DataFrame:

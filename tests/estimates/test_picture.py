@@ -10,8 +10,8 @@ import pytest
 from taskveil import style
 from taskveil.errors import DataError
 from taskveil.estimates import picture
+from taskveil.estimates.labels import Label
 from taskveil.estimates.rows import Row
-from taskveil.records.labels import Label
 
 
 def row(name: str, limits: list[float], assumes: str | None = None, own: float = 3.0) -> Row:

@@ -13,9 +13,9 @@ import pytest
 import taskveil as tv
 from taskveil.estimates import Estimate
 from taskveil.estimates.drift import Drift
+from taskveil.estimates.labels import Label
 from taskveil.estimates.result import FORMAT, KINDS
 from taskveil.estimates.rows import Row
-from taskveil.records.labels import Label
 
 
 @pytest.fixture(scope="module")

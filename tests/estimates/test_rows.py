@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import taskveil as tv
 from taskveil.estimates.assumed import among_present
+from taskveil.estimates.labels import Label
 from taskveil.estimates.rows import labels_of, rows_of
-from taskveil.records.labels import Label
 from taskveil.veil.volunteers import Groups, missing_in
 
 SCHEMA = tv.Schema({

@@ -112,7 +112,7 @@ def test_a_cell_may_hold_line_breaks_wherever_it_stands_in_a_file(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Arrow looks for the ends of its blocks: a line break in a cell is none."""
-    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 256)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 16 * 256)
     rows = ['1,4,"U\n\nSA",true,2021-03-04\n', '1,4,USA,true,"20\n21"\n', '1,4,"\n",true,2021-03-04\n'] * 40
     (tmp_path / "p.csv").write_text(",".join(FIELDS) + "\n" + "".join(rows))
     assert len(reports(release, tmp_path / "p.csv")) == len(rows)

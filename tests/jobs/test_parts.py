@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import taskveil as tv
 from lost_workers import people
 from taskveil.errors import DataError
 from taskveil.jobs import parts
-from taskveil.jobs.parts import JOB, Decoding, Groups, PartWriter, Privatizing, WrittenPart
+from taskveil.jobs.parts import JOB, SOURCE, Decoding, Groups, PartWriter, Privatizing, WrittenPart
 from taskveil.jobs.plans import PLAN, JobPart, JobPlan, opened
 from taskveil.jobs.storage import Folder
 from taskveil.jobs.tables import TableFile
@@ -65,8 +66,12 @@ def test_a_part_holds_a_report_of_each_of_its_rows(release: Path, tmp_path: Path
             sha256=hashlib.sha256(content).hexdigest(),
             source=f"half-{part.number}/people-000{part.number}.parquet",
             row=0,
+            fingerprint=written.fingerprint,
         )
-        assert pq.read_schema(path).metadata[JOB] == f"job/{part.number}".encode()
+        metadata = pq.read_metadata(path).metadata
+        assert metadata[JOB] == f"job/{part.number}".encode()
+        version, whole, fingerprint = json.loads(metadata[SOURCE])
+        assert (version, whole, fingerprint) == (work.sources[part.source].version, True, written.fingerprint)
     assert sorted(os.listdir(tmp_path / "reports")) == [PLAN, first.name, second.name]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +102,7 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
     folder = Folder.of(tmp_path)
     source.open(folder)
     content = path.read_bytes()
+    stat = path.stat()
     write(path, 47, value=1.0)
     assert len(content) == path.stat().st_size  # which alone would not tell
     with pytest.raises(DataError, match=r"a.parquet has changed"):
@@ -112,7 +115,9 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.parquet"):
         source.open(folder)
     path.write_bytes(content)
-    source.open(folder)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # the time of the last change of any kind cannot be set
+    with pytest.raises(DataError, match=r"a.parquet has changed"):
+        source.open(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"job": 1, "what": {}, "sources": [1], "parts": []}'])
@@ -126,7 +131,9 @@ def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None
     (tmp_path / PLAN).write_text('{"job": "it"}')
     with pytest.raises(DataError, match="is not complete: run its job"):
         opened(tmp_path)
-    (tmp_path / MANIFEST).write_text(json.dumps({"job": "it", "parts": [{"file": "part-00000.parquet"}]}))
+    digest = hashlib.sha256((tmp_path / "part-00000.parquet").read_bytes()).hexdigest()
+    parts = [{"file": "part-00000.parquet", "sha256": digest}]
+    (tmp_path / MANIFEST).write_text(json.dumps({"job": "it", "parts": parts}))
     assert list(opened(tmp_path)[1]) == ["part-00000.parquet"]
     write(tmp_path / "copy of part-00000.parquet", 10)
     with pytest.raises(DataError, match="does not hold the parts"):

@@ -45,7 +45,7 @@ def test_an_address_that_nobody_can_reach_costs_seconds(monkeypatch: pytest.Monk
 
 
 def test_somebody_else_listens(web_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "_JOIN_SECONDS", 2.0)
+    monkeypatch.setattr(ray_cluster, "ANSWER_SECONDS", 0.7)
     assert f"at {web_page} (no Ray cluster listens there)" in why_not(web_page)
 
 
@@ -93,7 +93,7 @@ def test_a_cluster_of_our_own_from_a_thread_of_a_script() -> None:
         import threading, warnings
         warnings.simplefilter("error")
         from taskveil.jobs.ray_cluster import connected
-        from taskveil.jobs.ray_tasks import in_any_order
+        from taskveil.jobs.running import in_any_order
         def add(shared, task):
             return shared + task
         def job():

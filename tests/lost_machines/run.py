@@ -203,7 +203,7 @@ def locked(home: Path) -> str:
 def more_than_the_store(home: Path) -> str:
     """What sweeps share may be larger than a machine's object store: Ray puts it on the disk."""
     from taskveil.jobs.ray_cluster import connected
-    from taskveil.jobs.ray_tasks import in_any_order
+    from taskveil.jobs.running import in_any_order
 
     def added(shared: Any, task: int) -> float:
         return float(shared[task])

@@ -18,6 +18,7 @@ from lost_workers import people
 from lost_workers.memory import found_in
 from lost_workers.watching import Process, Watch, processes_of, workers_of
 from processes import end_with_us, kill_all
+from taskveil.jobs.plans import MANIFEST
 
 PATIENCE = 300.0
 """Seconds without a new part, or for what was killed to be gone, after which something is wrong."""
@@ -60,10 +61,14 @@ class Kills:
     def run(self) -> None:
         """Until the job has ended by itself."""
         while not self.complaints:
+            complete = (self.target / MANIFEST).exists()  # if the driver was killed between the manifest and its end
             job = self._started()
             try:
                 self._strike(job)
                 if job.poll() is not None and job.returncode == 0:
+                    break
+                if complete and job.returncode == 2 and "Running again draws a second report" in self._said():
+                    self.counts["complete before"] += 1  # refused, as it must be
                     break
                 if job.returncode != -signal.SIGKILL:
                     self.complaints.append(f"the job ended with {job.returncode}: {self._said()}")
@@ -78,6 +83,7 @@ class Kills:
         """The job, once more; what is left of an earlier one may still run beside it."""
         environment = {**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
         with (self.temporary.parent / "said.txt").open("ab") as said:
+            self.said_before = said.tell()
             job = subprocess.Popen(self.command, env=environment, stdout=said, stderr=said, start_new_session=True)
         end_with_us(job, signal.SIGKILL, group=True)
         self.counts["runs"] += 1
@@ -182,7 +188,9 @@ class Kills:
                     os.kill(process.pid, signal.SIGKILL)
 
     def _said(self) -> str:
-        return (self.temporary.parent / "said.txt").read_text()[-2000:]
+        """What the last run said."""
+        said = (self.temporary.parent / "said.txt").read_bytes()[self.said_before :]
+        return said.decode("utf-8", "replace")[-2000:]
 
 
 def privatize(source: Path, target: Path, release: Path, *, workers: int = 2) -> list[str]:

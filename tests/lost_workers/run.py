@@ -92,6 +92,8 @@ def main() -> int:
         f"{counts['drafting']} on a draft, {counts['appearing']} on the appearance of a part, {counts['any']} at any "
         f"moment, {counts['all']} all at once), {counts['drivers']} of the driver"
     )
+    if counts["complete before"]:
+        print("the last run found the job complete: its driver was killed after the manifest was written")
     print(f"{len(job.watch.drafts)} drafts seen, {job.watch.lost} of them never published")
     print(
         f"Ray's object store looked into {counts['searches']} times: at most {counts['searched']:,} bytes, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from lost_workers import people
 from lost_workers.checks import left_in, wrong_with
+from lost_workers.kills import Kills
 from lost_workers.run import killed_job
 from lost_workers.watching import Watch
 from taskveil.jobs.commands import privatize_tables
@@ -46,6 +48,20 @@ def done(tmp_path: Path) -> tuple[Path, str]:
     people.write(tmp_path / "people", rows=ROWS, files=3)
     privatize_tables(tmp_path / "release", tmp_path / "people", tmp_path / "reports")
     return tmp_path / "reports", veil.release_id
+
+
+def test_a_job_that_was_complete_already_has_not_failed(done: tuple[Path, str], tmp_path: Path) -> None:
+    """The driver may be killed between the manifest and its own end. The next run then is refused, as it must be."""
+    command = [sys.executable, "-m", "taskveil", "privatize", str(tmp_path / "people"), str(done[0])]
+    (tmp_path / "t").mkdir()
+    job = Kills([*command, "--release", str(tmp_path / "release")], done[0], tmp_path / "t", wanted=0, parts=3)
+    job.run()
+    assert job.complaints == []
+    assert job.counts["complete before"] == 1
+    shutil.rmtree(tmp_path / "release")
+    job = Kills([*command, "--release", str(tmp_path / "release")], done[0], tmp_path / "t", wanted=0, parts=3)
+    job.run()
+    assert "the job ended with 2" in job.complaints[0]
 
 
 def rewritten(target: Path, table: pa.Table) -> None:

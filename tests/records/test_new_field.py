@@ -19,8 +19,7 @@ from taskveil.client.fields import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.pipelines import records_near, records_of
 from taskveil.errors import DataError
-from taskveil.jobs.columns import encoder_input, words_of
-from taskveil.jobs.tables import TableFile
+from taskveil.jobs.tables import TableFile, encoder_input, words_of
 
 
 @dataclass(frozen=True)

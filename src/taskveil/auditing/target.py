@@ -20,10 +20,9 @@ import numpy as np
 from taskveil.arrays import Array, Floats
 from taskveil.client.fields import Coded, Number
 from taskveil.errors import AuditError
-from taskveil.records.conversion import as_records, column_names
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema
-from taskveil.records.tables import ColumnValues, read_column, select
+from taskveil.records.tables import ColumnValues, as_records, column_names, read_column, select
 from taskveil.veil import Veil
 from taskveil.veil.veil import as_epsilon
 

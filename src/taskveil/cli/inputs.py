@@ -23,8 +23,8 @@ from taskveil.arrays import Floats
 from taskveil.cli.console import note, numbers, pairs
 from taskveil.client.fields import BaseField
 from taskveil.errors import DataError, TaskError
-from taskveil.records.conversion import as_records, number_in
 from taskveil.records.inference import harmless_range
+from taskveil.records.tables import as_records, number_in
 from taskveil.tasks.linear import spreads
 
 if TYPE_CHECKING:

@@ -63,6 +63,7 @@ VerifyKey = Annotated[
     Path | None, typer.Option(help="PEM file with a public key; the release must be signed by this key.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file or folder.")]
+Verify = Annotated[bool, typer.Option(help="Compare the parts of a folder with the SHA-256 in its manifest.")]
 EngineName = Annotated[
     str, typer.Option("--engine", help="plain, this process; or ray, as many machines as a Ray cluster has.")
 ]
@@ -109,7 +110,7 @@ def job_engine(engine: str, address: str | None, workers: int | None) -> Engine:
 def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
     """The cluster of --engine, --address, --workers and --gpus; None for this process."""
     import taskveil as tv
-    from taskveil.jobs.ray_tasks import check_engine
+    from taskveil.jobs.running import check_engine
 
     check_engine(engine, address, workers)
     if engine == "plain" and gpus:

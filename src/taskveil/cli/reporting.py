@@ -91,6 +91,7 @@ def decode(
     loss: options.LossName = None,
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
+    verify: options.Verify = True,
     engine: options.EngineName = "plain",
     address: options.Address = None,
     workers: options.Workers = None,
@@ -100,9 +101,9 @@ def decode(
     Each estimate is the best for its person, and is biased towards the volunteers. For means and shares of all people
     use taskveil estimate.
     """
-    from taskveil.jobs.answers import holds_log_probabilities
     from taskveil.jobs.commands import decode_tables
     from taskveil.jobs.parts import veil_of
+    from taskveil.jobs.reports import holds_log_probabilities
 
     where = options.job_engine(engine, address, workers)
     task = None
@@ -127,6 +128,7 @@ def decode(
             task=task,
             verify_key=verify_key,
             overwrite=overwrite,
+            verify=verify,
             progress=advance,
         )
     print_line(f"{done.rows:,} {'answers' if predict else 'estimates'}{_in_parts(done)}: {target}")
@@ -164,6 +166,7 @@ def estimate(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
+    verify: options.Verify = True,
     engine: options.EngineName = "plain",
     address: options.Address = None,
     workers: options.Workers = None,
@@ -183,7 +186,9 @@ def estimate(
 
     def read(places: Sequence[str]) -> Estimate:
         with row_bar() as advance:
-            used, tallies = tally_tables(release, places, engine=where, verify_key=verify_key, progress=advance)
+            used, tallies = tally_tables(
+                release, places, engine=where, verify_key=verify_key, verify=verify, progress=advance
+            )
         return tv.estimate(
             used,
             tallies,

@@ -28,7 +28,7 @@ from taskveil.designs.domain import Box, Points
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.selection import beats, folds_of, one_thread
 from taskveil.errors import DataError, WildRecordWarning
-from taskveil.records.inference import FEWEST_DIFFERENT, INFLATION, TAIL_VALUES, WILD_SHARE, plausible_range
+from taskveil.records.inference import FEWEST_VALUES, INFLATION, WILD_SHARE, plausible_range
 from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.named import squared_distances
@@ -57,12 +57,12 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
         task: a linear task says how much each attribute matters. For a model, all attributes that vary matter alike,
             each in units of its usual deviation.
     """
-    if len(X) < FEWEST_DIFFERENT:
+    if len(X) < 2 * FEWEST_VALUES:
         return X, []
     inner = plausible_box(X)
     usual = _deviations(inner.project(X))
     # An attribute in which hardly any record differs from the others has no scale.
-    moves = (np.median(X, axis=0) != X).sum(axis=0) > TAIL_VALUES + WILD_SHARE * len(X)
+    moves = (np.median(X, axis=0) != X).sum(axis=0) > FEWEST_VALUES + WILD_SHARE * len(X)
     linear = as_linear(task)
     weights = (
         np.diag(np.divide(moves, usual, out=np.zeros_like(usual), where=usual > 0)) if linear is None else linear.K
@@ -110,7 +110,7 @@ def outside(X: Floats, box: Box) -> list[WildCell]:
 def heaviest(X: Floats) -> list[WildCell]:
     """Cells of X (N, n) that carry most of their attribute's variance, alone or as a group that lies ten times as far
     out as all others, as grams do among kilograms; rare values of sparse attributes do not count."""
-    if len(X) < FEWEST_DIFFERENT:
+    if len(X) < 2 * FEWEST_VALUES:
         return []
     shares, distance = _variance_shares(X), np.abs(X - np.median(X, axis=0))
     shares[:, np.median(distance, axis=0) == 0] = 0.0

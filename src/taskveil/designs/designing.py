@@ -18,8 +18,8 @@ from taskveil.designs.selection import people
 from taskveil.errors import RENAMED, BudgetError, TaskError, refusing_old_arguments
 from taskveil.peers import PEERS
 from taskveil.progress import Progress, Show
-from taskveil.records.conversion import column_names, name_of
 from taskveil.records.schema import Schema
+from taskveil.records.tables import column_names, name_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 from taskveil.veil.veil import as_epsilon

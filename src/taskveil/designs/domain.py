@@ -23,8 +23,8 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError, SensitivityError
-from taskveil.records.conversion import as_records, as_volunteers
 from taskveil.records.schema import Schema
+from taskveil.records.tables import as_records, as_volunteers
 
 GRID_BITS = 20
 """A region is about 2^20 steps wide, so rounding a latent costs about a millionth of its sensitivity."""

@@ -21,8 +21,8 @@ from taskveil.designs.domain import Ball, Box, Domain, Points, fit_domain
 from taskveil.designs.moments import LinearProblem
 from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskError, callers_line
 from taskveil.progress import SILENT, Progress
-from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
+from taskveil.records.tables import as_volunteers, column_names
 from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
 from taskveil.veil.volunteers import FOLDS, common_values

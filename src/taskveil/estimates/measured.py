@@ -21,9 +21,9 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, exact_limits
+from taskveil.estimates.labels import Label
 from taskveil.estimates.rows import SCARCE, Row, attribute_labels, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
-from taskveil.records.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
 from taskveil.veil.channels import Codes, UnbiasedScores, channel_of

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taskveil.arrays import Bools, Floats
-from taskveil.records.labels import Label
+from taskveil.estimates.labels import Label
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Veil
 from taskveil.veil.volunteers import Outputs

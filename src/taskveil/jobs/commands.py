@@ -34,7 +34,17 @@ from taskveil.jobs.parts import (
     veil_of,
     write_rows,
 )
-from taskveil.jobs.plans import MANIFEST, PART_NAME, PLAN, JobPlan, check_complete, check_job, opened
+from taskveil.jobs.plans import (
+    FORMAT,
+    MANIFEST,
+    PART_NAME,
+    PLAN,
+    JobPlan,
+    check_complete,
+    check_job,
+    check_unchanged,
+    opened,
+)
 from taskveil.jobs.reports import RELEASE, release_of
 from taskveil.jobs.running import Engine, RowProgress
 from taskveil.jobs.storage import Folder, Place
@@ -109,6 +119,7 @@ def decode_tables(
     task: Task | None = None,
     verify_key: Path | None = None,
     overwrite: bool = False,
+    verify: bool = True,
     progress: RowProgress = lambda *_: None,
 ) -> Done:
     """Writes an estimate, or an answer, for every report of a file, or of all Parquet files of a folder.
@@ -119,11 +130,12 @@ def decode_tables(
         target: as in `privatize_tables`.
         engine: where the job runs; by default in this process.
         columns: from the release's names to the names in the output, if they differ.
-        predict: write the task's answers instead of estimates (`jobs.answers` says how they are named).
+        predict: write the task's answers instead of estimates (`jobs.reports` says how they are named).
         probabilities: add a column beside each that says how probable its value is, if the release has fields.
         task: the task to answer with, if the release holds no model.
         verify_key: the release must be signed by this key.
         overwrite: delete the estimates in `target` and begin again.
+        verify: compare the files of a folder of reports with the SHA-256 in its manifest.
         progress: called with the number of rows done since the last call, and the number of all rows.
     """
     work = Decoding(
@@ -141,7 +153,7 @@ def decode_tables(
         "model": work.sample() if predict and task is not None else None,
     }
     refusal = f"{target} exists already. Choose another name, or overwrite it (--overwrite)."
-    job = _Job(source=source, target=target, work=work, what=what, refusal=refusal)
+    job = _Job(source=source, target=target, work=work, what=what, refusal=refusal, verify=verify)
     return job.run(engine or Engine(), overwrite=overwrite, progress=progress)
 
 
@@ -151,6 +163,7 @@ def tally_tables(
     *,
     engine: Engine | None = None,
     verify_key: Path | None = None,
+    verify: bool = True,
     progress: RowProgress = lambda *_: None,
 ) -> tuple[list[Veil], list[Tally]]:
     """The veils that the reports of files and folders were made with, and the tally of each: all that `tv.estimate`
@@ -162,6 +175,7 @@ def tally_tables(
             intervals too short.
         engine: where the job runs; by default in this process. The numbers are the same, bit for bit.
         verify_key: releases must be signed by this key.
+        verify: compare the files of a folder with the SHA-256 in its manifest.
         progress: called with the number of rows done since the last call, and the number of all rows.
     """
     key = read_key(verify_key)
@@ -169,7 +183,7 @@ def tally_tables(
     for place in releases:
         files = tuple(release_files(place).items())
         known[veil_of(files, key).release_id] = files
-    folders = [opened(source) for source in sources]
+    folders = [opened(source, verify=verify) for source in sources]
     paths = [os.path.realpath(folder.at(name)) for folder, tables in folders for name in tables]
     if len(set(paths)) < len(paths):
         raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
@@ -209,6 +223,7 @@ class _Job:
     work: RowWork
     what: Mapping[str, Any]
     refusal: str
+    verify: bool = True
 
     def run(self, engine: Engine, *, overwrite: bool, progress: RowProgress) -> Done:
         """All results, published."""
@@ -222,7 +237,7 @@ class _Job:
         if os.path.lexists(target) and not overwrite:
             raise DataError(self.refusal)
         table = TableFile.open(Path(self.source))
-        self.work.check(table)
+        self.work.names(table)
         progress(0, table.rows)
         try:
             with Folder.of(target.parent).draft() as draft:
@@ -240,31 +255,36 @@ class _Job:
     def _folder(self, engine: Engine, *, overwrite: bool, progress: RowProgress) -> Done:
         """All parts that are not there yet, and then the manifest."""
         target = Folder.of(self.target)
-        folder, tables = opened(self.source, apart_from=target)
+        folder, tables = opened(self.source, apart_from=target, verify=self.verify)
         for table in tables.values():
             if table.is_text:
                 raise DataError(f"{table.path} is CSV, which cannot be cut into parts: convert it to Parquet first.")
-            self.work.check(table)
+            self.work.names(table)
         release = self.work.schema.metadata[RELEASE].decode()
         wanted = JobPlan.of(tables, {**self.what, "release": release})
         if not wanted.parts:
             raise DataError(f"{self.source} holds no rows.")
         plan = self._begun(target, wanted, overwrite=overwrite)
-        there = set(target.names())
+        names = set(target.names())
+        there = [part for part in plan.parts if part.name in names]
+        others = [part for part in plan.parts if part.name not in names]
         work = PartWriter(job=plan.job, work=self.work, sources=plan.sources, source=folder, target=target)
         written: dict[int, WrittenPart] = {}
         progress(0, plan.rows)
         kept = "Parts that are there stay, and no report is drawn twice: run it again to continue."
-        for part, result in engine.run(work, plan.parts, kept=kept):
-            written[part.number] = result
-            progress(part.rows, plan.rows)
+        with engine.joined():
+            for some in (there, others):  # parts that are there are compared with the source before anything is drawn
+                for part, result in engine.run(work, some, kept=kept):
+                    written[part.number] = result
+                    progress(part.rows, plan.rows)
+        check_unchanged(folder, plan.sources)  # all parts come from one state of the source
         parts = tuple(written[part.number] for part in plan.parts)
         content = {"job": plan.job, **plan.what, "rows": plan.rows, "parts": [asdict(part) for part in parts]}
         check_job(plan.job, target)
         _publish(target, MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
         check_complete(target)  # the manifest that is there may be that of another run
         target.forget_drafts()
-        return Done(rows=plan.rows, parts=parts, found=sum(part.name in there for part in plan.parts))
+        return Done(rows=plan.rows, parts=parts, found=len(there))
 
     def _begun(self, target: Folder, wanted: JobPlan, *, overwrite: bool) -> JobPlan:
         """The plan in the target, written now unless it is there; a DataError if the target is not for this job."""
@@ -279,13 +299,19 @@ class _Job:
                 target.delete(name)  # the plan last: after an interruption the job can continue, or begin again
         _publish(target, PLAN, wanted.content())  # unless one is there, perhaps since a moment ago
         plan = JobPlan.read(target.read(PLAN), target.at(PLAN))
+        if MANIFEST in names and not overwrite and plan.what == wanted.what:
+            raise DataError(self.refusal)
+        if plan.format != FORMAT:
+            raise DataError(
+                f"{self.target} holds parts of a job that began with an earlier version of taskveil, which did not "
+                "record the bytes that it read: it cannot be continued. Start it again in another folder; or, if its "
+                "reports were never sent, overwrite them (--overwrite)."
+            )
         if not plan.same(wanted):
             raise DataError(
                 f"{self.target} holds parts of another job: of other rows, another release or other options. Choose "
                 "another folder; or repeat the earlier command to continue it."
             )
-        if MANIFEST in names and not overwrite:
-            raise DataError(self.refusal)
         target.forget_drafts()
         return replace(wanted, job=plan.job)
 

@@ -6,12 +6,11 @@ result (`jobs.storage` says how). Other machines get the files of the release as
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -19,12 +18,19 @@ from taskveil.client.device import Device
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, needs
 from taskveil.estimates.scores import Tally, scores_of
-from taskveil.jobs.answers import AnswerColumns, estimates_of, outputs_of
-from taskveil.jobs.columns import check_units, encoder_input, match_columns, words_of
+from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.plans import JobPart, Source, check_job
-from taskveil.jobs.reports import RELEASE, report_batches, report_columns, report_schema
+from taskveil.jobs.reports import (
+    RELEASE,
+    AnswerColumns,
+    estimates_of,
+    outputs_of,
+    report_batches,
+    report_columns,
+    report_schema,
+)
 from taskveil.jobs.storage import Draft, Folder
-from taskveil.jobs.tables import TableFile
+from taskveil.jobs.tables import TableFile, check_units, encoder_input, match_columns, words_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
@@ -32,29 +38,12 @@ with needs("a folder of records"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-JOB = b"taskveil.job"
-"""The key of the job's name and the part's number in the metadata of a part."""
+JOB, SOURCE = b"taskveil.job", b"taskveil.source"
+"""Keys in the metadata of a part: of the job's name and the part's number, and of the bytes that it was made of."""
 Groups = Sequence[int] | None
 """Row groups of a table; None for all rows."""
 Files = tuple[tuple[str, bytes], ...]
 """The files of a release by name, as `Veil.files` gives them."""
-
-
-class RowWork(Protocol):
-    """Turns the rows of a table into the rows of another table."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the result; its metadata holds the release's id."""
-        ...
-
-    def check(self, table: TableFile) -> None:
-        """Raises a DataError if the table does not fit the release."""
-        ...
-
-    def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
-        """One row for every row of the row groups."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,19 +67,16 @@ class Privatizing:
         device, release = _device(self.files, self.verify_key)
         return report_schema(device.mechanism.report_width, release)
 
-    def check(self, table: TableFile) -> None:
-        """Raises a DataError if a column is missing or has another unit."""
-        self._names(table)
-
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
         """New reports, drawn from the operating system's entropy."""
-        names, device, schema, done = self._names(table), self.device, self.schema, 0
+        names, device, schema, done = self.names(table), self.device, self.schema, 0
         for batch in table.batches(names, words=words_of(device), groups=groups):
             reports = device.privatize(encoder_input(device, batch, names, table, done))
             yield pa.record_batch([pa.array(column) for column in reports.T], schema=schema)
             done += len(reports)
 
-    def _names(self, table: TableFile) -> list[str]:
+    def names(self, table: TableFile) -> list[str]:
+        """The columns that are read, or a DataError if one is missing or has another unit."""
         names = match_columns(self.device, table, dict(self.columns))
         check_units(self.device, table, names, dict(self.units))
         return names
@@ -118,9 +104,9 @@ class Decoding:
         """The schema of a file of estimates or answers."""
         return self._answers().schema.with_metadata({RELEASE: self.veil.release_id.encode()})
 
-    def check(self, table: TableFile) -> None:
-        """Raises a DataError if the reports were made with another release."""
-        report_columns(self.veil, table)
+    def names(self, table: TableFile) -> list[str]:
+        """The columns that are read, or a DataError if the reports were made with another release."""
+        return report_columns(self.veil, table)
 
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
         """Estimates or answers."""
@@ -143,30 +129,35 @@ class Decoding:
         return estimates_of(self.veil, dict(self.columns), probabilities=self.probabilities)
 
 
+RowWork = Privatizing | Decoding
+"""Turns the rows of a table into the rows of another table."""
+
+
 def write_rows(
     draft: Draft,
     work: RowWork,
     table: TableFile,
     groups: Groups = None,
     *,
-    metadata: Mapping[bytes, bytes] | None = None,
+    metadata: Callable[[], Mapping[bytes, bytes]] = dict,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes the results of a table's rows into a draft, as Parquet; returns the number of rows."""
-    schema = work.schema
-    schema = schema.with_metadata({**(schema.metadata or {}), **(metadata or {})})
+    """Writes the results of a table's rows into a draft, as Parquet, with `metadata` that is known at the end; returns
+    the number of rows."""
     rows = 0
-    with pq.ParquetWriter(draft.file, schema) as writer:
+    with pq.ParquetWriter(draft.file, work.schema) as writer:
         for batch in work.batches(table, groups):
-            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+            writer.write_batch(batch)
             rows += batch.num_rows
             progress(batch.num_rows)
+        writer.add_key_value_metadata(metadata())
     return rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenPart:
-    """A part that is published: its file, rows, bytes and SHA-256, its source and its first row there."""
+    """A part that is published: its file, rows, bytes and SHA-256; its source, its first row there, and the fingerprint
+    of the bytes that it was made of."""
 
     file: str
     rows: int
@@ -174,6 +165,7 @@ class WrittenPart:
     sha256: str
     source: str
     row: int
+    fingerprint: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,46 +180,76 @@ class PartWriter:
 
     def __call__(self, part: JobPart) -> WrittenPart:
         """The part. It is made now unless it is there; a part that is there is only read."""
-        if self.target.kind(part.name) == "nothing":
-            self._make(part)
-        return self._look(part)
+        made = self.target.kind(part.name) == "nothing" and self._make(part)
+        return self._look(part, made=made)
 
-    def _make(self, part: JobPart) -> None:
-        source = self.sources[part.source]
+    def _make(self, part: JobPart) -> bool:
+        """Whether this attempt has published the part: another one may have been first."""
+        source, fingerprint = self.sources[part.source], Fingerprint(self.job)
         check_job(self.job, self.target)  # before any report is drawn
-        table = source.open(self.source)
+        table = replace(source.open(self.source), fingerprint=fingerprint)
+
+        def metadata() -> dict[bytes, bytes]:
+            stated = [table.version, fingerprint.whole, fingerprint.hexdigest()]
+            return {JOB: self._stated(part), SOURCE: json.dumps(stated).encode()}
+
         with self.target.draft() as draft:
-            groups = range(part.first, part.last)
-            rows = write_rows(draft, self.work, table, groups, metadata={JOB: self._stated(part)})
+            rows = write_rows(draft, self.work, table, range(part.first, part.last), metadata=metadata)
             if rows != part.rows:
                 raise DataError(f"{self.source.at(source.name)} changed while it was read. Nothing was kept of it.")
             source.open(self.source)  # it must not have changed while it was read
             check_job(self.job, self.target)
-            with contextlib.suppress(FileExistsError):  # another attempt was first: this one is deleted unread
-                draft.publish(part.name)
-
-    def _look(self, part: JobPart) -> WrittenPart:
-        """The part that is there, or a DataError if the file is not this part."""
-        with self.target.open(part.name) as file:
-            digest = hashlib.sha256()
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-            size = file.size()
-            file.seek(0)
             try:
-                with pq.ParquetFile(file) as written:
-                    rows, stated = written.metadata.num_rows, (written.schema_arrow.metadata or {}).get(JOB)
-            except pa.ArrowException:
-                rows, stated = -1, None
-        if rows != part.rows or stated != self._stated(part):
+                draft.publish(part.name)
+            except FileExistsError:  # another attempt was first: this one is deleted unread
+                return False
+        return True
+
+    def _look(self, part: JobPart, *, made: bool) -> WrittenPart:
+        """The part that is there, or a DataError if the file is not this part. Unless it was `made` now, one is also
+        raised if it was made of other bytes than those that are in the source."""
+        try:
+            with self.target.open(part.name) as file, pq.ParquetFile(file) as written:
+                size, rows, stated = file.size(), written.metadata.num_rows, written.metadata.metadata or {}
+            version, whole, fingerprint = json.loads(stated[SOURCE])
+        except (pa.ArrowException, KeyError, ValueError, TypeError):
+            rows, stated = -1, {}
+        if rows != part.rows or stated.get(JOB) != self._stated(part):
             raise DataError(
                 f"{self.target.at(part.name)} is not the part that this job makes: another program has written it, or "
                 "the disk has damaged it. Nothing was changed."
             )
-        source = self.sources[part.source].name
+        if not made:
+            self._compare(part, version, whole, fingerprint)
         return WrittenPart(
-            file=part.name, rows=rows, bytes=size, sha256=digest.hexdigest(), source=source, row=part.row
+            file=part.name,
+            rows=rows,
+            bytes=size,
+            sha256=self.target.sha256(part.name),
+            source=self.sources[part.source].name,
+            row=part.row,
+            fingerprint=fingerprint,
         )
+
+    def _compare(self, part: JobPart, version: str, whole: bool, fingerprint: str) -> None:
+        """Raises a DataError unless the source still has the bytes that a part was made of."""
+        source = self.sources[part.source]
+        table, place = source.open(self.source), self.source.at(source.name)
+        if table.version == version and version.startswith("etag="):  # an object store vouches for all bytes
+            return
+        remedy = "Put the old file back, or start a new job in another folder."
+        if table.version != version and not whole:
+            raise DataError(
+                f"{place} was written, moved or copied since {part.name} was made of it. This job reads only some of "
+                "its columns, so that it cannot tell whether the rows are still those of the same people. No report "
+                f"was drawn. {remedy}"
+            )
+        groups = range(part.first, part.last)
+        if table.fingerprint_of(self.job, self.work.names(table), groups) != fingerprint:
+            raise DataError(
+                f"{place} has changed since {part.name} was made of it: some people would get a second report, and "
+                f"others none. No report was drawn. {remedy}"
+            )
 
     def _stated(self, part: JobPart) -> bytes:
         return f"{self.job}/{part.number}".encode()

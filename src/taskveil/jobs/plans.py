@@ -13,44 +13,51 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from taskveil.errors import DataError
 from taskveil.jobs.storage import Folder, Place
-from taskveil.jobs.tables import TableFile
+from taskveil.jobs.tables import BATCH_ROWS, TableFile
 
 PLAN, MANIFEST = "_plan.json", "_manifest.json"
+FORMAT = "0.3"
+"""The first version of taskveil whose parts state the bytes that they were made of."""
 PART_NAME = re.compile(r"part-\d{5,}\.parquet")
-PART_ROWS = 1 << 19
+PART_ROWS = 8 * BATCH_ROWS
 """Rows of a part, unless a single row group has more: seconds of work, which is what a lost worker costs."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A Parquet file by its `name` in the source folder. Its `size` and its `footer` (SHA-256) show whether it has
-    changed."""
+    """A Parquet file by its `name` in the source folder. Its `size`, `rows` and `footer` (SHA-256) are the same for a
+    job that continues. Its `version` is the same as long as a job runs (`TableFile.version`)."""
 
     name: str
     size: int
     rows: int
     footer: str
+    version: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, name: str, table: TableFile) -> Source:
         """The source that is now in an open file."""
-        return cls(name=name, size=table.size, rows=sum(table.groups), footer=table.footer)
+        rows = sum(table.groups)
+        return cls(name=name, size=table.size, rows=rows, footer=table.footer, version=table.version)
 
     def open(self, folder: Folder) -> TableFile:
-        """The table, or a DataError if the file has changed since the plan was made."""
+        """The table, or a DataError if the file has changed since it was planned for."""
         try:
             table = _opened(folder, self.name)
         except DataError:  # it is no table any more
             table = None
-        if table is None or Source.of(self.name, table) != self:
+        if table is None or Source.of(self.name, table) != self or table.version != self.version:
             raise DataError(
                 f"{folder.at(self.name)} has changed since this job began. Nothing was made of it; put the old file "
                 "back, or start a new job for the new file in another folder."
@@ -80,6 +87,7 @@ class JobPlan:
     """All parts of a `job`, which has a random name; `what` states what becomes of the rows, and the release."""
 
     job: str
+    format: str = FORMAT
     what: Mapping[str, Any]
     sources: tuple[Source, ...]
     parts: tuple[JobPart, ...]
@@ -115,6 +123,7 @@ class JobPlan:
             found = json.loads(content)
             return cls(
                 job=str(found["job"]),
+                format=str(found.get("format", "")),
                 what=dict(found["what"]),
                 sources=tuple(Source(**source) for source in found["sources"]),
                 parts=tuple(JobPart(**part) for part in found["parts"]),
@@ -135,14 +144,22 @@ def check_job(job: str, target: Folder) -> None:
         )
 
 
-def opened(source: Place, *, apart_from: Folder | None = None) -> tuple[Folder, dict[str, TableFile]]:
+def check_unchanged(folder: Folder, sources: Sequence[Source]) -> None:
+    """Raises a DataError if a source has changed since it was planned for."""
+    _together(lambda source: source.open(folder), sources)
+
+
+def opened(
+    source: Place, *, apart_from: Folder | None = None, verify: bool = True
+) -> tuple[Folder, dict[str, TableFile]]:
     """The folder of a source and its tables by name; there is one table if the source is a file.
 
     If a job has written the folder, the tables are those that its manifest lists. A DataError is raised if the job has
-    not ended, if other tables lie there, or if the target `apart_from` lies inside the source.
+    not ended, if other tables lie there, or if the target `apart_from` lies inside the source. With `verify`, one is
+    also raised if a table is not the one in the manifest, by its SHA-256.
     """
     folder = Folder.of(source)
-    kind = folder.kind()
+    kind, stated = folder.kind(), dict[str, str]()
     if kind == "nothing":
         raise DataError(f"cannot read {str(source)!r}: there is no such file or folder.")
     if apart_from is not None and f"{apart_from.path}/".startswith(f"{folder.path}/"):
@@ -154,14 +171,31 @@ def opened(source: Place, *, apart_from: Folder | None = None) -> tuple[Folder, 
         names = sorted(folder.tables(), key=_place)
         for name in folder.names(below=True):
             if PurePosixPath(name).name == PLAN:  # a job writes or wrote here
-                check_complete(replace(folder, path=folder.at(name.removesuffix(PLAN).rstrip("/"))))
+                home = name.removesuffix(PLAN)
+                listed = check_complete(replace(folder, path=folder.at(home.rstrip("/"))))
+                stated |= {f"{home}{part}": sha256 for part, sha256 in listed.items()}
     if not names:
         raise DataError(f"{folder.path} holds no Parquet files.")
     if folder.is_local:
         _check_once(folder, names)
-    with ThreadPoolExecutor(16) as readers:  # on other machines' disks most of it is waiting
-        tables = dict(zip(names, readers.map(lambda name: _opened(folder, name), names), strict=True))
-    return folder, tables
+
+    def checked(name: str) -> TableFile:
+        table = _opened(folder, name)  # first: a file that changes after it was checked has another version
+        if verify and name in stated and folder.sha256(name) != stated[name]:
+            raise DataError(
+                f"{folder.at(name)} is not the file that its job wrote: its SHA-256 is not the one in {MANIFEST}. "
+                "Another program has changed it, or the disk has damaged it. Make the folder again, or read it as it "
+                "is (--no-verify)."
+            )
+        return table
+
+    return folder, dict(zip(names, _together(checked, names), strict=True))
+
+
+def _together(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The results of a function that mostly waits for disks and networks."""
+    with ThreadPoolExecutor(16) as readers:
+        return list(readers.map(function, items))
 
 
 def _opened(folder: Folder, name: str) -> TableFile:
@@ -174,18 +208,20 @@ def _place(name: str) -> str:
     return f"{home}/part-{last[5:-8]:0>20}.parquet" if PART_NAME.fullmatch(last) else name
 
 
-def check_complete(folder: Folder) -> None:
-    """Raises a DataError unless the job of a folder has ended, and the folder holds exactly its parts."""
+def check_complete(folder: Folder) -> dict[str, str]:
+    """The SHA-256 of each part in the manifest of a folder, or a DataError unless the job has ended, and the folder
+    holds exactly its parts."""
     if folder.kind(MANIFEST) == "nothing":
         raise DataError(f"{folder.path} is not complete: run its job again to continue.")
     try:
         manifest = json.loads(folder.read(MANIFEST))
-        job, listed = str(manifest["job"]), [str(part["file"]) for part in manifest["parts"]]
+        job, listed = str(manifest["job"]), {str(part["file"]): str(part["sha256"]) for part in manifest["parts"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{folder.at(MANIFEST)} is no manifest of taskveil ({type(error).__name__}).") from error
     check_job(job, folder)
     if sorted(listed) != folder.tables():
         raise DataError(f"{folder.path} does not hold the parts that its {MANIFEST} lists, and no others.")
+    return listed
 
 
 def _check_once(folder: Folder, names: list[str]) -> None:

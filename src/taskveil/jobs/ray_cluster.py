@@ -19,7 +19,6 @@ from taskveil.errors import ClusterError, MissingExtraError, needs
 
 ANSWER_SECONDS = 5.0
 """The time in which a cluster's head must accept a connection."""
-_JOIN_SECONDS = 15.0  # in which a cluster must accept this process
 _JOIN = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
 
@@ -97,7 +96,7 @@ def _check_joins(address: str) -> None:
     try:
         tried = subprocess.run(  # noqa: S603
             [sys.executable, "-P", "-c", _JOIN, address],
-            timeout=_JOIN_SECONDS,
+            timeout=3 * ANSWER_SECONDS,  # Python and Ray are loaded first
             capture_output=True,
             text=True,
             check=False,

@@ -1,25 +1,34 @@
-"""Parquet files of reports, as `taskveil privatize` and a collector's export write them.
+"""Parquet files of reports, as `taskveil privatize` and a collector's export write them, and the columns of estimates
+and answers that `taskveil decode` makes of them.
 
-A file has a column `report_0`, `report_1`, … for every number of a report. Its metadata holds the id of the release, so
-that reports are never decoded with another release.
+A file of reports has a column `report_0`, `report_1`, … for every number of a report. Its metadata holds the id of the
+release, so that reports are never decoded with another release.
+
+Estimates have the columns and, if the release has fields, the types of the volunteers' table. Answers of weighted means
+have the names and the units of their columns: weights only say which column matters more. Answers of classifiers are
+probabilities. They are named after the classes if the veil has its model: p(rain), p(sun), …; otherwise p0, p1, … in
+the model's order. All other answers are y0, y1, … as the model gives them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from taskveil.arrays import Integers
-from taskveil.errors import DataError, needs
+from taskveil.arrays import Floats, Integers
+from taskveil.errors import DataError, TaskError, needs
 from taskveil.jobs.tables import TableFile
+from taskveil.records.schema import Schema
+from taskveil.records.tables import ColumnType
+from taskveil.tasks import LinearTask, MeanTask, ModelTask
+from taskveil.veil import Veil
+from taskveil.veil.decoders import CodewordDecoder
 
 with needs("a file of records"):
     import pyarrow as pa
-
-if TYPE_CHECKING:
-    from taskveil.veil import Veil
 
 RELEASE = b"taskveil.release"
 """The key of the release's id in the metadata of a file."""
@@ -75,3 +84,115 @@ def report_batches(
             raise DataError(f"{table.path} has missing reports.")
         # Column by column, as Arrow has them: twice as fast to check and to add up as row by row.
         yield np.array([batch.column(name).to_numpy(zero_copy_only=False) for name in names]).T
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerColumns:
+    """The `schema` of a table of answers, and the `arrays` of its columns for reports (N, width)."""
+
+    schema: pa.Schema
+    arrays: Callable[[Integers], list[Any]]
+
+
+def estimates_of(veil: Veil, renamed: Mapping[str, str], *, probabilities: bool = False) -> AnswerColumns:
+    """Estimates of the records, under the release's names or what they are `renamed` to."""
+    schema = veil.schema
+    types = tuple(_nearest_of_arrow(of) for of in schema.types)
+    as_arrow = Schema(schema.fields, library="arrow", types=types)
+    found = as_arrow.collapse(as_arrow.fields.box[0][None], probabilities=probabilities).schema
+    fields = []
+    for name, unit in zip(schema.names, schema.fields.units, strict=True):
+        new = renamed.get(name, name)
+        field = found.field(name).with_name(new).with_metadata(_unit(unit))
+        fields.append(field.with_nullable(not schema.unbounded))
+        if probabilities:
+            fields.append(pa.field(f"{new} probability", pa.float64()))
+
+    def arrays(reports: Integers) -> list[Any]:
+        table = as_arrow.collapse(veil.estimates(reports), probabilities=probabilities)
+        return [column.combine_chunks() for column in table.columns]
+
+    return AnswerColumns(schema=pa.schema(fields), arrays=arrays)
+
+
+def outputs_of(veil: Veil) -> AnswerColumns:
+    """The task's answers: weighted columns in their own units, probabilities of classes, or outputs as they are."""
+    weighted = weighted_columns(veil)
+    if weighted is not None:
+        return _numbers(weighted.names, lambda reports: veil.predict(reports) / weighted.weights, weighted.units)
+    model = veil.task if isinstance(veil.task, ModelTask) else None
+    if model is not None and model.cost.logits is True:
+        known = model.frozen.classes
+        count = model.outputs
+        names = [f"p{i}" for i in range(count)] if known is None else [f"p({label})" for label in known.tolist()]
+        return _numbers(names, lambda reports: model.cost.answers(veil.predict(reports)))
+    if veil.answering is not None:
+        count = veil.answering.shape[0]
+    elif veil.task is not None:
+        count = veil.task.outputs
+    else:
+        raise TaskError("this release answers with its model, which it does not hold: pass --model.")
+    if holds_log_probabilities(veil):
+        return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
+    return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+def holds_log_probabilities(veil: Veil) -> bool:
+    """Whether each answer in the release holds logarithms of probabilities that add up to one, as a classifier's do."""
+    answers = veil.answering.codewords if isinstance(veil.answering, CodewordDecoder) else np.zeros((1, 1))
+    if answers.shape[1] < 2 or len(veil.mechanism.layout.high) > 1 or (answers > 0).any():
+        return False
+    return bool(np.allclose(np.exp(answers).sum(axis=1), 1.0, atol=1e-6))
+
+
+class WeightedColumns(NamedTuple):
+    """The column of each output of weighted means, the columns' units, and the weights (m,)."""
+
+    names: list[str]
+    units: list[str]
+    weights: Floats
+
+
+def weighted_columns(veil: Veil) -> WeightedColumns | None:
+    """The column of each output of weighted means. A weight of 0 is given as 1, so that dividing by it is safe. None if
+    an output mixes columns, or if the task is another one."""
+    if not isinstance(veil.task, LinearTask | MeanTask):
+        return None
+    K, schema = veil.task.K, veil.schema
+    labels, units = schema.columns, [""] * schema.width
+    for unit, place in zip(schema.fields.units, schema.fields.places, strict=True):
+        units[place.start] = unit
+    weighed = [column for place in schema.weighed for column in range(place.start, place.stop)]
+    places = list(range(len(labels))) if len(K) == len(labels) else weighed
+    if len(K) != len(places):
+        return None
+    weights = K[np.arange(len(places)), places]
+    if np.count_nonzero(K) != np.count_nonzero(weights):
+        return None
+    weights = np.where(weights == 0, 1.0, weights)
+    return WeightedColumns([labels[place] for place in places], [units[place] for place in places], weights)
+
+
+def _numbers(
+    names: list[str], function: Callable[[Integers], Floats], units: Sequence[str] | None = None
+) -> AnswerColumns:
+    """Columns of doubles with these names."""
+    fields = [
+        pa.field(name, pa.float64(), nullable=False, metadata=_unit(units[place] if units else ""))
+        for place, name in enumerate(names)
+    ]
+    return AnswerColumns(
+        schema=pa.schema(fields), arrays=lambda reports: [pa.array(column) for column in function(reports).T]
+    )
+
+
+def _nearest_of_arrow(of: ColumnType) -> ColumnType:
+    """The Arrow type that is nearest to a pandas or polars type."""
+    name = of.name.lower()  # Int64 and Float64 are what others call int64 and float64
+    if of.holds == "date" and not of.form:
+        name = "date32" if name in ("date", "date32[day]", "date64[ms]") else "timestamp[us]"
+    return replace(of, name=name)
+
+
+def _unit(unit: str) -> dict[bytes, bytes] | None:
+    return {b"unit": unit.encode()} if unit else None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import mmap
 import os
 import re
@@ -105,6 +106,11 @@ class Folder:
         """The content of a small file in it."""
         with self.open(name) as file:
             return bytes(file.readall())
+
+    def sha256(self, name: str) -> str:
+        """The SHA-256 of a file in it."""
+        with _naming(self.at(name)), self.open(name) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def delete(self, name: str) -> None:
         """Delete a file of it, if it is there."""

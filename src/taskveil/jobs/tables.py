@@ -1,6 +1,10 @@
-"""Reads tables: CSV or Parquet, whole or in batches.
+"""Reads tables: CSV or Parquet, whole or in batches, and the columns that a release takes.
 
 Every table that the package reads from a file is read here. Errors name a place in the file and never quote a cell.
+
+Columns are found by name, their units are compared, and cells become natural values. If the release has no fields,
+records are numbers, and a cell that is no number is refused with its place. If it has fields, no cell is an error: a
+cell that is no number where a number belongs is a missing value, as on every device.
 """
 
 from __future__ import annotations
@@ -8,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import math
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,21 +21,28 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
+
+from taskveil.arrays import Floats, as_floats
+from taskveil.client.device import Device
+from taskveil.client.fields import BaseField, Coded
+from taskveil.client.values import Values
 from taskveil.errors import DataError, TaskveilError, needs
+from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.storage import PARQUET
-from taskveil.records.conversion import number_in
+from taskveil.records.tables import number_in, read_column
 
 with needs("a file of records"):
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.csv
     import pyarrow.parquet as pq
 
 BATCH_ROWS = 1 << 16
 """The most rows of a batch."""
-BATCH_CELLS = 1 << 23
-"""The most numbers of a batch: 64 MB, of which there are some copies."""
-CSV_BLOCK_BYTES = 1 << 22
-"""How much of a CSV file is read at a time, and the most that a row may take."""
+BATCH_BYTES = 1 << 26
+"""The most bytes that the numbers of a batch take; there are some copies. CSV is read in blocks of a sixteenth,
+which no row may exceed. Parquet is read through buffers of a quarter, for all columns together."""
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -48,18 +61,29 @@ class TableFile:
     """The bytes of a Parquet file."""
     footer: str = ""
     """The SHA-256 of the footer of a Parquet file, which lists where everything in the file lies."""
+    version: str = ""
+    """A text that differs if a program has written to a Parquet file since: the ETag in an object store, otherwise the
+    times of the last changes."""
     filesystem: Any = None
     """Arrow's filesystem, unless the file lies on this machine."""
+    fingerprint: Fingerprint | None = None
+    """Takes the bytes that `batches` reads."""
 
     @classmethod
     def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
         """The names and the size of a file; `read` and `batches` read its rows."""
+        if filesystem is None and os.path.isdir(path):
+            raise DataError(
+                f"{path} is a folder, and one CSV or Parquet file is needed here. Write the records into one file (in "
+                f"pandas pd.read_parquet({str(path)!r}).to_parquet('all.parquet')): a sample is enough for a design."
+            )
         with _reading(path):
             if _is_csv(path, filesystem):
                 schema = pa.schema([(name, pa.string()) for name in _header(path)])
                 found = cls(path=path, schema=schema, is_text=True)
             else:
                 with _opened(path, filesystem) as file, pq.ParquetFile(file) as table:
+                    version = _version(path, file, filesystem)  # before the footer is read again
                     size, metadata = file.size(), table.metadata
                     groups = tuple(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
                     file.seek(size - 8)
@@ -72,6 +96,7 @@ class TableFile:
                         groups=groups,
                         size=size,
                         footer=hashlib.sha256(file.read(length)).hexdigest(),
+                        version=version,
                         filesystem=filesystem,
                     )
         names = found.schema.names
@@ -150,16 +175,30 @@ class TableFile:
                     null_values=[word for word in pa.csv.ConvertOptions().null_values if word not in words],
                     check_utf8=False,
                 )
-                options = self._csv_options(broken, pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES))
+                options = self._csv_options(broken, pa.csv.ReadOptions(block_size=BATCH_BYTES // 16))
                 with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
                     yield from reader
                 return
             # A small read buffer for each column instead of whole row groups: a file may be one large row group.
-            buffer = min(1 << 18, (1 << 24) // len(names) + 1)
-            rows = min(BATCH_ROWS, BATCH_CELLS // max(len(names), made) + 1)
-            opened = pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False, filesystem=self.filesystem)
-            with opened as file:
-                yield from file.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
+            buffer = BATCH_BYTES // 4 // max(len(names), 64)
+            rows = min(BATCH_ROWS, BATCH_BYTES // 8 // max(len(names), made) + 1)
+            with _opened(self.path, self.filesystem) as file:
+                read, metadata = file, pq.read_metadata(file)
+                groups = range(metadata.num_row_groups) if groups is None else groups
+                if self.fingerprint is not None:
+                    read = self.fingerprint.follow(file, metadata, names, groups)
+                opened = pq.ParquetFile(read, metadata=metadata, buffer_size=buffer, pre_buffer=False)
+                yield from opened.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
+                if self.fingerprint is not None:
+                    self.fingerprint.finish()
+
+    def fingerprint_of(self, job: str, names: list[str], groups: Sequence[int]) -> str:
+        """The fingerprint for a job of the named columns in row groups of a Parquet file."""
+        found = Fingerprint(job)
+        with _reading(self.path), _opened(self.path, self.filesystem) as file:
+            found.follow(file, pq.read_metadata(file), names, groups)
+            found.finish()
+        return found.hexdigest()
 
     def _csv_options(self, broken: list[pa.csv.InvalidRow], reading: pa.csv.ReadOptions) -> dict[str, Any]:
         """How CSV is parsed. Rows with too many or too few cells go to `broken`."""
@@ -177,6 +216,110 @@ class TableFile:
         return {"read_options": reading, "parse_options": parsing}
 
 
+def match_columns(device: Device, table: TableFile, columns: dict[str, str]) -> list[str]:
+    """The file's column for every attribute, in the release's order; `columns` maps names that differ."""
+    if device.columns is None:
+        if columns or len(table.columns) != device.encoder.width:
+            raise DataError(
+                f"this release names no columns: {table.path} must have exactly its {device.encoder.width} attributes "
+                f"in order, and has {len(table.columns)} columns."
+            )
+        return list(table.columns.values())
+    unknown = sorted(columns.keys() - set(device.columns))
+    if unknown:
+        raise DataError(f"the release has no attribute {', '.join(unknown)}; it has {', '.join(device.columns)}.")
+    wanted = [columns.get(name, name) for name in device.columns]
+    lost = [name for name in wanted if name not in table.columns and name not in table.schema.names]
+    if lost:
+        if all(any(part.startswith(f"{name}=") for part in table.path.parts) for name in lost):
+            raise DataError(
+                f"{table.path} lacks the columns {', '.join(lost)}, which the names of its folders say. Columns are "
+                "read from files alone: write these columns into the files, too."
+            )
+        raise DataError(
+            f"{table.path} lacks the columns {', '.join(lost)}; it has {', '.join(table.columns)}. "
+            "Map names that differ: --column attribute=column."
+        )
+    return [table.columns.get(name, name) for name in wanted]
+
+
+def check_units(device: Device, table: TableFile, names: list[str], given: dict[str, str]) -> None:
+    """Raises a DataError if the file or the caller states another unit than the release."""
+    attributes = device.columns or tuple(names)
+    unknown = sorted(given.keys() - set(attributes))
+    if unknown:
+        raise DataError(f"units were given for {', '.join(unknown)}, which the release does not have.")
+    for place, (attribute, name) in enumerate(zip(attributes, names, strict=True)):
+        expected = device.units[place] if device.units else ""
+        for stated in (given.get(attribute), table.units.get(name)):
+            if stated is not None and expected and stated.strip() != expected:
+                raise DataError(
+                    f"column {name!r} is in {stated}, but the release expects {attribute!r} in {expected}. "
+                    "Convert it first."
+                )
+
+
+def words_of(device: Device) -> frozenset[str]:
+    """The values of the release's categories, some of which look like missing values (NA for a region)."""
+    fields = device.fields.fields if device.fields else ()
+    return frozenset(word for field in fields for word in field.words)
+
+
+def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
+    """The named columns of a batch (N, n) for the device's encoder; `before` rows of the file came earlier."""
+    columns = [batch.column(name) for name in names]
+    if device.fields is None:
+        numbers = [_numbers(column, name, table, before) for column, name in zip(columns, names, strict=True)]
+        return np.column_stack(numbers)
+    if not table.is_text:
+        return device.fields.expand([_values(column) for column in columns])
+    fields = zip(device.fields.fields, columns, strict=True)
+    return device.fields.expand([_from_text(field, column) for field, column in fields])
+
+
+def _values(column: Any) -> Values | Coded:
+    """Natural values of an Arrow array. Bytes are read as text."""
+    for is_bytes, text in ((pa.types.is_binary, pa.string()), (pa.types.is_large_binary, pa.large_string())):
+        column = column.view(text) if is_bytes(column.type) else column
+    return read_column(column)[1]
+
+
+def _from_text(field: BaseField, column: Any) -> Values | Coded:
+    """Natural values of the cells of a CSV file, every different one read once."""
+    if field.reads_as[0] == "number":
+        with contextlib.suppress(pa.ArrowException):  # Arrow's parser is fast and takes most ways to write a number
+            return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
+    coded = _values(column)
+    return Coded(coded.codes, [_natural(field, text) for text in coded.values]) if isinstance(coded, Coded) else coded
+
+
+def _natural(field: BaseField, text: str | None) -> str | float | None:
+    """A cell as a device would be given it: a value of its category, a number, nothing, or the text it is."""
+    number = number_in(text)
+    if text is None or number is None or text in field.words:
+        return text
+    return None if math.isnan(number) else number
+
+
+def _numbers(column: Any, name: str, table: TableFile, before: int) -> Floats:
+    """A column as doubles, missing values as NaN; a DataError if it holds other things than numbers."""
+    if not table.is_text:
+        of, values = read_column(column)
+        if not of.numeric:
+            raise DataError(f"{table.path}: column {name!r} holds {of.name}, not numbers. Encode or drop it first.")
+        return as_floats(values)
+    with contextlib.suppress(pa.ArrowException):
+        return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
+    try:
+        found = [number_in(cell) for cell in column.to_pylist()]
+    except UnicodeDecodeError:
+        raise DataError(f"{table.path}: column {name!r} is not text in UTF-8. Save the file as CSV in UTF-8.") from None
+    if None in found:
+        record = before + found.index(None) + 1
+        raise DataError(f"{table.path}: column {name!r} of record {record} holds something that is not a number.")
+    return np.array(found, dtype=np.float64)
+
+
 def _is_csv(path: PurePath, filesystem: Any) -> bool:
     """Whether a file is CSV: by its name, or else by its first bytes."""
     if path.suffix.lower() in (".csv", *PARQUET):
@@ -188,6 +331,17 @@ def _is_csv(path: PurePath, filesystem: Any) -> bool:
 def _opened(path: PurePath, filesystem: Any) -> Any:
     """A file that can be read from any place, as Arrow opens it."""
     return pa.OSFile(str(path)) if filesystem is None else filesystem.open_input_file(str(path))
+
+
+def _version(path: PurePath, file: Any, filesystem: Any) -> str:
+    """The version of an open file. Times of a disk cannot be set back together: that of the last change of any kind is
+    the kernel's."""
+    if filesystem is None or filesystem.type_name == "local":
+        found = os.stat(path)
+        return f"{found.st_mtime_ns}/{found.st_ctime_ns}"
+    stated = {str(key, "utf-8").lower(): str(value, "utf-8") for key, value in file.metadata().items()}
+    named = [f"{key}={stated[key]}" for key in ("etag", "versionid", "generation") if key in stated]
+    return "/".join(named) or str(filesystem.get_file_info(str(path)).mtime_ns)
 
 
 def _header(path: PurePath) -> list[str]:

@@ -26,8 +26,7 @@ from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, seconds_of, text_of
 from taskveil.errors import DataError, DoubtfulColumnWarning, UnusedColumnWarning, WildRecordWarning, callers_line
-from taskveil.records.conversion import column_names
-from taskveil.records.tables import DATE_FORMATS, ColumnType, ColumnValues, read_column, select
+from taskveil.records.tables import DATE_FORMATS, ColumnType, ColumnValues, column_names, read_column, select
 
 MOST_CATEGORIES = 50
 """Values of an inferred category; rarer values are not listed. Dates show a cycle if more of them differ."""
@@ -36,10 +35,8 @@ FEWEST_ALIKE = 5
 """Volunteers who share a value, before a public release lists it."""
 
 FEWEST_VALUES = 10
-"""Volunteers who have a value, before a median or a range of theirs is published."""
-
-FEWEST_DIFFERENT = 20
-"""Values: among fewer, none is called an outlier, and numbers may be names of a few things."""
+"""Values from which a statistic is computed: a median or a range that is published, a tail on one side of a median.
+Among fewer than twice as many, no value is called an outlier, and numbers may be names of a few things."""
 
 SUSPICION, PLAUSIBLE = 0.01, 0.1
 """Probabilities: of a gap that is suspicious, and of one that is still plausible."""
@@ -49,9 +46,6 @@ WILD_SHARE = 0.02
 
 INFLATION = 0.2
 """The smallest harmful increase of the variance by values that are out of line, as a share."""
-
-TAIL_VALUES = 10
-"""The fewest values from which a tail is estimated."""
 
 _NUMBER = re.compile(r"[^\w.,+-]{0,3}[+-]?(\d{1,3}([ .,'\u00a0]\d{3})+|\d+)?([.,]\d+)?\s?[^\W\d]{0,4}[^\w.,]{0,2}")
 _LEADING_ZERO = re.compile(r"0\d+")
@@ -99,11 +93,10 @@ def infer(name: str, of: ColumnType, values: ColumnValues) -> tuple[Field, Colum
         )
     if field is None:
         hint = resembles(values) if isinstance(values, Coded) else ""
-        warnings.warn(
+        _warn(
             f"column {name!r} is left out: it holds nothing, or texts of which no {FEWEST_ALIKE} volunteers share one. "
             f"{hint or 'List its values with tv.Category, or drop it.'}",
             UnusedColumnWarning,
-            stacklevel=callers_line(),
         )
         return None
     return field, of
@@ -140,12 +133,11 @@ def _range(name: str, there: Floats) -> tuple[float, float]:
     low, high = harmless_range(there)
     outside = int(((there < low) | (there > high)).sum())
     if outside:
-        warnings.warn(
+        _warn(
             f"of the volunteers' values in column {name!r}, {outside} out of line with all others: brought to where "
             "the others' tail might reach. Check their units, or give the bounds: "
             f"schema.replace({{{name!r}: tv.Number(low, high)}}).",
             WildRecordWarning,
-            stacklevel=callers_line(),
         )
     return low, high
 
@@ -248,7 +240,7 @@ def doubt_category(name: str, field: Category, values: Coded) -> None:
             f"column {name!r} became a category, and {lost:,} of {int(there.sum()):,} volunteers have none of its "
             f"{len(field.values)} values: too few others share theirs. No report tells them apart. {advice}"
         )
-    elif hint and len(values.values) > FEWEST_DIFFERENT:
+    elif hint and len(values.values) > 2 * FEWEST_VALUES:
         _warn(f"column {name!r} became a category of {len(field.values)} values. {hint}")
 
 
@@ -266,7 +258,7 @@ def doubt_count(name: str, there: Floats) -> None:
     low, high = there.min(), there.max()
     different = np.unique(there)
     steps = np.unique(np.diff(different), return_counts=True)[1]
-    if len(different) <= FEWEST_DIFFERENT:
+    if len(different) <= 2 * FEWEST_VALUES:
         return
     for unit, second in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)):
         if 0.9e9 * second <= low and high <= 2.2e9 * second:  # 1998 to 2039
@@ -306,14 +298,14 @@ def _most(texts: Sequence[str], form: re.Pattern[str]) -> bool:
     return 5 * fitting > 4 * len(texts)
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, DoubtfulColumnWarning, stacklevel=callers_line())
+def _warn(message: str, category: type[Warning] = DoubtfulColumnWarning) -> None:
+    warnings.warn(message, category, stacklevel=callers_line())
 
 
 def plausible_range(values: Floats) -> tuple[float, float]:
     """The range of finite values (N,), without the few that are out of line with the others."""
     low, high = float(values.min()), float(values.max())
-    if len(values) < FEWEST_DIFFERENT:
+    if len(values) < 2 * FEWEST_VALUES:
         return low, high
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle)))
@@ -336,7 +328,7 @@ def _reach(distance: Floats, spread: float) -> float:
         distance: from the median, (N,), positive on this side.
         spread: the median distance on both sides, which makes small distances count alike.
     """
-    most, tail = max(1, int(WILD_SHARE * len(distance))), max(TAIL_VALUES, len(distance) // 20)
+    most, tail = max(1, int(WILD_SHARE * len(distance))), max(FEWEST_VALUES, len(distance) // 20)
     ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
     logs = np.log(ordered[ordered + spread > 0] + spread)
     beyond = np.arange(1, min(most, len(logs) - 1) + 1)

@@ -26,9 +26,18 @@ from taskveil.client.device import Fields, is_row
 from taskveil.client.fields import BaseField
 from taskveil.client.reading import FIELDS
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
-from taskveil.records.conversion import as_records, column_names
 from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
-from taskveil.records.tables import ColumnType, Library, build, library_of, read_column, select, written
+from taskveil.records.tables import (
+    ColumnType,
+    Library,
+    as_records,
+    build,
+    column_names,
+    library_of,
+    read_column,
+    select,
+    written,
+)
 
 SHOWN_VALUES = 8
 """Values of a category that `print(schema)` lists."""

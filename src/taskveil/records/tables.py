@@ -1,4 +1,4 @@
-"""Tables of natural values (pandas, polars, Arrow): their columns as schemas read them, and the way back.
+"""Tables (pandas, polars, Arrow) and arrays: their columns as schemas read them, as numbers, and the way back.
 
 None of the three packages is imported before a caller passes one of its tables, or asks for one.
 """
@@ -15,11 +15,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taskveil.arrays import Array, Integers, tolerant
+from taskveil.arrays import Array, Floats, Integers, as_floats, tolerant
 from taskveil.client.fields import Coded
 from taskveil.client.values import NO_VALUE, numbers_of, text_of
 from taskveil.errors import DataError, needs
-from taskveil.records.conversion import column_names, column_places
 
 Library = Literal["array", "pandas", "polars", "arrow"]
 """The package that made a table; "array" for whatever has no named columns."""
@@ -39,6 +38,10 @@ PLAIN_DATES = "object of dates"
 
 ColumnValues = Array | Coded | list[Any]
 """Natural values (N,) of a column: an array, codes of values that repeat, or Python objects."""
+
+
+_MISSING = ("", "na", "n/a", "#n/a", "#na", "null", "none", "nan", "-nan")
+"""Texts for a missing value in files, in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +111,41 @@ def take_rows(X: Any, rows: Integers) -> Any:
     return X.take(rows) if library_of(X) == "arrow" else X[rows]
 
 
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns, None for a bare array."""
+    if hasattr(X, "column_names"):
+        return tuple(map(str, X.column_names))
+    names = getattr(X, "columns", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def name_of(y: Any) -> str | None:
+    """The name of a single column of labels, as pandas and polars have it; None for a bare array."""
+    name = getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int) and str(name) else None
+
+
+def column_places(X: Any, names: Sequence[str]) -> list[int]:
+    """The places of the columns with these names in a table; DataError if one is absent or there are two."""
+    found = column_names(X) or ()
+    wrong = [name for name in names if found.count(name) != 1]
+    if wrong:
+        twice = [name for name in wrong if name in found]
+        many = "two columns" if twice else "no column"
+        raise DataError(f"the table has {many} named {(twice or wrong)[0]!r}; this design takes {', '.join(names)}.")
+    return [found.index(name) for name in names]
+
+
 def select(X: Any, names: Sequence[str]) -> list[Any]:
     """The columns of a table with these names, in this order, or a DataError that says which is not there, or twice."""
-    places = column_places(X, names)
+    return _columns(X, column_places(X, names))
+
+
+def _columns(X: Any, places: Sequence[int]) -> list[Any]:
+    """The columns of a table at these places."""
     if hasattr(X, "column_names"):
         return [X.column(place) for place in places]
-    if hasattr(X, "iloc"):  # pandas, whose names may be other things than text
-        return [X.iloc[:, place] for place in places]
-    return [X[name] for name in names]
+    return [X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place) for place in places]
 
 
 def read_column(column: Any) -> tuple[ColumnType, ColumnValues]:
@@ -236,16 +266,89 @@ def _read_arrow(column: Any) -> tuple[Kind, ColumnValues]:
 
 
 def _listed(array: Any) -> list[Any]:
-    """The values of an Arrow array; None for one that Python cannot hold, such as text that is not UTF-8."""
-    with tolerant:
+    """The values of an Arrow array; None for one that Python cannot hold. Text that is not UTF-8 is some other text."""
+    try:
         return list(array.to_pylist())
-    return [_safe(value.as_py) for value in array]
+    except UnicodeDecodeError:
+        return [None if text is None else text.decode("utf-8", "replace") for text in array.cast("binary").to_pylist()]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a panic of a Rust library is no Exception
+        return [_safe(value.as_py) for value in array]
 
 
 def _safe(ask: Callable[..., Any], *of: Any) -> Any:
     with tolerant:
         return ask(*of)
     return None
+
+
+def as_records(X: Any, *, width: int | None = None, columns: tuple[str, ...] | None = None) -> Floats:
+    """Records of any quality as a float64 matrix (N, n). Missing values become NaN, which devices clip later.
+
+    With a `width`, a single record (n,) becomes (1, n). Text, ragged rows and a wrong width are refused. The `columns`
+    of a table are selected by name, in that order; an array has no names and is used as it is.
+    """
+    matrix = as_floats(X) if column_names(X) is None else _numbers(X, columns)
+    if matrix.ndim == 1 and width is not None:
+        matrix = matrix[None, :]
+    if matrix.ndim != 2:
+        raise DataError(f"records must form a matrix (records, attributes), got shape {matrix.shape}.")
+    if width is not None and matrix.shape[1] != width:
+        raise DataError(f"records have {matrix.shape[1]} attributes, but this design was made for {width}.")
+    return matrix
+
+
+def _numbers(X: Any, chosen: tuple[str, ...] | None) -> Floats:
+    """The chosen columns (N, n) of a table as doubles; all columns, whatever their names, if None."""
+    names = column_names(X) or () if chosen is None else chosen
+    columns = _columns(X, range(len(names))) if chosen is None else select(X, chosen)
+    matrix = np.empty((len(X), len(names)))
+    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+        of, values = read_column(column)
+        if isinstance(values, Coded) and (values.codes < 0).all():
+            values = np.full(len(X), np.nan)  # no value is there, so that none is text
+        elif not of.numeric:
+            raise DataError(f"column {name!r} holds {of.name}, not numbers. Encode or drop it first.")
+        matrix[:, place] = as_floats(values)
+    return matrix
+
+
+def as_reports(reports: Any, *, width: int) -> Integers:
+    """Reports as a matrix (N, width) of whole numbers; DataError for 1.9 and NaN."""
+    matrix = np.asarray(reports)
+    if matrix.ndim != 2 or matrix.shape[1] != width or matrix.dtype.kind not in "iuf":
+        raise DataError(f"reports of this veil form a matrix of numbers (reports, {width}), got shape {matrix.shape}.")
+    if matrix.dtype.kind == "f":  # a table may hold whole numbers in doubles, which are exact up to 2^53
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(matrix) <= 2.0**53) & (matrix == np.floor(matrix))
+        if not whole.all():
+            raise DataError(
+                f"report {int(np.argwhere(~whole)[0][0])} does not consist of whole numbers: no device made it."
+            )
+    elif matrix.dtype == np.uint64 and (matrix > np.uint64(2**63 - 1)).any():
+        raise DataError("a report holds a number beyond 2^63: no device made it.")
+    return matrix.astype(np.int64)
+
+
+def as_volunteers(X: Any, *, fewest: int = 2, names: Sequence[str] | None = None) -> Floats:
+    """The volunteers' sample as a finite float64 matrix (N, n) with at least `fewest` records; errors use the `names`
+    of its columns."""
+    matrix = as_records(X)
+    if matrix.shape[0] < fewest or matrix.shape[1] == 0:
+        raise DataError(
+            f"a design needs at least {fewest} volunteers and one attribute, got shape {matrix.shape}. "
+            "Collect more records; a few hundred is a sensible start."
+        )
+    if not np.isfinite(matrix).all():
+        row, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+        names = names or column_names(X)
+        raise DataError(
+            f"volunteers' records must be finite; row {row}, column {column if names is None else repr(names[column])} "
+            f"is {matrix[row, column]}. "
+            "Pass a table with named columns, in which values may be missing, or impute them first."
+        )
+    return matrix
 
 
 def build(library: Library, columns: Mapping[str, tuple[ColumnType, Array]]) -> Any:
@@ -399,3 +502,14 @@ def _values_of(of: ColumnType) -> list[Any]:
 def written(values: Array, form: str) -> list[str | None]:
     """Dates (N,) as text of this form, None where there is none."""
     return [None if value is None else value.strftime(form) for value in values.astype("datetime64[s]").tolist()]
+
+
+def number_in(cell: str | None) -> float | None:
+    """The number in a cell of text; NaN if the cell is empty or says NA, None if it holds something else."""
+    text = "" if cell is None else cell.strip()
+    if text.lower() in _MISSING:
+        return float("nan")
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return None

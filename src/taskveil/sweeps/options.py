@@ -11,7 +11,7 @@ from taskveil.designs.designing import Method, designer_of
 from taskveil.designs.domain import Domain
 from taskveil.designs.problem import Designer, OnDevice
 from taskveil.errors import RENAMED, TaskError
-from taskveil.jobs.ray_tasks import check_engine
+from taskveil.jobs.running import check_engine
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.veil.intervals import check_block

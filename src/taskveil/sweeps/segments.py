@@ -29,8 +29,7 @@ from taskveil.client.fields import Coded
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.selection import people
 from taskveil.errors import DataError
-from taskveil.records.conversion import column_names
-from taskveil.records.tables import read_column, select
+from taskveil.records.tables import column_names, read_column, select
 from taskveil.sweeps.frontier import Frontier, written
 from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial

@@ -18,9 +18,8 @@ from taskveil.designs.bounds import heaviest, warn_of
 from taskveil.designs.problem import Problem, as_numbers
 from taskveil.designs.selection import people
 from taskveil.errors import DataError, callers_line
-from taskveil.records.conversion import as_volunteers, column_names
 from taskveil.records.schema import Schema
-from taskveil.records.tables import take_rows
+from taskveil.records.tables import as_volunteers, column_names, take_rows
 from taskveil.sweeps.options import SweepOptions
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
 

@@ -23,7 +23,7 @@ from taskveil.designs.problem import AtOnce, Designer, Formula
 from taskveil.designs.selection import one_thread
 from taskveil.errors import ClusterError, TaskError, TaskveilError, callers_line
 from taskveil.jobs.ray_cluster import connected
-from taskveil.jobs.ray_tasks import in_any_order
+from taskveil.jobs.running import in_any_order
 from taskveil.progress import SILENT, Progress
 from taskveil.sweeps.frontier import Point
 from taskveil.sweeps.options import Ray

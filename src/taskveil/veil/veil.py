@@ -17,8 +17,8 @@ from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import Files, read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import BudgetError, DataError, TaskError
-from taskveil.records.conversion import as_reports
 from taskveil.records.schema import Schema
+from taskveil.records.tables import as_reports
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
 from taskveil.veil.decoders import Decoder

@@ -41,7 +41,7 @@ from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, one_thread
 from taskveil.errors import NamedModelWarning, TaskError, UnusedModelWarning, callers_line
 from taskveil.tasks import ModelTask, Task, take_labels
 from taskveil.tasks.costs import Learnable, LinearInTruth, OwnLoss
-from taskveil.tasks.models.freezing import is_torch_module
+from taskveil.tasks.model import is_torch_module
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 from taskveil.veil.volunteers import Volunteers, truths

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from taskveil.errors import DataError
-from taskveil.records.conversion import as_records, as_reports, as_volunteers, column_names, number_in
+from taskveil.records.tables import as_records, as_reports, as_volunteers, column_names, number_in
 
 NAN = np.nan
 MISSING = {

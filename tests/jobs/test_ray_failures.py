@@ -9,7 +9,7 @@ import pytest
 import ray.exceptions as said
 
 from taskveil.errors import ClusterError, DataError
-from taskveil.jobs import ray_tasks
+from taskveil.jobs import running
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from taskveil.jobs import ray_tasks
     ],
 )
 def test_failures_are_one_line_that_ends_with_what_is_kept(raised: Exception, line: str) -> None:
-    with pytest.raises(ClusterError) as error, ray_tasks.failures("Kept."):
+    with pytest.raises(ClusterError) as error, running.failures("Kept."):
         raise raised
     assert str(error.value) == line
 
@@ -38,16 +38,16 @@ def test_failures_are_one_line_that_ends_with_what_is_kept(raised: Exception, li
 def test_our_own_errors_come_out_as_they_were_raised() -> None:
     ours = DataError("part 7 has changed.")
     task = said.RayTaskError("function", "a traceback", ours)
-    with pytest.raises(DataError, match=r"^part 7 has changed\.$"), ray_tasks.failures("Kept."):
+    with pytest.raises(DataError, match=r"^part 7 has changed\.$"), running.failures("Kept."):
         raise said.RaySystemError("wrapped") from task
-    with pytest.raises(ZeroDivisionError), ray_tasks.failures("Kept."):
+    with pytest.raises(ZeroDivisionError), running.failures("Kept."):
         raise said.RayTaskError("function", "a traceback", ZeroDivisionError())
 
 
 def with_head_at(monkeypatch: pytest.MonkeyPatch, address: str, cores: float = 1.0) -> None:
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": cores})
-    monkeypatch.setattr(ray_tasks, "_LOST_SECONDS", 0.4)
+    monkeypatch.setattr(running, "_LOST_SECONDS", 0.4)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_who_is_lost_is_not_waited_for(
     head: str, line: str, refused: str, web_page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_head_at(monkeypatch, refused if head == "gone" else web_page, cores=0.0)
-    found = ray_tasks._Head()
+    found = running._Head()
     found.look()  # it may come back
     time.sleep(0.5)
-    with pytest.raises(ClusterError) as error, ray_tasks.failures("Kept."):
+    with pytest.raises(ClusterError) as error, running.failures("Kept."):
         found.look()
     assert str(error.value) == line
 
 
 def test_a_head_that_answers_is_waited_for(monkeypatch: pytest.MonkeyPatch, web_page: str) -> None:
     with_head_at(monkeypatch, web_page)
-    found = ray_tasks._Head()
+    found = running._Head()
     for _ in range(3):
         time.sleep(0.3)
         found.look()
