@@ -27,9 +27,9 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.mechanisms.mechanism import Mechanism
-from taskveil.client.noise import LARGEST_SCALE, discrete_laplace, discrete_laplace_variance
+from taskveil.client.noise import discrete_laplace, discrete_laplace_variance
 from taskveil.client.promise import round_up
-from taskveil.client.regions import Region
+from taskveil.client.regions import LARGEST, Region
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
@@ -50,7 +50,7 @@ class Laplace(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and 2.0**-10 <= self.scale <= LARGEST_SCALE):
+        if not (math.isfinite(self.scale) and 2.0**-10 <= self.scale <= LARGEST):
             raise MechanismError(f"the noise scale must lie between 2^-10 and 2^40 grid steps, got {self.scale}.")
 
     @classmethod

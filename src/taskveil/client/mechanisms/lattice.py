@@ -11,7 +11,6 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,15 +19,14 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Array, Integers, own_arrays
+from taskveil.arrays import Array, Integers, blocks, own_arrays
+from taskveil.client.mechanisms.response import MOST_BITS
 from taskveil.errors import MechanismError
 
 MOST_CHOICES = 2**23
 """Of (budget + 1) · levels of all directions: 100 directions of 255 levels with a budget of 300 have fewer."""
 MOST_STATES = 2**18
 """Of (budget + 1) · directions: the tables then stay within 100 MB."""
-MOST_BITS = 1500
-"""Of the number of codewords: e^1000 has 1443 bits, and no response allows more than 2^1500."""
 
 _FAR = np.int64(2**60)  # the cost of a choice that is not allowed
 _ROWS_KEPT = 1 << 12  # of the ranking table; the whole table would not fit into memory
@@ -58,8 +56,7 @@ class Lattice:
             raise MechanismError("a lattice of so many directions, levels and so large a budget is too large to count.")
         if any(lengths.min() > 0 for _, lengths in self.directions):
             raise MechanismError("every direction of a lattice needs a level of length 0.")
-        if self._bits > MOST_BITS:
-            raise MechanismError(f"a lattice has fewer than 2^{MOST_BITS} codewords.")
+        _ = self.size
 
     @property
     def dim(self) -> int:
@@ -72,22 +69,14 @@ class Lattice:
         cuts = np.cumsum(self.counts)[:-1]
         return list(zip(np.split(self.levels, cuts), np.split(self.lengths, cuts), strict=True))
 
-    @property
-    def _bits(self) -> float:
-        """About log₂ of the number of codewords, counted in doubles before exact counting is allowed."""
-        ways, bits = np.ones(self.budget + 1), 0.0
-        for _, lengths in self.directions:
-            ways = spread(ways, lengths)
-            bits += math.log2(ways[-1])
-            ways /= ways[-1]
-        return bits
-
     @cached_property
     def _within(self) -> list[list[int]]:
         """_within[i][l]: choices in directions i, i + 1, … that use at most l, as exact integers."""
         table = [np.full(self.budget + 1, 1, dtype=object)]
         for _, lengths in reversed(self.directions):
             table.append(spread(table[-1], lengths))
+            if table[-1][-1].bit_length() > MOST_BITS:  # before the numbers of later directions fill the memory
+                raise MechanismError(f"a lattice has fewer than 2^{MOST_BITS} codewords.")
         return [row.tolist() for row in reversed(table)]
 
     @property
@@ -97,9 +86,10 @@ class Lattice:
 
     def nearest(self, k: Integers) -> Integers:
         """The codeword of least squared distance to every row of k (N, d), as level numbers (N, d); exact."""
-        rows_at_once = max(1, 2**20 // (self.budget + 1))
-        parts = [self._nearest(k[i : i + rows_at_once]) for i in range(0, len(k), rows_at_once)]
-        return np.concatenate(parts) if parts else np.empty((0, self.dim), dtype=np.int64)
+        numbers = np.empty((len(k), self.dim), dtype=np.int64)
+        for rows in blocks(len(k), self.budget + 1):
+            numbers[rows] = self._nearest(k[rows])
+        return numbers
 
     def _nearest(self, k: Integers) -> Integers:
         """A knapsack over directions and length spent; ties go to the lower level number, then to the shorter total."""

@@ -15,9 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from taskveil.arrays import Bools, Floats, Integers
+from taskveil.arrays import Bools, Integers
 from taskveil.client.mechanisms.lattice import Lattice
-from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.mechanism import NearestCodebook
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
@@ -25,7 +25,7 @@ from taskveil.errors import MechanismError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LatticeCodebook(Mechanism):
+class LatticeCodebook(NearestCodebook):
     """ε-LDP for every input: reports the number of the nearest codeword, or of any other codeword."""
 
     region: BoxRegion
@@ -39,11 +39,6 @@ class LatticeCodebook(Mechanism):
         if self.lattice.dim != self.region.dim or wide:
             raise MechanismError("the region must match the lattice and lie within ±2^24 grid steps.")
 
-    @property
-    def responses(self) -> tuple[Response, ...]:
-        """The one response over all codewords."""
-        return (self.response,)
-
     @cached_property
     def layout(self) -> Layout:
         """Digits of 62 bits, of which only the first has another largest value."""
@@ -51,22 +46,17 @@ class LatticeCodebook(Mechanism):
         high = ((self.lattice.size - 1) >> 62 * later, *(2**62 - 1,) * later)
         return Layout(low=(0,) * len(high), high=high)
 
-    def __call__(self, latents: Floats) -> Integers:
-        """Any floats (N, d) → reports (N, width): the codeword's number, in digits of 62 bits."""
-        return self.lattice.digits([self.response.respond([place]) for place in self._places(latents)])
+    def places(self, k: Integers) -> list[int]:
+        """Latents on the grid (N, d) → the number of the nearest codeword."""
+        return [self.lattice.rank(row) for row in self.lattice.nearest(k).tolist()]
 
-    def _places(self, latents: Floats) -> list[int]:
-        """The number of the codeword nearest to every latent."""
-        return [self.lattice.rank(row) for row in self.lattice.nearest(self.region.enforce(latents)).tolist()]
+    def digits(self, places: list[int]) -> Integers:
+        """Numbers of codewords → their digits of 62 bits (N, width)."""
+        return self.lattice.digits(places)
 
     def possible(self, reports: Integers) -> Bools:
         """(N,): whether the digits together number a codeword. Each digit can be in range and the number too large."""
         return self.lattice.holds(reports)
-
-    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
-        """(N, M): ln(a/T) where the report is the nearest codeword's number, else ln(b/T)."""
-        nearest = self.lattice.digits(self._places(latents))
-        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))
 
     def fault(self, k: Integers) -> str | None:
         """A latent that is coded by no codeword."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder, HiddenEncoder, TabledEncoder
-from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.encoders import FARTHEST_KNOT, Encoder, HiddenEncoder, MonotoneTables, TabledEncoder
+from taskveil.client.networks import LEVELS
 from taskveil.designs.crossfit import Evidence, Fit
 from taskveil.designs.on_device import MANIFEST, bytes_of
 from taskveil.designs.predictors.whole_layers import Dense, Layers

@@ -14,14 +14,14 @@ from taskveil.veil.channels.channel import Channel, Codes, Encoded, SumsShape, U
 from taskveil.veil.channels.laplace import LaplaceChannel
 from taskveil.veil.channels.lattice import lattice_channel
 from taskveil.veil.channels.levels import LevelChannel
-from taskveil.veil.channels.listed import codebook_channel
+from taskveil.veil.channels.listed import ListedChannel
 from taskveil.veil.channels.sums import sum_channel
 from taskveil.veil.decoders import Decoder
 
 __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
 CHANNELS: dict[type[Any], Callable[[Any, Decoder], Channel]] = {
-    Codebook: codebook_channel,
+    Codebook: ListedChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,
     LevelResponse: LevelChannel,
