@@ -221,7 +221,7 @@ CHANGED: list[tuple[str, str, Change]] = [
     ("a level of a table below 0", "codebook_tabled", tensor(TABLED, first(-1))),
     ("levels of a table beyond 2^20", "codebook_tabled", tensor(TABLED, lambda a: a + 2**20 + 1)),
     ("levels of a table in doubles", "codebook_tabled", tensor(TABLED, lambda a: a.astype(np.float64))),
-    ("257 knots", "codebook_tabled", other_tables(8, 257)),
+    ("32,769 knots of a table", "codebook_tabled", other_tables(8, 2**15 + 1)),
     ("a table too many", "codebook_tabled", other_tables(9, 40)),
     ("a table too few", "codebook_tabled", other_tables(7, 40)),
     ("no tables", "codebook_tabled", lambda m, _: m["encoder"].pop("tables")),

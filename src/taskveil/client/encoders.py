@@ -37,7 +37,7 @@ Function = Callable[[Floats], Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NamedEncoder(RangedEncoder):
+class NamedEncoder:
     """A model that the release names: φ = function(x) for records clipped to `low` and `high` (n,). NaN is the middle.
 
     If the function raises, or does not give `latents` numbers, the latents of that record are NaN, which mechanisms
@@ -79,6 +79,11 @@ class NamedEncoder(RangedEncoder):
     def runs(self) -> bool:
         """Whether it has its function."""
         return self._function is not None
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return len(self.low)
 
     @property
     def latent_dim(self) -> int:
@@ -164,11 +169,8 @@ class LinearEncoder(RangedEncoder):
     Shapes: weights (Z, n), offset (Z,), step (Z,), low and high (n,). Steps are powers of two.
     """
 
-    low: Floats
-    high: Floats
     weights: Integers
     offset: Integers
-    step: Floats
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -203,15 +205,12 @@ class HiddenEncoder(RangedEncoder):
     (Z,).
     """
 
-    low: Floats
-    high: Floats
     hidden_weights: Integers
     hidden_offset: Integers
     hidden_shift: Integers
     weights: Integers
     skip: Integers
     offset: Integers
-    step: Floats
     softmax: bool = False
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ _SINGLE = 2**24  # single precision holds all integers up to this one exactly
 Weights = Integers8 | Integers16 | Integers32
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RangedEncoder:
     """What encoders share that take values between `low` and `high` (n,) and give latents in steps (Z,)."""
 
@@ -243,6 +244,7 @@ class PoolingLayer:
         return np.asarray(out.reshape(len(q), -1))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedLayer:
     """What dense layers and convolutions share: weighted sums, divided by powers of two, rounded down and clipped."""
 
@@ -313,13 +315,6 @@ class DenseLayer(WeightedLayer):
     Shapes: weights (outputs, inputs / groups), offset and shift (outputs,). Every group sees its own inputs.
     """
 
-    weights: Weights
-    offset: Integers
-    shift: Integers
-    top: int
-    relu: bool
-    groups: int
-
     def __post_init__(self) -> None:
         own_arrays(self)
         self.check(dimensions=2)
@@ -355,13 +350,7 @@ class ConvolutionLayer(WeightedLayer):
     """
 
     window: Window
-    weights: Weights
-    offset: Integers
-    shift: Integers
     fill: Integers
-    top: int
-    relu: bool
-    groups: int
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -412,10 +401,7 @@ class LayeredEncoder(RangedEncoder):
     Shapes: low and high (n,), step and start (Z,).
     """
 
-    low: Floats
-    high: Floats
     layers: tuple[Layer, ...]
-    step: Floats
     start: Floats
     softmax: bool
 

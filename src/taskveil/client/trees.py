@@ -115,8 +115,6 @@ class TreeEncoder(RangedEncoder):
     rank as in `Walk`; values (leaves, V); output (T,); offset and step (Z,). Steps are powers of two.
     """
 
-    low: Floats
-    high: Floats
     knots: Floats
     counts: Integers
     attribute: Integers16
@@ -124,7 +122,6 @@ class TreeEncoder(RangedEncoder):
     values: Integers32
     output: Integers16
     offset: Integers
-    step: Floats
     softmax: bool
 
     def __post_init__(self) -> None:

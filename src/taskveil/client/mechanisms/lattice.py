@@ -1,10 +1,15 @@
-"""A codebook too large to list: grid points whose total code length fits a budget.
+"""The codebook mechanism for large budgets: one randomised response over a lattice of codewords too many to list.
 
-Every direction i has levels (points on a line) and whole-number lengths, about −log₂ of each level's probability. The
-codewords are all choices of one level per direction with lengths that add up to at most `budget`. There are many of
-them (e^40 and more), and they are well placed: frequent levels are short, so records near the centre find a codeword
-close by. A small knapsack finds the nearest codeword exactly. Codewords are numbered 0 … size − 1 in lexicographic
-order, by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε = ln(a/b).
+
+**Why.** The record is mapped to *one* codeword number below `size` (any floats give one); `Response` with that one
+favoured output is ε-LDP in whole numbers. Numbers and codewords correspond one to one, which is public.
+
+**The lattice.** Every direction i has levels (points on a line) and whole-number lengths, about −log₂ of each level's
+probability. The codewords are all choices of one level per direction with lengths that add up to at most `budget`.
+There are many of them (e^40 and more), and they are well placed: frequent levels are short, so records near the centre
+find a codeword close by. A small knapsack finds the nearest codeword exactly. Codewords are numbered 0 … size − 1 in
+lexicographic order, by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -19,8 +24,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Array, Integers, blocks, own_arrays
-from taskveil.client.mechanisms.response import MOST_BITS
+from taskveil.arrays import Array, Bools, Integers, blocks, own_arrays
+from taskveil.client.mechanisms.mechanism import NearestCodebook
+from taskveil.client.mechanisms.response import MOST_BITS, Response
+from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_CHOICES = 2**23
@@ -160,7 +168,7 @@ class Lattice:
                     numbers[rows[start:end], i] = level
         return numbers
 
-    def holds(self, digits: Integers) -> NDArray[np.bool_]:
+    def holds(self, digits: Integers) -> Bools:
         """(N,): whether digits (N, width) of 62 bits together number a codeword."""
         last = _digits([self.size - 1], self.report_width)
         inside = ((digits >= 0) & (digits < 2**62)).all(axis=1)
@@ -208,6 +216,47 @@ class Lattice:
         return shares
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LatticeCodebook(NearestCodebook):
+    """ε-LDP for every input: reports the number of the nearest codeword, or of any other codeword."""
+
+    region: BoxRegion
+    lattice: Lattice
+    response: Response
+
+    def __post_init__(self) -> None:
+        if self.lattice.size != self.response.size or self.response.favoured != 1:
+            raise MechanismError("the response must favour one codeword of the whole lattice.")
+        wide = (self.region.low < -(2**24)).any() or (self.region.high > 2**24).any()
+        if self.lattice.dim != self.region.dim or wide:
+            raise MechanismError("the region must match the lattice and lie within ±2^24 grid steps.")
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Digits of 62 bits, of which only the first has another largest value."""
+        later = self.lattice.report_width - 1
+        high = ((self.lattice.size - 1) >> 62 * later, *(2**62 - 1,) * later)
+        return Layout(low=(0,) * len(high), high=high)
+
+    def places(self, k: Integers) -> list[int]:
+        """Latents on the grid (N, d) → the number of the nearest codeword."""
+        return [self.lattice.rank(row) for row in self.lattice.nearest(k).tolist()]
+
+    def digits(self, places: list[int]) -> Integers:
+        """Numbers of codewords → their digits of 62 bits (N, width)."""
+        return self.lattice.digits(places)
+
+    def possible(self, reports: Integers) -> Bools:
+        """(N,): whether the digits together number a codeword. Each digit can be in range and the number too large."""
+        return self.lattice.holds(reports)
+
+    def fault(self, k: Integers) -> str | None:
+        """A latent that is coded by no codeword."""
+        numbers = self.lattice.nearest(k)
+        spent = sum(lengths[numbers[:, i]] for i, (_, lengths) in enumerate(self.lattice.directions))
+        return "A latent is coded by no codeword." if (np.asarray(spent) > self.lattice.budget).any() else None
+
+
 def spread(ways: Array, lengths: Integers) -> Array:
     """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
     result = np.zeros_like(ways)
@@ -244,7 +293,7 @@ def _located(digits: Integers, starts: Integers) -> Integers:
     return level
 
 
-def _less(one: Integers, other: Integers) -> NDArray[np.bool_]:
+def _less(one: Integers, other: Integers) -> Bools:
     """(N,): whether numbers of digits (N, width) are less than others."""
     less = np.zeros(len(one), dtype=bool)
     for a, b in zip(one.T[::-1], other.T[::-1], strict=True):  # a higher digit decides before lower ones

@@ -21,6 +21,7 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -109,12 +110,7 @@ class LevelGroup:
     @cached_property
     def worst(self) -> tuple[int, int]:
         """(largest, least) entry of the column with the largest ratio."""
-        pairs = np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist()
-        a, b = pairs[0]
-        for most, least in pairs:
-            if most * b > a * least:
-                a, b = most, least
-        return a, b
+        return _worst(np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist())
 
     def between(self, k: Integers) -> tuple[Integers, Integers, Integers]:
         """Members of the region (N, d) → for each latent of the group (N, k): the number of the highest level that is
@@ -186,11 +182,7 @@ class LevelResponse(Mechanism):
     @cached_property
     def _worst(self) -> tuple[int, int]:
         """(largest, least) entry of the column with the largest ratio."""
-        a, b = self.groups[0].worst
-        for most, least in (group.worst for group in self.groups):
-            if most * b > a * least:
-                a, b = most, least
-        return a, b
+        return _worst(group.worst for group in self.groups)
 
     @cached_property
     def epsilon(self) -> float:
@@ -244,3 +236,12 @@ class LevelResponse(Mechanism):
             if not ((below >= 0) & (below < group.counts) & (part >= 0) & (part < whole)).all():
                 return "A latent lies between no two levels of its group."
         return None
+
+
+def _worst(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The pair (largest, least) of the largest ratio, compared in whole numbers."""
+    a, b = 1, 1
+    for most, least in pairs:
+        if most * b > a * least:
+            a, b = most, least
+    return a, b
