@@ -13,8 +13,14 @@ import hand_made_networks as networks
 import mixed_records
 import taskveil as tv
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, MeanEncoder, TabledEncoder
-from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.encoders import (
+    Encoder,
+    HiddenEncoder,
+    LinearEncoder,
+    MeanEncoder,
+    MonotoneTables,
+    TabledEncoder,
+)
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,
@@ -27,6 +33,7 @@ from taskveil.client.mechanisms import (
     SumCodebook,
 )
 from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.networks import LEVELS
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.client.trees import TreeEncoder
@@ -68,7 +75,7 @@ def tables(width: int = 5, count: int = 40) -> MonotoneTables:
     rng = np.random.default_rng(width + 200)
     knots = np.sort(np.exp(3 * rng.normal(size=(width, count))), axis=1)
     levels = np.sort(rng.integers(0, LEVELS + 1, size=(width, count)), axis=1)
-    knots[0] = np.linspace(-FARTHEST_KNOT, FARTHEST_KNOT, count)
+    knots[0] = np.linspace(-(2.0**1022), 2.0**1022, count)
     knots[1] = np.arange(count) // 3 * 5e-324
     knots[2], levels[2] = np.repeat([-1.0, 0.0, 2.0, 7.0], count // 4), np.repeat([0, LEVELS], count // 2)
     knots[3] = 3.0
@@ -325,13 +332,11 @@ def devices() -> dict[str, Device]:
         "laplace_coarse": veil(linear(), laplace(box(3, 1.0, 1), 8.0)),
         "laplace_wide": veil(linear(), Laplace(region=box(3, 2.0**-30, 2**39), scale=2.0**38 + 0.3)),
         "codebook": veil(linear(30, 4), Codebook(region=box(4), stages=(stage(64, 4, 3.0, 4),))),
-        "codebook_stages": veil(
-            hidden(softmax=True),
-            Codebook(
-                region=box(3),
-                stages=(stage(16, 4, 2.0), stage(300, 10, 4.0, seed=1, ties=True), stage(7, 1, 45.0, seed=2)),
-            ),
+        "codebook_ties": veil(
+            hidden(softmax=True), Codebook(region=box(3), stages=(stage(300, 10, 4.0, seed=1, ties=True),))
         ),
+        # More draws than a 64-bit integer holds.
+        "codebook_sure": veil(hidden(), Codebook(region=box(3), stages=(stage(7, 1, 45.0, seed=2),))),
         "codebook_overflow": veil(overflowing(), Codebook(region=box(3), stages=(stage(16, 4, 2.0),))),
         "laplace_tabled": veil(tabled(linear()), laplace(box(3, 2.0**-30, 2**35), 9.0)),
         "codebook_tabled": veil(
@@ -347,7 +352,7 @@ def devices() -> dict[str, Device]:
         ),
         "codebook_boosted": veil(
             trees((6,) * 90, width=30, latents=4, softmax=True),
-            Codebook(region=box(4, 2.0**-20, 2**20), stages=(stage(64, 4, 3.0, 4), stage(30, 1, 2.0, 4, seed=3))),
+            Codebook(region=box(4, 2.0**-20, 2**20), stages=(stage(30, 1, 2.0, 4, seed=3),)),
         ),
         "layers_dense": veil(networks.dense_network(), laplace(box(3), 6.0)),
         "layers_pictures": veil(

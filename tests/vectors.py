@@ -28,8 +28,8 @@ from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
 from taskveil.client.encoders import MeanEncoder, TabledEncoder
-from taskveil.client.layers import LEVELS
 from taskveil.client.mechanisms import Laplace
+from taskveil.client.networks import LEVELS
 from taskveil.client.promise import statement
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device

@@ -1,7 +1,7 @@
 /** From a record to its latent, in whole numbers held in doubles: the same bits in every language. */
 import { powerOfTwo } from "./exact.js";
 import { type NetworkLayer, run } from "./networks.js";
-import { type Trees, treeSums } from "./trees.js";
+import { MOST_KNOTS, type Trees, treeSums } from "./trees.js";
 
 export interface Layer {
   /** Row after row: outputs × inputs. */
@@ -51,8 +51,6 @@ export interface MeanEncoder {
 export type Encoder = PlainEncoder | LayeredEncoder | MeanEncoder;
 
 export const LEVELS = 2 ** 20;
-/** Of one attribute's table. */
-export const MOST_KNOTS = 256;
 
 export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
   if ("encoders" in encoder) {

@@ -59,16 +59,6 @@ export function roundUp(n: bigint, d: bigint): number {
   return Number(scaled(shift)) * powerOfTwo(-shift);
 }
 
-/** The double nearest to the exact sum of numbers that are 0 or at least 2^-100. */
-export function exactSum(values: number[]): number {
-  const unit = 200n;
-  const whole = values.reduce((sum, v) => {
-    const [n, d] = fraction(v);
-    return sum + (n << unit) / d;
-  }, 0n);
-  return Number(whole) * powerOfTwo(-Number(unit));
-}
-
 /** The least double certified to be at least ln(a/b), for a ≥ b ≥ 1: the same as `Response.epsilon` in Python. */
 export function logRatio(a: bigint, b: bigint): number {
   if (a === b) return 0;

@@ -6,13 +6,11 @@
  */
 import { byLot, type Source, uniformBelow } from "./entropy.js";
 import { sum } from "./exact.js";
+import { MOST_STEPS } from "./networks.js";
 import type { Box } from "./regions.js";
 
-/** More than any design makes: no release makes a report slow. */
-export const MOST_GROUPS = 2 ** 11;
-export const MOST_IN_ALL = 2 ** 20;
-const MOST_ENTRIES = 2 ** 16;
-const MOST_TOGETHER = 16;
+/** Of all tables together: no release makes a report slow. */
+export const MOST_ENTRIES = 2 ** 20;
 
 /** Some latents that are reported together. */
 export interface Group {
@@ -41,7 +39,7 @@ export function levelGroup(
   let start = 0;
   const scales = Array.from(counts, (count) => levels.slice(start, (start += count)));
   const total = sum(table.subarray(0, outputs));
-  let sound = places.length <= MOST_TOGETHER && new Set(places).size === places.length && start === levels.length;
+  let sound = places.length <= MOST_STEPS && new Set(places).size === places.length && start === levels.length;
   sound &&= counts.reduce((rows, count) => (count >= 1 ? rows * count : NaN), outputs) === table.length;
   sound &&= table.length <= MOST_ENTRIES && total < 2 ** 53 && table.every((v) => v >= 1);
   for (let at = 0; sound && at < table.length; at += outputs) sound = sum(table.subarray(at, at + outputs)) === total;

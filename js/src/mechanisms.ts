@@ -1,6 +1,6 @@
 /** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
 import { type Source, uniformBelow } from "./entropy.js";
-import { exactSum, fraction, logRatio, nextUp, roundUp } from "./exact.js";
+import { fraction, logRatio, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
 import { drawOutput, type Group, worstColumn } from "./levels.js";
 import { discreteLaplace } from "./noise.js";
@@ -19,32 +19,26 @@ export interface Response {
 export interface Stage {
   vectors: Float64Array;
   offsets: Float64Array;
-  shifts: Float64Array;
   response: Response;
 }
 
 export type Mechanism =
   | { kind: "laplace"; region: Region; scale: number }
-  | { kind: "codebook"; region: Box; stages: Stage[] }
+  | { kind: "codebook"; region: Box; stages: [Stage] }
   | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
   | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response }
   | { kind: "level_response"; region: Box; groups: Group[] };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
-  let k = enforce(mechanism.region, latents);
+  const k = enforce(mechanism.region, latents);
   switch (mechanism.kind) {
     case "laplace": {
       const noise = discreteLaplace(source, mechanism.scale, k.length);
       return noise.map((z, i) => BigInt(k[i]! + z));
     }
     case "codebook":
-      return mechanism.stages.map((stage) => {
-        const output = respond(stage.response, favoured(stage, k), source);
-        const shift = Number(output) * k.length;
-        k = k.map((v, i) => v - stage.shifts[shift + i]!);
-        return output;
-      });
+      return mechanism.stages.map((stage) => respond(stage.response, favoured(stage, k), source));
     case "level_response":
       return [drawOutput(mechanism.groups, k, source)];
     case "lattice_codebook":
@@ -117,7 +111,6 @@ export function epsilonOf(mechanism: Mechanism): number {
     return roundUp(l1Diameter(mechanism.region) * d, n);
   }
   if (mechanism.kind === "level_response") return logRatio(...worstColumn(mechanism.groups));
-  if (mechanism.kind !== "codebook") return logRatio(mechanism.response.a, mechanism.response.b);
-  const losses = mechanism.stages.map(({ response }) => logRatio(response.a, response.b));
-  return losses.length === 1 ? losses[0]! : nextUp(exactSum(losses));
+  const { a, b } = (mechanism.kind === "codebook" ? mechanism.stages[0] : mechanism).response;
+  return logRatio(a, b);
 }

@@ -39,7 +39,9 @@ export type NetworkLayer = Weighted | Pooling;
 
 /** A layer may take, give, or lay out side by side for one record. */
 export const MOST_NUMBERS = 2 ** 22;
-export const MOST_LAYERS = 64;
+/** Layers of a network, stages of a sum, or latents of a group: they are computed one after the other. */
+export const MOST_STEPS = 64;
+/** Products that the networks or the codewords of a release may take for a record. */
 export const MOST_OPERATIONS = 2 ** 28;
 export const MOST_SHIFT = 52;
 

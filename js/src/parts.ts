@@ -1,21 +1,19 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import type { Json } from "./canonical.js";
-import { type Encoder, type LayeredEncoder, LEVELS, MOST_KNOTS, type PlainEncoder, type Tables } from "./encoders.js";
+import { type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tables } from "./encoders.js";
 import { bitLength, isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
-import { type Group, levelGroup, MOST_GROUPS, MOST_IN_ALL } from "./levels.js";
+import { type Group, levelGroup, MOST_ENTRIES } from "./levels.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
-import { across, down, measures, MOST_LAYERS, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, type NetworkLayer, type Window } from "./networks.js";
+import { across, down, measures, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, MOST_STEPS, type NetworkLayer, type Window } from "./networks.js";
 import { fields, integer, list, real, whole } from "./packed.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
-import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, MOST_PRODUCTS, type Sums, sums } from "./sums.js";
-import { plant, reaches } from "./trees.js";
+import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, type Sums, sums } from "./sums.js";
+import { MOST_KNOTS, plant, reaches } from "./trees.js";
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
-/** Each may take ten milliseconds to certify. */
-const MOST_STAGES = 64;
 /** Of a mean. */
 const MOST_ENCODERS = 8;
 /** The fields of every mechanism that draws code numbers. */
@@ -61,7 +59,7 @@ export class Parts {
     const [, count] = this.shape(t.knots, 2) as [number, number];
     need(count <= MOST_KNOTS, `a table has at most ${MOST_KNOTS} knots`);
     const [knots, levels] = [this.get(t.knots, "F64", width, count), this.get(t.levels, "I64", width, count)];
-    const far = powerOfTwo(1022);
+    const far = Number.MAX_VALUE / 2;
     const sound = (row: Float64Array, least: number, most: number): boolean =>
       row.every((v, i) => v >= least && v <= most && (i % count === 0 || v >= row[i - 1]!));
     need(sound(knots, -far, far) && sound(levels, 0, LEVELS), "tables must not fall or leave their range");
@@ -135,7 +133,7 @@ export class Parts {
 
   private layeredEncoder(e: Json): LayeredEncoder {
     fields(e, "low high layers step start softmax");
-    const layers = list(e.layers, 1, MOST_LAYERS, "layers", (l) => this.layer(l));
+    const layers = list(e.layers, 1, MOST_STEPS, "layers", (l) => this.layer(l));
     let [width, outputs, largest] = [0, 0, LEVELS];
     for (const [place, layer] of layers.entries()) {
       const found = measures(layer, largest);
@@ -190,8 +188,7 @@ export class Parts {
     const region = this.region(m.region);
     need(region.kind === "box_region", "codebook region");
     if (m.kind === "codebook") {
-      const stages = list(m.stages, 1, MOST_STAGES, "stages", (s) => this.stage(s, dim(region)));
-      exactScores(region, stages);
+      const stages = list(m.stages, 1, 1, "stage", (s) => this.stage(s, region)) as [Stage];
       return { kind: m.kind, region, stages };
     }
     if (m.kind === "level_response") return { kind: m.kind, region, groups: this.groups(m.groups, region) };
@@ -234,16 +231,14 @@ export class Parts {
     return region;
   }
 
-  private stage(s: Json, d: number): Stage {
+  private stage(s: Json, region: Box): Stage {
     fields(s, "vectors offsets shifts response", "stage");
     const response = this.response(s.response);
-    const count = Number(response.size);
-    return {
-      vectors: this.get(s.vectors, "I64", count, d),
-      offsets: this.get(s.offsets, "I64", count),
-      shifts: this.get(s.shifts, "I64", count, d),
-      response,
-    };
+    const [count, d] = [Number(response.size), dim(region)];
+    const [vectors, offsets] = [this.get(s.vectors, "I64", count, d), this.get(s.offsets, "I64", count)];
+    this.get(s.shifts, "I64", count, d); // part of the format; no code uses it
+    exactSums("scores", [[vectors, farthest(region)]], offsets);
+    return { vectors, offsets, response };
   }
 
   private lattice(l: Json, region: Box): Lattice {
@@ -273,10 +268,10 @@ export class Parts {
   private sums(m: Json, region: Box, response: Response): Sums {
     const [stages] = this.shape(m.sizes, 1) as [number];
     const sizes = this.get(m.sizes, "I64", stages);
-    need(stages <= MOST_STAGES && sizes.every((size) => size >= 1 && size <= MOST_CODEWORDS), "stages of a sum");
+    need(stages <= MOST_STEPS && sizes.every((size) => size >= 1 && size <= MOST_CODEWORDS), "stages of a sum");
     const [all, d] = [sum(sizes), dim(region)];
     const branches = whole(m.branches, 1, MOST_BRANCHES, "branches of a search");
-    need(all <= MOST_CODEWORDS && branches * all * d <= MOST_PRODUCTS, "a search among too many codewords");
+    need(all <= MOST_CODEWORDS && branches * all * d <= MOST_OPERATIONS, "a search among too many codewords");
     const outputs = sizes.reduce((product, size) => product * BigInt(size), 1n);
     need(response.size === outputs && response.favoured === 1, "response of a sum");
     const made = sums(this.get(m.codewords, "I16", all, d), sizes, branches, d);
@@ -285,7 +280,7 @@ export class Parts {
   }
 
   private groups(packed: Json, region: Box): Group[] {
-    const groups = list(packed, 1, MOST_GROUPS, "groups", (g) => {
+    const groups = list(packed, 1, Infinity, "groups", (g) => {
       fields(g, "places counts levels table chance", "level_group");
       const [count, all] = [this.length(g.places), this.length(g.levels)];
       const [rows, outputs] = this.shape(g.table, 2) as [number, number];
@@ -295,7 +290,7 @@ export class Parts {
       need(group, "levels and table of a group");
       return group;
     });
-    need(sum(groups.map(({ table }) => table.length)) <= MOST_IN_ALL && sum(groups.map(({ chance }) => chance)) < EXACT, "groups");
+    need(sum(groups.map(({ table }) => table.length)) <= MOST_ENTRIES && sum(groups.map(({ chance }) => chance)) < EXACT, "groups");
     return groups;
   }
 
@@ -365,13 +360,3 @@ function exactSums(name: string, inputs: [weights: Float64Array, largest: Float6
 
 /** The largest magnitude of every latent. */
 const farthest = (region: Box): Float64Array => region.low.map((low, i) => Math.max(Math.abs(low), Math.abs(region.high[i]!)));
-
-/** The same for the scores of every stage, whatever the stages before it reported. */
-function exactScores(region: Box, stages: Stage[]): void {
-  let reach = farthest(region);
-  for (const { vectors, offsets, shifts } of stages) {
-    exactSums("scores", [[vectors, reach]], offsets);
-    const d = reach.length;
-    reach = reach.map((v, i) => v + offsets.reduce((most, _, j) => Math.max(most, Math.abs(shifts[j * d + i]!)), 0));
-  }
-}

@@ -7,8 +7,6 @@
 /** More than any design makes: no release makes a report slow. */
 export const MOST_BRANCHES = 16;
 export const MOST_CODEWORDS = 2 ** 14;
-/** Of branches, codewords and latents. */
-export const MOST_PRODUCTS = 2 ** 26;
 
 export interface Sums {
   /** Codewords of every stage, one after the other, in grid steps. */

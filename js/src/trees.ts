@@ -24,8 +24,8 @@ export type Written = Pick<Trees, "knots" | "attribute" | "rank" | "values" | "p
 
 const MOST_NODES = 2 ** 20;
 const MOST_DEPTH = 256;
-/** Of one attribute. */
-const MOST_KNOTS = 2 ** 15;
+/** Of one attribute, also in a table of levels. */
+export const MOST_KNOTS = 2 ** 15;
 
 /**
  * Trees as they are written: one after the other, each node before what lies to its left, and that before what lies to its

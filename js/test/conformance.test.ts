@@ -29,7 +29,7 @@ const MIXED = devices().filter((name) => name.startsWith("mixed"));
 const NUMBERS = devices().filter((name) => !MIXED.includes(name));
 
 test("every mechanism is there", () => {
-  const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_stages", "lattice", "sums", "levels"];
+  const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_ties", "lattice", "sums", "levels"];
   expect(devices()).toEqual(expect.arrayContaining(kinds));
 });
 

@@ -1,6 +1,6 @@
 /** What Python refuses, the browser refuses: releases whose digests are right and whose numbers are not. */
 import { describe, expect, test } from "vitest";
-import { exactSum, logRatio, nextUp, roundUp, addUp, fraction } from "../src/exact.js";
+import { logRatio, nextUp, roundUp, addUp, fraction } from "../src/exact.js";
 import { epsilonOf } from "../src/mechanisms.js";
 import { readDevice } from "../src/release.js";
 import { devices, files } from "./files.js";
@@ -60,7 +60,7 @@ const stage = (c: Content): Json => c.mechanism.stages[0];
 /** So many stages like the first. */
 function repeat(c: Content, count: number): void {
   c.mechanism.stages = Array.from({ length: count }, () => stage(codebook()));
-  c.epsilon = String(nextUp(exactSum(Array(count).fill(Number(LN2)))));
+  c.epsilon = String(nextUp(count * Number(LN2)));
 }
 const budgetOf = (a: bigint, b: bigint): string => String(logRatio(a, b));
 
@@ -76,7 +76,6 @@ test.each(Object.keys(made) as (keyof typeof made)[])("the %s of these tests is 
 
 test.each<[string, keyof typeof made, Edit]>([
   ["tables of 2^20 entries together", "levels", (c) => Object.assign(c, levels(16, 2 ** 15))],
-  ["2,048 groups", "levels", (c) => Object.assign(c, levels(2048))],
   ["a b of 2^64", "codebook", (c) => ((stage(c).response.a = big(2n ** 65n)), (stage(c).response.b = big(2n ** 64n)))],
   ["an a/b of 2^1500", "codebook", (c) => ((stage(c).response.a = big(2n ** 1500n)), (c.epsilon = budgetOf(2n ** 1500n, 1n)))],
   [
@@ -85,7 +84,6 @@ test.each<[string, keyof typeof made, Edit]>([
     (c) =>
       Object.assign(c.mechanism, { region: { ...c.mechanism.region, low: I64(-(2 ** 40)), high: I64(2 ** 40) }, scale: 2 ** 40 }),
   ],
-  ["a codebook of 64 stages", "codebook", (c) => repeat(c, 64)],
   ["a step of 2^-1000", "laplace", (c) => (c.mechanism.region.step = 2 ** -1000)],
   ["a step of 2^900", "laplace", (c) => (c.mechanism.region.step = 2 ** 900)],
   ["levels of ±2^24", "lattice", (c) => (c.mechanism.lattice.levels = I64(-(2 ** 24), 0, 2 ** 24))],
@@ -183,18 +181,9 @@ test.each<[string, keyof typeof made, Edit]>([
   ["output weights whose sums are not exact", "hidden", (c) => (c.encoder.weights = rows("I64", [[2 ** 33]]))],
   ["skipping weights whose sums are not exact", "hidden", (c) => (c.encoder.skip = rows("I64", [[2 ** 33]]))],
   ["scores that are not exact", "codebook", (c) => (stage(c).vectors = rows("I64", [[2 ** 51], [2], [3]]))],
-  [
-    "scores of a later stage that are not exact",
-    "codebook",
-    (c) => {
-      stage(c).shifts = rows("I64", [[2 ** 50], [0], [0]]);
-      c.mechanism.stages.push({ ...codebook().mechanism.stages[0], vectors: rows("I64", [[8], [2], [3]]) });
-      c.epsilon = String(nextUp(2 * Number(LN2)));
-    },
-  ],
   ["tables of more than 2^20 entries together", "levels", (c) => Object.assign(c, levels(17, 2 ** 15))],
   ["levels in a release of the first schema", "levels", (c) => (c.schema = 1)],
-  ["a codebook of 65 stages", "codebook", (c) => repeat(c, 65)],
+  ["a codebook of two stages", "codebook", (c) => repeat(c, 2)],
   ["a codebook of no stages", "codebook", (c) => repeat(c, 0)],
   ["levels of 2^53", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 53 - 1))],
   ["levels beyond 2^24", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 24 + 1))],
@@ -251,9 +240,7 @@ describe("exact numbers", () => {
     expect(roundUp(0n, 7n)).toBe(0);
   });
 
-  test("sums are rounded once, or up", () => {
-    expect(exactSum([0.1, 0.2, 0.3])).toBe(0.6);
-    expect(exactSum([2 ** 60, 1, 2 ** -60])).toBe(2 ** 60);
+  test("sums are rounded up", () => {
     expect(addUp(1, 2)).toBe(3);
     expect(addUp(1, 2 ** -60)).toBe(1 + 2 ** -52);
     expect(addUp(2 ** -60, 1)).toBe(1 + 2 ** -52);

@@ -9,6 +9,7 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import fields
 from decimal import Decimal
 from numbers import Real
@@ -29,6 +30,11 @@ Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
 """Of any kind of numbers."""
+
+EXACT = 2**53
+"""A double holds all integers up to this one exactly."""
+NUMBERS_AT_A_TIME = 2**18
+"""Numbers of a work array on a device: few enough that the array stays in the processor's cache."""
 
 
 class _Tolerant:
@@ -61,6 +67,12 @@ def owned(array: Array) -> Array:
     copy = np.array(array)
     copy.setflags(write=False)
     return copy
+
+
+def blocks(count: int, width: int) -> Iterator[slice]:
+    """Rows of a work array (count, width), as many at a time as stay in the processor's cache."""
+    rows = max(1, NUMBERS_AT_A_TIME // width)
+    return (slice(start, start + rows) for start in range(0, count, rows))
 
 
 def check_arrays(**arrays: tuple[Floats, tuple[int, ...]]) -> None:

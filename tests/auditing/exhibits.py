@@ -60,14 +60,12 @@ def stage(size: int, favoured: int, epsilon: float, reach: float, response: Resp
     )
 
 
-def codebook_veil(*stages: Stage, kind: type[Codebook] = Codebook) -> tv.Veil:
+def codebook_veil(stage: Stage, kind: type[Codebook] = Codebook) -> tv.Veil:
     region = BoxRegion(step=STEP, low=np.array([-(2**20)]), high=np.array([2**20]))
-    sizes = np.array([s.response.size for s in stages])
-    words = np.concatenate([s.shifts * STEP for s in stages])
     return tv.Veil(
         encoder=encoder(1),
-        mechanism=kind(region=region, stages=stages),
-        decoder=CodewordDecoder(codewords=words, sizes=sizes),
+        mechanism=kind(region=region, stages=(stage,)),
+        decoder=CodewordDecoder(codewords=stage.vectors * (STEP / 2), sizes=np.array([stage.response.size])),
         task=None,
         method="museum",
     )
@@ -261,14 +259,6 @@ class LastTermInTheClear(SumCodebook):
         reports = super().__call__(latents)
         reports[:, -1] = self.nearest(self.region.enforce(latents))[:, -1]
         return reports
-
-
-class Unsplit(Codebook):
-    """Every stage spends all of ε."""
-
-    @property
-    def epsilon(self) -> float:
-        return self.stages[0].response.epsilon
 
 
 class Overweight(Codebook):

@@ -24,7 +24,6 @@ from auditing.exhibits import (
     LoudSum,
     Overweight,
     StageByStage,
-    Unsplit,
     clipping_after_noise,
     codebook_veil,
     drawn_once_for_all,
@@ -125,12 +124,6 @@ BROKEN = [
         trials=400_000,
     ),
     Exhibit(name="ℓ2 used for ℓ1", make=lambda: laplace(2 * WIDE / 2), epsilon=2.0, by=("bound",), dim=4),
-    Exhibit(
-        name="ε not split over stages",
-        make=lambda: codebook_veil(stage(8, 2, 1.0, 1.0), stage(8, 2, 1.0, 0.5), kind=Unsplit),
-        epsilon=1.0,
-        by=("bound", "claim covers the parameters"),
-    ),
     Exhibit(
         name="a sum randomised term by term",
         make=lambda: sum_veil(2.0, StageByStage),

@@ -55,11 +55,6 @@ SOUND = [
         for epsilon, again in {0.5: True, 1.0: False, 2.0: True, 4.0: False, 8.0: True}.items()
     ),
     Exhibit(name="Laplace in three latents", make=lambda: laplace_veil(2.0, 3), epsilon=2.0, dim=3),
-    Exhibit(
-        name="codebook of two stages",
-        make=lambda: codebook_veil(stage(8, 2, 1.0, 1.0), stage(8, 2, 1.0, 0.5)),
-        epsilon=2.0,
-    ),
     Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="sum of codebooks", make=lambda: sum_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="levels and tables, ε = 2", make=lambda: level_veil(2.0), epsilon=2.0, dim=2),

@@ -27,7 +27,7 @@ def test_parts_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
         replace(DEVICES["laplace_box"], **change)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["codebook", "codebook_stages", "laplace_box"])
+@pytest.mark.parametrize("name", ["codebook", "codebook_ties", "laplace_box"])
 def test_a_batch_is_encoded_as_its_records_are_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are cut into pieces for speed; with the same bits for every report, the pieces do not show."""
     device = DEVICES[name]

@@ -10,7 +10,7 @@ import hand_made_networks
 import releases
 from hostile import hostile_records
 from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, Plain
-from taskveil.client.layers import portable_softmax
+from taskveil.client.networks import portable_softmax
 from taskveil.errors import DataError
 
 

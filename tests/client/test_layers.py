@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import releases
 from hostile import hostile_records
-from taskveil.client.encoders import LinearEncoder, TabledEncoder
-from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MOST_KNOTS, MonotoneTables, levels
+from taskveil.client.encoders import FARTHEST_KNOT, LinearEncoder, MonotoneTables, TabledEncoder
+from taskveil.client.networks import LEVELS, levels
+from taskveil.client.trees import MOST_KNOTS
 from taskveil.errors import DataError
 
 
@@ -107,7 +108,7 @@ def test_numpy_set_to_raise_hears_nothing() -> None:
         ([[1.0, 0.0]], [[0, 1]], "fall"),
         ([[0.0, np.nan]], [[0, 1]], "finite"),
         ([[0.0, np.inf]], [[0, 1]], "finite"),
-        ([[0.0, 2 * FARTHEST_KNOT]], [[0, 1]], "2\\^1022"),
+        ([[0.0, 2 * FARTHEST_KNOT]], [[0, 1]], "half the range"),
         ([[0.0, 1.0]], [[1, 0]], "fall"),
         ([[0.0, 1.0]], [[-1, 0]], "between 0 and"),
         ([[0.0, 1.0]], [[0, LEVELS + 1]], "between 0 and"),

@@ -8,8 +8,16 @@ import pytest
 import hand_made_networks as networks
 import releases
 from hostile import hostile_records
-from taskveil.client.layers import LEVELS, levels
-from taskveil.client.networks import MOST_OPERATIONS, ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
+from taskveil.client.networks import (
+    LEVELS,
+    MOST_OPERATIONS,
+    ConvolutionLayer,
+    DenseLayer,
+    LayeredEncoder,
+    PoolingLayer,
+    Window,
+    levels,
+)
 from taskveil.errors import DataError
 
 ENCODERS = {name: device.encoder for name, device in releases.devices().items() if name.startswith("layers")}
@@ -91,7 +99,7 @@ def test_latents_do_not_depend_on_the_batch(name: str, monkeypatch: pytest.Monke
     assert encoder(X[:0]).shape == (0, encoder.latent_dim)
     monkeypatch.setattr("taskveil.client.networks._SINGLE", 0)  # double precision throughout
     assert np.array_equal(batch, replace(encoder)(X))
-    monkeypatch.setattr("taskveil.client.networks._NUMBERS_AT_A_TIME", 1000)
+    monkeypatch.setattr("taskveil.arrays.NUMBERS_AT_A_TIME", 1000)
     assert np.array_equal(batch, encoder(X))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import releases
 from hostile import hostile_records
-from taskveil.client.layers import portable_softmax
+from taskveil.client.networks import portable_softmax
 from taskveil.client.trees import MOST_DEPTH, TreeEncoder, Walk
 from taskveil.errors import DataError
 

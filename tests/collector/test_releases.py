@@ -11,11 +11,11 @@ import pytest
 
 import collectors
 from memory_store import MemoryStore
-from taskveil.client.mechanisms import Codebook
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import Releases, register
 from taskveil.errors import DataError, ReleaseError
 from taskveil.estimates import tally
+from taskveil.veil.decoders import AffineDecoder
 
 import releases as made  # isort: skip
 
@@ -65,11 +65,13 @@ def test_a_name_does_nothing_to_a_terminal(tmp_path: Path) -> None:
 
 def test_what_the_store_counts_and_what_it_adds_up(tmp_path: Path) -> None:
     store = MemoryStore()
-    stages = made.veil(
-        made.linear(), Codebook(region=made.box(3), stages=(made.stage(16, 4, 2.0), made.stage(7, 1, 4.0, seed=2)))
+    # Of a lattice, only the codewords add up, and this decoder does not have them.
+    alone = replace(
+        made.veil(made.linear(), made.lattice_codebook(6.0)),
+        decoder=AffineDecoder(weights=np.ones((5, 1)), offset=np.zeros(5)),
     )
     sums = made.veil(made.linear(), made.sum_codebook(8, 5, epsilon=6.0))
-    veils = {"counted": collectors.counted(), "summed": collectors.summed(), "both": sums, "neither": stages}
+    veils = {"counted": collectors.counted(), "summed": collectors.summed(), "both": sums, "neither": alone}
     ids = {name: collectors.registered(store, tmp_path, veil) for name, veil in veils.items()}
     found = {name: Releases(store).get(id) for name, id in ids.items()}
     assert {name: one.stored.counted for name, one in found.items()} == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from taskveil.estimates import tally
 from taskveil.estimates.measured import moments
 from taskveil.estimates.scores import scores_of
 from taskveil.veil.channels import channel_of
+from taskveil.veil.decoders import AffineDecoder
 from taskveil.veil.volunteers import FEWEST, Volunteers, truths
 
 
@@ -124,6 +126,8 @@ def test_simulated_reports_are_as_real_ones(name: str) -> None:
     np.testing.assert_allclose(one.var(axis=0), other.var(axis=0), rtol=0.1)
 
 
-def test_stages_that_correct_each_other_have_no_scores() -> None:
+def test_codewords_that_the_decoder_does_not_have_give_no_scores() -> None:
+    veil = made("lattice")
+    decoder = AffineDecoder(weights=np.ones((veil.encoder.width, 1)), offset=np.zeros(veil.encoder.width))
     with pytest.raises(DataError, match="no unbiased form"):
-        scores_of(made("codebook_stages"))
+        scores_of(replace(veil, decoder=decoder))

@@ -39,7 +39,7 @@ def test_formulas_agree_with_real_reports(name: str) -> None:
 
 
 def test_what_has_no_formula_is_drawn(volunteers: np.ndarray, task: tv.LinearTask) -> None:
-    device = releases.devices()["codebook_stages"]
+    device = releases.devices()["lattice"]
     veil = releases.veil(device.encoder, device.mechanism)
     loss = veil.loss(np.zeros((50, device.encoder.width)))
     assert not loss.exact
@@ -83,7 +83,7 @@ def test_a_mean_that_few_records_carry_is_said_to_whoever_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["laplace_box", "laplace_sign_hidden", "codebook", "codebook_stages", "lattice", "sums", "levels"]
+    "name", ["laplace_box", "laplace_sign_hidden", "codebook", "codebook_ties", "lattice", "sums", "levels"]
 )
 def test_simulated_reports_have_the_mechanisms_probabilities(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Design time draws from a seed, without the device's entropy; its reports must be worth what real ones are."""
@@ -109,7 +109,7 @@ def test_simulated_reports_have_the_mechanisms_probabilities(name: str, monkeypa
 
 
 def test_expectations_without_a_formula_are_the_same_for_the_same_seed() -> None:
-    device = releases.devices()["codebook_stages"]
+    device = releases.devices()["lattice"]
     veil = releases.veil(device.encoder, device.mechanism)
     X = np.zeros((50, device.encoder.width))
 

@@ -165,7 +165,7 @@ def test_a_number_no_device_can_make_is_refused_by_itself() -> None:
     assert np.isfinite(veil.decode(received)).all()
 
 
-@pytest.mark.parametrize("name", ["codebook", "codebook_stages", "lattice", "laplace_box"])
+@pytest.mark.parametrize("name", ["codebook", "codebook_ties", "lattice", "laplace_box"])
 def test_only_whole_numbers_that_a_device_makes_are_decoded(name: str) -> None:
     """0.1 decoded code 1.9 as 1 and NaN Laplace reports as NaN."""
     device = releases.devices()[name]

@@ -1,7 +1,7 @@
 """The maps that a device can run, from a record to the latent that is bounded and randomised afterwards.
 
 Encoders compute in whole numbers: every attribute becomes one of 2^20 levels, weights are integers, and no sum leaves
-the range in which a double holds integers exactly (`client.layers`). So a latent does not depend on the order of
+the range in which a double holds integers exactly (`client.networks`). So a latent does not depend on the order of
 summation, the batch size, the processor or the language: a browser computes the same bits. The exception is a model
 that a release names but does not contain: the Python program that runs the client passes it. Browsers refuse such a
 release.
@@ -20,18 +20,16 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays, tolerant
-from taskveil.client.layers import (
+from taskveil.client.networks import (
     LEVELS,
-    MonotoneTables,
-    affine,
+    MOST_OPERATIONS,
+    LayeredEncoder,
+    RangedEncoder,
     check_layer,
     levels,
-    on_levels,
     portable_softmax,
-    to_integers,
 )
-from taskveil.client.networks import MOST_OPERATIONS, LayeredEncoder
-from taskveil.client.trees import TreeEncoder
+from taskveil.client.trees import MOST_KNOTS, TreeEncoder
 from taskveil.errors import DataError
 
 Function = Callable[[Floats], Any]
@@ -119,6 +117,9 @@ class NamedEncoder:
         return None
 
 
+FARTHEST_KNOT = float(np.finfo(np.float64).max) / 2
+"""With this bound, the difference of two knots is at most the largest double."""
+
 HOW = "pass it as Client.load(folder, encoder=function) or Veil.load(folder, encoder=function)"
 
 
@@ -136,18 +137,39 @@ def bring(encoder: Any, function: Function | None, named: str) -> Any:
     return encoder.running(function)
 
 
+def affine(q: Floats, weights: Integers, offset: Integers | Floats) -> Floats:
+    """q · weightsᵀ + offset on whole numbers held in doubles: exact, so any order of summation gives the same."""
+    return np.asarray(q @ weights.T.astype(np.float64) + offset)
+
+
+def on_levels(low: Floats, high: Floats, weights: Floats, offset: Floats) -> tuple[Floats, Floats]:
+    """The map weights · x + offset as a map of levels: (weights per level, value at level 0)."""
+    return weights * ((high - low) / LEVELS), offset + weights @ low
+
+
+def to_integers(weights: Floats, offset: Floats, largest: Integers) -> tuple[Integers, Integers, Floats]:
+    """Integers and power-of-two steps with weights ≈ integers · step. Sums over inputs up to `largest` stay below 2^51,
+    so each row uses all the precision that a double can add up exactly."""
+    reach = np.abs(weights) @ largest.astype(np.float64) + np.abs(offset)
+    # Rounding moves a weight by up to half a step, which must not push the sum past 2^53 either.
+    most = min(2.0**51, 2.0**52 - 2.0 * float(largest.sum()))
+    step = 2.0 ** np.ceil(np.log2(np.maximum(reach, 1e-280) / most))
+    return (
+        np.rint(weights / step[:, None]).astype(np.int64),
+        np.rint(offset / step).astype(np.int64),
+        step,
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearEncoder:
+class LinearEncoder(RangedEncoder):
     """φ = (weights · levels(x) + offset) · step. NaN counts as the middle of its attribute's range.
 
     Shapes: weights (Z, n), offset (Z,), step (Z,), low and high (n,). Steps are powers of two.
     """
 
-    low: Floats
-    high: Floats
     weights: Integers
     offset: Integers
-    step: Floats
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -163,16 +185,6 @@ class LinearEncoder:
         return cls(low=low, high=high, weights=integers, offset=shift, step=step)
 
     @property
-    def width(self) -> int:
-        """How many attributes a record has."""
-        return int(self.weights.shape[1])
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents it computes."""
-        return int(self.weights.shape[0])
-
-    @property
     def operations(self) -> int:
         """Products and sums for one record."""
         return int(self.weights.size)
@@ -184,7 +196,7 @@ class LinearEncoder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HiddenEncoder:
+class HiddenEncoder(RangedEncoder):
     """One hidden layer: hᵢ = ⌊max(0, hidden_weights · levels + hidden_offset)ᵢ / 2^hidden_shiftᵢ⌋, then
     φ = (weights · h + skip · levels + offset) · step, and class probabilities of that if `softmax`.
 
@@ -192,15 +204,12 @@ class HiddenEncoder:
     (Z,).
     """
 
-    low: Floats
-    high: Floats
     hidden_weights: Integers
     hidden_offset: Integers
     hidden_shift: Integers
     weights: Integers
     skip: Integers
     offset: Integers
-    step: Floats
     softmax: bool = False
 
     def __post_init__(self) -> None:
@@ -261,16 +270,6 @@ class HiddenEncoder:
         )
 
     @property
-    def width(self) -> int:
-        """How many attributes a record has."""
-        return int(self.hidden_weights.shape[1])
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents it computes."""
-        return len(self.offset)
-
-    @property
     def operations(self) -> int:
         """Products and sums for one record."""
         return int(self.hidden_weights.size + self.weights.size + self.skip.size)
@@ -283,6 +282,55 @@ class HiddenEncoder:
             hidden = np.floor(raw * 2.0**-self.hidden_shift)
             latents = (affine(hidden, self.weights, self.offset) + affine(q, self.skip, np.zeros(1))) * self.step
             return portable_softmax(latents) if self.softmax else latents
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MonotoneTables:
+    """A bent scale for attributes with heavy tails, where evenly spaced levels would not distinguish most people: a
+    capped scale, a logarithm or ranks, without logarithms, whose last bits differ between machines.
+
+    One table per attribute: the value knots[i, j] has the level levels[i, j], both of shape (n, k). Neither falls
+    along a row. Between two knots, levels lie on a straight line, rounded.
+
+    Values below the first knot and above the last one count as that knot. NaN has the middle level, 2^19. Where a knot
+    repeats, the level jumps; the knot itself has the last of its levels.
+    """
+
+    knots: Floats
+    levels: Integers
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        if self.knots.dtype != np.float64 or self.levels.dtype != np.int64 or self.knots.shape != self.levels.shape:
+            raise DataError("tables need 64-bit levels, one for every knot.")
+        if self.knots.ndim != 2 or not 1 <= self.knots.shape[1] <= MOST_KNOTS:
+            raise DataError(f"tables need 1 to {MOST_KNOTS:,} knots, as many for every attribute.")
+        if not (np.abs(self.knots) <= FARTHEST_KNOT).all() or not (np.diff(self.knots) >= 0).all():
+            raise DataError("knots must be finite, within half the range of doubles, and must not fall.")
+        if not ((self.levels >= 0) & (self.levels <= LEVELS)).all() or not (np.diff(self.levels) >= 0).all():
+            raise DataError("levels of a table must lie between 0 and 2^20 and must not fall.")
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return int(self.knots.shape[0])
+
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
+    def __call__(self, X: Floats) -> Floats:
+        """Values of any quality (N, n) → whole numbers 0 … 2^20, (N, n)."""
+        # After clipping no value is above the last knot: the line that starts there never ends and does not rise.
+        lengths = np.diff(self.knots, append=np.inf)
+        rises = np.diff(self.levels, append=self.levels[:, -1:])
+        q = np.empty(X.shape)
+        for column, (knots, level) in enumerate(zip(self.knots, self.levels, strict=True)):
+            values = np.minimum(np.maximum(X[:, column], knots[0]), knots[-1])
+            place = np.searchsorted(knots, values, side="right") - 1
+            share = (values - knots[place]) / lengths[column, place]
+            q[:, column] = level[place] + np.floor(share * rises[column, place] + 0.5)
+        lost = np.isnan(X)
+        if lost.any():
+            q[lost] = LEVELS // 2
+        return q
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

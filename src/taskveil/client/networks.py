@@ -1,4 +1,7 @@
-"""Small networks that a device can run: dense layers, convolutions, ReLU and pooling, in whole numbers.
+"""Layers that a device can run, in whole numbers, and small networks of them: dense, convolution, ReLU and pooling.
+
+An attribute's value first becomes one of 2^20 levels. Layers add up whole numbers that are held in doubles. The sums
+are exact, so the order of summation, the processor and the language do not matter.
 
 A weighted layer computes weights · inputs + offset, divides every sum by 2^shift, rounds down and clips the result to
 its `top`. So the inputs of the next layer are bounded for every record, and all sums stay in the range in which a
@@ -19,15 +22,97 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from taskveil.arrays import Array, Floats, Integers, Integers8, Integers16, Integers32, check_arrays, own_arrays
-from taskveil.client.layers import EXACT, LEVELS, levels, portable_softmax
+from taskveil.arrays import (
+    EXACT,
+    Array,
+    Floats,
+    Integers,
+    Integers8,
+    Integers16,
+    Integers32,
+    blocks,
+    check_arrays,
+    own_arrays,
+)
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.errors import DataError
 
+LEVELS = 2**20
+"""Steps of an attribute's range, and roughly the largest output of a hidden unit."""
 MOST_NUMBERS = 2**22
 """Numbers that a layer may take, give, or lay out for one record: 32 MB of doubles."""
-MOST_SHIFT = 52
-"""Divisions by two of a whole number."""
+MOST_SHIFT = EXACT.bit_length() - 2
+"""Divisions by two of a whole number: one more leaves nothing of any sum."""
+MOST_STEPS = 64
+"""Layers of a network, stages of a sum of codebooks, or latents of a group: they are computed one after the other."""
+MOST_OPERATIONS = 2**28
+"""Products that the networks or the codewords of a release may take for a record: about a second in a browser."""
+
+_SINGLE = 2**24  # single precision holds all integers up to this one exactly
+
+Weights = Integers8 | Integers16 | Integers32
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RangedEncoder:
+    """What encoders share that take values between `low` and `high` (n,) and give latents in steps (Z,)."""
+
+    low: Floats
+    high: Floats
+    step: Floats
+
+    @property
+    def width(self) -> int:
+        """How many attributes a record has."""
+        return len(self.low)
+
+    @property
+    def latent_dim(self) -> int:
+        """How many latents it computes."""
+        return len(self.step)
+
+
+def levels(X: Floats, low: Floats, high: Floats) -> Floats:
+    """Whole numbers 0 … 2^20: the place of each value between low and high. Values outside are clipped, NaN is the
+    middle."""
+    lost = np.isnan(X)
+    if lost.any():
+        X = np.where(lost, low + (high - low) / 2, X)
+    gain = np.divide(LEVELS, high - low, out=np.zeros_like(low), where=high > low)
+    q = np.maximum(X, low)  # one array from here on: in a batch, memory is what takes the time
+    np.minimum(q, high, out=q)
+    q -= low
+    q *= gain
+    q += 0.5
+    np.floor(q, out=q)
+    return np.minimum(q, LEVELS, out=q)
+
+
+def portable_softmax(z: Floats) -> Floats:
+    """Class probabilities, from additions, products and divisions only, which round alike on every machine."""
+    shifted = np.maximum(z - z.max(axis=1, keepdims=True), -700.0)
+    power = np.floor(shifted * 1.4426950408889634 + 0.5)
+    rest = (shifted - power * 0.693147180369123816490) - power * 1.90821492927058770002e-10
+    e = np.full_like(rest, 1.0 / 6227020800.0)
+    for denominator in (479001600, 39916800, 3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2, 1, 1):
+        e = e * rest + 1.0 / denominator
+    e = np.ldexp(e, power.astype(np.int32))
+    total = np.zeros((len(e), 1))
+    for column in range(e.shape[1]):
+        total = total + e[:, column : column + 1]
+    return np.asarray(e / total)
+
+
+def check_layer(name: str, weights: Integers, offset: Integers, step: Floats, largest: Integers, outputs: int) -> None:
+    """A DataError unless shapes fit, steps are powers of two, and doubles hold every possible sum exactly."""
+    shapes = weights.shape == (outputs, len(largest)) and offset.shape == (outputs,) and step.shape == (outputs,)
+    if not shapes or weights.dtype != np.int64 or offset.dtype != np.int64:
+        raise DataError(f"{name}: weights and offset must be 64-bit integers of matching shapes.")
+    reach = np.abs(weights.astype(np.float64)) @ largest.astype(np.float64) + np.abs(offset.astype(np.float64))
+    if not (reach < EXACT).all():
+        raise DataError(f"{name}: weights are too large for exact sums.")
+    if not ((step >= LEAST_STEP) & (step <= LARGEST_STEP) & (np.frexp(step)[0] == 0.5)).all():
+        raise DataError(f"{name}: steps must be powers of two between 2^-1000 and 2^900.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,16 +244,7 @@ class PoolingLayer:
         return np.asarray(out.reshape(len(q), -1))
 
 
-MOST_LAYERS = 64
-MOST_OPERATIONS = 2**28
-"""Products that the networks of a release may compute for a record: about a second in a browser."""
-
-_SINGLE = 2**24  # single precision holds all integers up to this one exactly
-_NUMBERS_AT_A_TIME = 2**18  # laid out together, so that the work arrays stay in the processor's cache
-
-Weights = Integers8 | Integers16 | Integers32
-
-
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedLayer:
     """What dense layers and convolutions share: weighted sums, divided by powers of two, rounded down and clipped."""
 
@@ -178,6 +254,21 @@ class WeightedLayer:
     top: int
     relu: bool
     groups: int
+
+    @property
+    def places(self) -> int:
+        """How often the weights are used for a record."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers it gives."""
+        return len(self.offset) * self.places
+
+    @property
+    def operations(self) -> int:
+        """Products for a record."""
+        return int(self.weights.size) * self.places
 
     def check(self, dimensions: int) -> None:
         """A DataError unless the weights have so many dimensions and everything fits them."""
@@ -224,13 +315,6 @@ class DenseLayer(WeightedLayer):
     Shapes: weights (outputs, inputs / groups), offset and shift (outputs,). Every group sees its own inputs.
     """
 
-    weights: Weights
-    offset: Integers
-    shift: Integers
-    top: int
-    relu: bool
-    groups: int
-
     def __post_init__(self) -> None:
         own_arrays(self)
         self.check(dimensions=2)
@@ -239,16 +323,6 @@ class DenseLayer(WeightedLayer):
     def inputs(self) -> int:
         """How many numbers it takes."""
         return int(self.weights.shape[1]) * self.groups
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers it gives."""
-        return len(self.offset)
-
-    @property
-    def operations(self) -> int:
-        """Products for a record."""
-        return int(self.weights.size)
 
     @property
     def laid_out(self) -> int:
@@ -276,13 +350,7 @@ class ConvolutionLayer(WeightedLayer):
     """
 
     window: Window
-    weights: Weights
-    offset: Integers
-    shift: Integers
     fill: Integers
-    top: int
-    relu: bool
-    groups: int
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -301,14 +369,9 @@ class ConvolutionLayer(WeightedLayer):
         return self.window.inputs
 
     @property
-    def outputs(self) -> int:
-        """How many numbers it gives."""
-        return len(self.offset) * self.window.places
-
-    @property
-    def operations(self) -> int:
-        """Products for a record."""
-        return int(self.weights.size) * self.window.places
+    def places(self) -> int:
+        """All places of the window."""
+        return self.window.places
 
     @property
     def laid_out(self) -> int:
@@ -331,24 +394,21 @@ Layer = DenseLayer | ConvolutionLayer | PoolingLayer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LayeredEncoder:
+class LayeredEncoder(RangedEncoder):
     """φ = step · (the last layer's numbers) + start, and class probabilities of that if `softmax`. The first layer
     takes the levels of the record's values.
 
     Shapes: low and high (n,), step and start (Z,).
     """
 
-    low: Floats
-    high: Floats
     layers: tuple[Layer, ...]
-    step: Floats
     start: Floats
     softmax: bool
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        if not (isinstance(self.layers, tuple) and 1 <= len(self.layers) <= MOST_LAYERS):
-            raise DataError(f"a layered encoder has 1 to {MOST_LAYERS} layers.")
+        if not (isinstance(self.layers, tuple) and 1 <= len(self.layers) <= MOST_STEPS):
+            raise DataError(f"a layered encoder has 1 to {MOST_STEPS} layers.")
         if not all(isinstance(layer, Layer) for layer in self.layers) or type(self.softmax) is not bool:
             raise DataError("a layered encoder is made of layers, and says whether its latents are probabilities.")
         for layer, following in zip(self.layers, self.layers[1:], strict=False):
@@ -356,23 +416,13 @@ class LayeredEncoder:
                 raise DataError(f"a layer of {following.inputs:,} inputs after one of {layer.outputs:,} outputs.")
         if self.operations > MOST_OPERATIONS:
             raise DataError(f"a network may take at most {MOST_OPERATIONS:,} products for a record.")
-        shape = (self.layers[-1].outputs,)
-        check_arrays(low=(self.low, (self.width,)), high=(self.high, (self.width,)))
+        taken, shape = (self.layers[0].inputs,), (self.layers[-1].outputs,)
+        check_arrays(low=(self.low, taken), high=(self.high, taken))
         check_arrays(step=(self.step, shape), start=(self.start, shape))
         if not ((self.step >= LEAST_STEP) & (self.step <= LARGEST_STEP) & (np.abs(self.start) <= LARGEST_STEP)).all():
             raise DataError("steps must lie between 2^-1000 and 2^900, and starts within ±2^900.")
         if not max(self._reaches) < EXACT:
             raise DataError("a network's weights are too large for exact sums.")
-
-    @property
-    def width(self) -> int:
-        """How many attributes a record has."""
-        return self.layers[0].inputs
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents it computes."""
-        return self.layers[-1].outputs
 
     @property
     def operations(self) -> int:
@@ -395,10 +445,9 @@ class LayeredEncoder:
         lost = np.isnan(q)  # of ranges that a double cannot hold or divide by
         if lost.any():
             q[lost] = LEVELS // 2
-        rows = max(1, _NUMBERS_AT_A_TIME // max(layer.laid_out for layer in self.layers))
         numbers = np.empty((len(X), self.latent_dim))
-        for first in range(0, len(X), rows):
-            numbers[first : first + rows] = self._run(q[first : first + rows])
+        for rows in blocks(len(X), max(layer.laid_out for layer in self.layers)):
+            numbers[rows] = self._run(q[rows])
         latents = numbers * self.step + self.start
         return portable_softmax(latents) if self.softmax else latents
 

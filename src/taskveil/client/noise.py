@@ -25,11 +25,8 @@ from decimal import Context, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from taskveil.arrays import blocks
 from taskveil.client import entropy
-
-LARGEST_SCALE = 2.0**40
-
-_BLOCK = 1 << 14  # draws at a time, so that the work arrays stay in the processor's cache
 
 
 def discrete_laplace(scale: float, count: int) -> NDArray[np.int64]:
@@ -38,8 +35,8 @@ def discrete_laplace(scale: float, count: int) -> NDArray[np.int64]:
     Each draw takes one word: its lowest bit is the sign, the others are the first 63 bits of R.
     """
     noise = np.empty(count, dtype=np.int64)
-    for start in range(0, count, _BLOCK):
-        block = noise[start : start + _BLOCK]
+    for some in blocks(count, 1):
+        block = noise[some]
         words = entropy.random_words(len(block))
         np.multiply(_magnitudes(words, scale), 1 - 2 * (words & 1).astype(np.int64), out=block)
     return noise

@@ -34,9 +34,15 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, NamedEncoder, TabledEncoder
+from taskveil.client.encoders import (
+    HiddenEncoder,
+    LinearEncoder,
+    MeanEncoder,
+    MonotoneTables,
+    NamedEncoder,
+    TabledEncoder,
+)
 from taskveil.client.fields import Field
-from taskveil.client.layers import MonotoneTables
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,

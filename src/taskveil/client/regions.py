@@ -17,7 +17,7 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,7 +25,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Floats, Integers, Signs, as_floats, own_arrays, owned
+from taskveil.arrays import Floats, Integers, Signs, as_floats, blocks, own_arrays, owned
 from taskveil.errors import MechanismError
 
 LARGEST = 2**40
@@ -41,7 +41,6 @@ LEAST_STEP, LARGEST_STEP = 2.0**-1000, 2.0**900
 
 _GENTLE = 4  # passes that undo rounding
 _HALVINGS = np.arange(1, 43)[:, None, None]  # offsets stay below 2^42: the last one leaves the center
-_ROWS = 64  # halved at a time: with 2^9 sign vectors their products take 11 MB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,8 +85,70 @@ class BoxRegion:
         return np.minimum(k, self.high, out=k)
 
 
+class CenteredRegion(ABC):
+    """What the regions share that pull latents straight towards their center."""
+
+    step: float
+    center: Integers
+
+    @property
+    def dim(self) -> int:
+        """How many latents."""
+        return len(self.center)
+
+    @property
+    @abstractmethod
+    def l1_diameter(self) -> int:
+        """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
+
+    @property
+    def reach(self) -> tuple[Integers, Integers]:
+        """Bounds of every coordinate: no member is farther from the center than the diameter."""
+        return self.center - self.l1_diameter, self.center + self.l1_diameter
+
+    @abstractmethod
+    def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members."""
+
+    @abstractmethod
+    def _share(self, offset: Integers) -> Floats:
+        """(N,): how much of the way from the center, along each offset (N, Z), lies inside; more than 1 if all does."""
+
+    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
+    def enforce(self, latents: Floats) -> Integers:
+        """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center.
+
+        After rounding, rows can lie a few steps outside. So there are up to 46 passes, until `contains` agrees. Passes
+        1 to 4 take a 4096th off every coordinate, and at least one step. Only a region thinner than its own rounding
+        needs more: passes 5 to 46 halve every coordinate, which ends at the center, and the center is inside.
+        """
+        offset = _to_grid(latents, self.step, self.center) - self.center
+        share = self._share(offset)[:, None]
+        offset = np.where(share < 1, np.floor(offset * share + 0.5).astype(np.int64), offset)
+        # A report of one record takes all passes at once: its time must not depend on the record. Of many records,
+        # those that are inside need no pass, and most of the others need one.
+        outside, gentle = np.arange(len(offset)), _GENTLE
+        if len(offset) > 1:
+            outside, gentle = np.flatnonzero(~self.contains(self.center + offset)), _GENTLE - 1
+            offset[outside] = np.sign(offset[outside]) * _closer(np.abs(offset[outside]))
+            outside = outside[~self.contains(self.center + offset[outside])]
+        for some in blocks(len(outside), len(_HALVINGS) * max(self.dim, 2 ** min(self.dim, MOST_SIGNED_LATENTS))):
+            rows = outside[some]
+            offset[rows] = self._first_inside(offset[rows], gentle)
+        return self.center + offset
+
+    def _first_inside(self, offset: Integers, gentle: int) -> Integers:
+        """Every row (N, Z) after the first of these passes that has it inside: none, `gentle` short ones, halvings."""
+        short = list(accumulate(range(gentle), lambda size, _: _closer(size), initial=np.abs(offset)))
+        ways = np.sign(offset) * np.concatenate([short, short[-1] >> _HALVINGS])
+        inside = self.contains((self.center + ways).reshape(-1, self.dim)).reshape(ways.shape[:2])
+        found = ways[inside.argmax(axis=0), np.arange(len(offset))]
+        # Where `contains` never agrees, the row becomes the center.
+        return np.where(inside.any(axis=0)[:, None], found, 0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SignRegion:
+class SignRegion(CenteredRegion):
     """{k : lower ≤ signs @ k ≤ upper}, with `signs` (M, Z) all sign vectors up to a common sign."""
 
     step: float
@@ -110,19 +171,9 @@ class SignRegion:
             raise MechanismError("the center of a sign region must lie inside it.")
 
     @property
-    def dim(self) -> int:
-        """How many latents."""
-        return len(self.center)
-
-    @property
     def l1_diameter(self) -> int:
         """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return int((self.upper - self.lower).max())
-
-    @property
-    def reach(self) -> tuple[Integers, Integers]:
-        """Bounds of every coordinate: no member is farther from the center than the diameter."""
-        return self.center - self.l1_diameter, self.center + self.l1_diameter
 
     @cached_property
     def _columns(self) -> Floats:
@@ -141,21 +192,17 @@ class SignRegion:
         lower, upper = self._bounds
         return np.asarray(((products >= lower) & (products <= upper)).all(axis=1))
 
-    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
-    def enforce(self, latents: Floats) -> Integers:
-        """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
-        k = _to_grid(latents, self.step, self.center)
-        products = (k - self.center).astype(np.float64) @ self._columns
+    def _share(self, offset: Integers) -> Floats:
+        """The share of the way at which the first face is met; a product of 0 means no movement towards that face."""
+        products = offset.astype(np.float64) @ self._columns
         start = self.center.astype(np.float64) @ self._columns
         lower, upper = self._bounds
         space = np.where(products > 0, upper - start, lower - start)
-        # The share of the way at which the first face is met; 0/0 means no movement towards that face.
-        reach = np.where(products != 0, space / np.where(products != 0, products, 1), 1.0).min(axis=1)
-        return _pull_inside(k, self.center, np.minimum(reach, 1.0), self.contains)
+        return np.asarray(np.where(products != 0, space / np.where(products != 0, products, 1), 1.0).min(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DiamondRegion:
+class DiamondRegion(CenteredRegion):
     """{k : ‖k − center‖₁ ≤ radius}."""
 
     step: float
@@ -169,19 +216,9 @@ class DiamondRegion:
             raise MechanismError(f"a diamond region needs a radius from 0 to {LARGEST}, got {self.radius}.")
 
     @property
-    def dim(self) -> int:
-        """How many latents."""
-        return len(self.center)
-
-    @property
     def l1_diameter(self) -> int:
         """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return 2 * self.radius
-
-    @property
-    def reach(self) -> tuple[Integers, Integers]:
-        """Bounds of every coordinate: no member is farther from the center than the diameter."""
-        return self.center - self.l1_diameter, self.center + self.l1_diameter
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""
@@ -189,13 +226,9 @@ class DiamondRegion:
         within = np.minimum(np.maximum(k, -4 * LARGEST), 4 * LARGEST)
         return np.asarray(np.abs(within - self.center).sum(axis=1) <= self.radius)
 
-    @np.errstate(all="ignore")  # no value is an error here, even if the caller made numpy raise
-    def enforce(self, latents: Floats) -> Integers:
-        """Any floats (N, Z) → integers inside the region (N, Z), pulled straight towards the center."""
-        k = _to_grid(latents, self.step, self.center)
-        length = np.abs(k - self.center).sum(axis=1)
-        share = np.where(length > self.radius, self.radius / np.maximum(length, 1), 1.0)
-        return _pull_inside(k, self.center, share, self.contains)
+    def _share(self, offset: Integers) -> Floats:
+        """The radius over the length of the way."""
+        return np.asarray(self.radius / np.maximum(np.abs(offset).sum(axis=1), 1))
 
 
 Region = BoxRegion | SignRegion | DiamondRegion
@@ -218,45 +251,9 @@ def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
     return np.floor(scaled, out=scaled).astype(np.int64)
 
 
-def _pull_inside(
-    k: Integers, center: Integers, share: Floats, contains: Callable[[Integers], NDArray[np.bool_]]
-) -> Integers:
-    """center + share·(k − center), then whole steps towards the center until `contains` agrees; 68 passes at most.
-
-    After rounding, rows can lie a few steps outside. Passes 1 to 4 take a 4096th off every coordinate, and at least one
-    step. Only a region thinner than its own rounding needs more: passes 5 to 68 halve every coordinate, which ends at
-    the center, and the center is inside. A pass changes only the rows that are still outside.
-    """
-    offset = k - center
-    moved = np.floor(offset * share[:, None] + 0.5).astype(np.int64)
-    offset = np.where((share < 1)[:, None], moved, offset)
-    outside = np.flatnonzero(~contains(center + offset))
-    if len(outside):
-        offset[outside] = _closer(offset[outside])
-        outside = outside[~contains(center + offset[outside])]
-    for start in range(0, len(outside), _ROWS):
-        rows = outside[start : start + _ROWS]
-        offset[rows] = _first_inside(offset[rows], center, contains)
-    return np.asarray(center + offset)
-
-
-def _closer(offset: Integers) -> Integers:
-    """A 4096th closer to zero in every coordinate, and at least one step where there is one to go."""
-    return np.asarray(offset - np.sign(offset) * np.maximum(np.abs(offset) >> 12, 1))
-
-
-def _first_inside(offset: Integers, center: Integers, contains: Callable[[Integers], NDArray[np.bool_]]) -> Integers:
-    """Every row (N, Z) after the first of passes 2 to 68 that brings it inside.
-
-    All passes are computed at once: a record that needs the last takes as long as one that needs the first.
-    """
-    gentle = list(accumulate(range(2, _GENTLE + 1), lambda way, _: _closer(way), initial=offset))[1:]
-    halves = np.sign(gentle[-1]) * (np.abs(gentle[-1]) >> _HALVINGS)
-    ways = np.concatenate([gentle, halves])
-    inside = contains((center + ways).reshape(-1, len(center))).reshape(ways.shape[:2])
-    found = ways[inside.argmax(axis=0), np.arange(len(offset))]
-    # Where `contains` never agrees, the row becomes the center.
-    return np.where(np.asarray(inside.any(axis=0))[:, None], found, 0)
+def _closer(size: Integers) -> Integers:
+    """Distances less a 4096th, and less at least one step where there is one to go."""
+    return np.maximum(size - np.maximum(size >> 12, 1), 0)
 
 
 def _check_grid(step: float, *bounds: Integers, latents: int) -> None:

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats, Integers, Integers16, Integers32, check_arrays, own_arrays
-from taskveil.client.layers import check_layer, portable_softmax
+from taskveil.arrays import Array, Floats, Integers, Integers16, Integers32, blocks, check_arrays, own_arrays
+from taskveil.client.networks import RangedEncoder, check_layer, portable_softmax
 from taskveil.errors import DataError
 
 MOST_NODES = 2**20
@@ -24,9 +24,7 @@ MOST_NODES = 2**20
 MOST_DEPTH = 256
 """Splits between a tree's root and its deepest leaf."""
 MOST_KNOTS = 2**15
-"""For one attribute, so that a split's rank fits into two bytes."""
-
-_PATHS_AT_A_TIME = 2**14  # followed together, so that their data stays in the processor's cache
+"""For one attribute, so that a split's rank fits into two bytes. Tables of levels have no more either."""
 
 
 class Walk:
@@ -107,7 +105,7 @@ class Walk:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TreeEncoder:
+class TreeEncoder(RangedEncoder):
     """φ = (the sum of the leaves a record reaches + offset) · step, and class probabilities of that if `softmax`.
 
     A tree whose `output` is z adds the V numbers of the leaf reached to the latents z … z + V − 1: boosted trees have
@@ -117,8 +115,6 @@ class TreeEncoder:
     rank as in `Walk`; values (leaves, V); output (T,); offset and step (Z,). Steps are powers of two.
     """
 
-    low: Floats
-    high: Floats
     knots: Floats
     counts: Integers
     attribute: Integers16
@@ -126,7 +122,6 @@ class TreeEncoder:
     values: Integers32
     output: Integers16
     offset: Integers
-    step: Floats
     softmax: bool
 
     def __post_init__(self) -> None:
@@ -191,16 +186,6 @@ class TreeEncoder:
         return trees, starts, latents
 
     @property
-    def width(self) -> int:
-        """How many attributes a record has."""
-        return len(self.low)
-
-    @property
-    def latent_dim(self) -> int:
-        """How many latents it computes."""
-        return len(self.offset)
-
-    @property
     def operations(self) -> int:
         """Comparisons and additions that a record takes."""
         searches = np.ceil(np.log2(self.counts + 1)).sum()
@@ -211,9 +196,8 @@ class TreeEncoder:
         """Records of any quality (N, n) → latents (N, Z)."""
         ranks = self._ranks(X)
         sums = np.tile(self.offset.astype(np.float64), (len(X), 1))
-        many, (trees, starts, latents) = max(1, _PATHS_AT_A_TIME // len(self.output)), self._by_latent
-        for start in range(0, len(X), many):
-            part = slice(start, start + many)
+        trees, starts, latents = self._by_latent
+        for part in blocks(len(X), len(self.output)):
             leaves = self._walk(ranks[:, part])[trees]
             for place, values in enumerate(self._leaf_values):
                 found = np.add.reduceat(values.take(leaves, mode="clip"), starts, axis=0)

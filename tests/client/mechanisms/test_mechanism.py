@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from taskveil.client.mechanisms import (
 )
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
-from taskveil.errors import MechanismError
 
 DEVICES = releases.devices()
 DRAWS = 20_000
@@ -245,13 +243,6 @@ def broken() -> dict[str, Mechanism]:
     }
 
 
-def test_the_budgets_of_stages_add_up_in_sixty_digits() -> None:
-    mechanism = DEVICES["codebook_stages"].mechanism
-    assert len(mechanism.responses) > 1
-    exact = sum(Fraction(response.exact_epsilon) for response in mechanism.responses)
-    assert abs(Fraction(mechanism.exact_epsilon) - exact) < Fraction(1, 10**55)
-
-
 def test_a_mechanism_that_does_not_answer_everything_cannot_be_built() -> None:
     class Silent(Mechanism):
         pass
@@ -286,5 +277,5 @@ def test_a_mechanism_without_responses_states_its_own_epsilon_or_none() -> None:
         def fault(self, k: Any) -> str | None:
             return None
 
-    with pytest.raises(MechanismError, match="states no ε"):
-        _ = Forgetful().epsilon
+    with pytest.raises(TypeError, match="epsilon"):
+        Forgetful()  # type: ignore[abstract]

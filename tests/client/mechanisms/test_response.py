@@ -117,5 +117,5 @@ def test_impossible_channels_are_refused(make: object) -> None:
 def test_any_scores_give_exactly_m_distinct_outputs(scores: list[float], count: int) -> None:
     chosen = top(np.array([scores]), count)[0]
     assert len(set(chosen.tolist())) == count
-    order = sorted(range(12), key=lambda k: (math.inf if math.isnan(scores[k]) else -scores[k], k))
+    order = sorted(range(12), key=lambda k: (1, 0.0, k) if math.isnan(scores[k]) else (0, -scores[k], k))
     assert chosen.tolist() == order[:count]

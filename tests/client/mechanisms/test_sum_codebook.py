@@ -13,7 +13,8 @@ import pytest
 import releases
 from taskveil.client import entropy
 from taskveil.client.mechanisms import Response, SumCodebook
-from taskveil.client.mechanisms.sum_codebook import MOST_PRODUCTS, nearest_sums
+from taskveil.client.mechanisms.sum_codebook import nearest_sums
+from taskveil.client.networks import MOST_OPERATIONS
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import MechanismError
 
@@ -149,7 +150,7 @@ def test_what_does_not_fit_is_refused(changes: dict[str, object]) -> None:
 
 
 def test_a_search_of_too_many_steps_is_refused() -> None:
-    dim = 1 << 14
+    dim = 1 << 16
     sizes, branches = np.array([2**5, 2**5]), 8
     few = {
         "region": releases.box(dim),
@@ -157,7 +158,7 @@ def test_a_search_of_too_many_steps_is_refused() -> None:
         "sizes": sizes,
         "response": Response.calibrated(size=2**10, favoured=1, epsilon=6.0),
     }
-    assert 64 * dim * branches < MOST_PRODUCTS < 64 * dim * branches * 16
+    assert 64 * dim * branches < MOST_OPERATIONS < 64 * dim * branches * 16
     SumCodebook(**few, branches=branches)  # type: ignore[arg-type]
     many = few | {"codewords": np.zeros((512, dim), dtype=np.int16), "sizes": sizes * 8}
     response = Response.calibrated(size=2**16, favoured=1, epsilon=6.0)

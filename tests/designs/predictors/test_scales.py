@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.client.layers import LEVELS, MonotoneTables
+from taskveil.client.encoders import MonotoneTables
+from taskveil.client.networks import LEVELS
 from taskveil.designs.predictors import light as module
 from taskveil.designs.predictors.light import KNOTS, heavy_tailed, ranked, tables_for
 

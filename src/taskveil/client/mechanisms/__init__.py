@@ -2,8 +2,7 @@
 
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
-from taskveil.client.mechanisms.lattice import Lattice
-from taskveil.client.mechanisms.lattice_codebook import LatticeCodebook
+from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
 from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
 from taskveil.client.mechanisms.mechanism import Mechanism
 from taskveil.client.mechanisms.response import Response

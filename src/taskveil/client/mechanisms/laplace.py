@@ -27,9 +27,9 @@ import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.mechanisms.mechanism import Mechanism
-from taskveil.client.noise import LARGEST_SCALE, discrete_laplace, discrete_laplace_variance
+from taskveil.client.noise import discrete_laplace, discrete_laplace_variance
 from taskveil.client.promise import round_up
-from taskveil.client.regions import Region
+from taskveil.client.regions import LARGEST, Region
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
@@ -50,7 +50,7 @@ class Laplace(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and 2.0**-10 <= self.scale <= LARGEST_SCALE):
+        if not (math.isfinite(self.scale) and 2.0**-10 <= self.scale <= LARGEST):
             raise MechanismError(f"the noise scale must lie between 2^-10 and 2^40 grid steps, got {self.scale}.")
 
     @classmethod
@@ -58,7 +58,9 @@ class Laplace(Mechanism):
         """The least noise that keeps `epsilon` on `region`, rounded up."""
         if not (math.isfinite(epsilon) and epsilon >= 2.0**-100):
             raise MechanismError(f"epsilon must be a number above zero that noise can be made for, got {epsilon}.")
-        return cls(region=region, scale=_least_scale(region.l1_diameter, epsilon))
+        # The smallest double t with diameter / t ≤ epsilon in exact arithmetic; at least 2^-10: never no noise.
+        exact = Fraction(max(region.l1_diameter, 1)) / Fraction(epsilon)
+        return cls(region=region, scale=max(round_up(exact), 2.0**-10))
 
     @property
     def epsilon(self) -> float:
@@ -115,9 +117,3 @@ def _some_signs(dim: int) -> Integers:
     """(dim, S): all sign vectors of up to ten latents, of more the first 512; ‖v‖₁ is the largest s·v over all."""
     codes = np.arange(2 ** min(dim - 1, 9))[:, None] >> np.arange(dim)
     return np.asarray(1 - 2 * (codes & 1)).T
-
-
-def _least_scale(diameter: int, epsilon: float) -> float:
-    """The smallest double t with diameter / t ≤ epsilon in exact arithmetic (at least 1: never no noise)."""
-    exact = Fraction(max(diameter, 1)) / Fraction(epsilon)
-    return max(round_up(exact), 2.0**-10)

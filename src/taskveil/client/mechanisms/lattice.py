@@ -1,17 +1,21 @@
-"""A codebook too large to list: grid points whose total code length fits a budget.
+"""The codebook mechanism for large budgets: one randomised response over a lattice of codewords too many to list.
 
-Every direction i has levels (points on a line) and whole-number lengths, about −log₂ of each level's probability. The
-codewords are all choices of one level per direction with lengths that add up to at most `budget`. There are many of
-them (e^40 and more), and they are well placed: frequent levels are short, so records near the centre find a codeword
-close by. A small knapsack finds the nearest codeword exactly. Codewords are numbered 0 … size − 1 in lexicographic
-order, by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
+**Guarantee.** ε-LDP for every input whatever the encoder computes, ε = ln(a/b).
+
+**Why.** The record is mapped to *one* codeword number below `size` (any floats give one); `Response` with that one
+favoured output is ε-LDP in whole numbers. Numbers and codewords correspond one to one, which is public.
+
+**The lattice.** Every direction i has levels (points on a line) and whole-number lengths, about −log₂ of each level's
+probability. The codewords are all choices of one level per direction with lengths that add up to at most `budget`.
+There are many of them (e^40 and more), and they are well placed: frequent levels are short, so records near the centre
+find a codeword close by. A small knapsack finds the nearest codeword exactly. Codewords are numbered 0 … size − 1 in
+lexicographic order, by counting. (Laroia and Farvardin, 'A structured fixed-rate vector quantizer', 1993.)
 
 This module ships to devices: numpy and the standard library only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,15 +24,17 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from taskveil.arrays import Array, Integers, own_arrays
+from taskveil.arrays import Array, Bools, Integers, blocks, own_arrays
+from taskveil.client.mechanisms.mechanism import NearestCodebook
+from taskveil.client.mechanisms.response import MOST_BITS, Response
+from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_CHOICES = 2**23
 """Of (budget + 1) · levels of all directions: 100 directions of 255 levels with a budget of 300 have fewer."""
 MOST_STATES = 2**18
 """Of (budget + 1) · directions: the tables then stay within 100 MB."""
-MOST_BITS = 1500
-"""Of the number of codewords: e^1000 has 1443 bits, and no response allows more than 2^1500."""
 
 _FAR = np.int64(2**60)  # the cost of a choice that is not allowed
 _ROWS_KEPT = 1 << 12  # of the ranking table; the whole table would not fit into memory
@@ -58,8 +64,7 @@ class Lattice:
             raise MechanismError("a lattice of so many directions, levels and so large a budget is too large to count.")
         if any(lengths.min() > 0 for _, lengths in self.directions):
             raise MechanismError("every direction of a lattice needs a level of length 0.")
-        if self._bits > MOST_BITS:
-            raise MechanismError(f"a lattice has fewer than 2^{MOST_BITS} codewords.")
+        _ = self.size
 
     @property
     def dim(self) -> int:
@@ -72,22 +77,14 @@ class Lattice:
         cuts = np.cumsum(self.counts)[:-1]
         return list(zip(np.split(self.levels, cuts), np.split(self.lengths, cuts), strict=True))
 
-    @property
-    def _bits(self) -> float:
-        """About log₂ of the number of codewords, counted in doubles before exact counting is allowed."""
-        ways, bits = np.ones(self.budget + 1), 0.0
-        for _, lengths in self.directions:
-            ways = spread(ways, lengths)
-            bits += math.log2(ways[-1])
-            ways /= ways[-1]
-        return bits
-
     @cached_property
     def _within(self) -> list[list[int]]:
         """_within[i][l]: choices in directions i, i + 1, … that use at most l, as exact integers."""
         table = [np.full(self.budget + 1, 1, dtype=object)]
         for _, lengths in reversed(self.directions):
             table.append(spread(table[-1], lengths))
+            if table[-1][-1].bit_length() > MOST_BITS:  # before the numbers of later directions fill the memory
+                raise MechanismError(f"a lattice has fewer than 2^{MOST_BITS} codewords.")
         return [row.tolist() for row in reversed(table)]
 
     @property
@@ -97,9 +94,10 @@ class Lattice:
 
     def nearest(self, k: Integers) -> Integers:
         """The codeword of least squared distance to every row of k (N, d), as level numbers (N, d); exact."""
-        rows_at_once = max(1, 2**20 // (self.budget + 1))
-        parts = [self._nearest(k[i : i + rows_at_once]) for i in range(0, len(k), rows_at_once)]
-        return np.concatenate(parts) if parts else np.empty((0, self.dim), dtype=np.int64)
+        numbers = np.empty((len(k), self.dim), dtype=np.int64)
+        for rows in blocks(len(k), self.budget + 1):
+            numbers[rows] = self._nearest(k[rows])
+        return numbers
 
     def _nearest(self, k: Integers) -> Integers:
         """A knapsack over directions and length spent; ties go to the lower level number, then to the shorter total."""
@@ -170,7 +168,7 @@ class Lattice:
                     numbers[rows[start:end], i] = level
         return numbers
 
-    def holds(self, digits: Integers) -> NDArray[np.bool_]:
+    def holds(self, digits: Integers) -> Bools:
         """(N,): whether digits (N, width) of 62 bits together number a codeword."""
         last = _digits([self.size - 1], self.report_width)
         inside = ((digits >= 0) & (digits < 2**62)).all(axis=1)
@@ -218,6 +216,47 @@ class Lattice:
         return shares
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LatticeCodebook(NearestCodebook):
+    """ε-LDP for every input: reports the number of the nearest codeword, or of any other codeword."""
+
+    region: BoxRegion
+    lattice: Lattice
+    response: Response
+
+    def __post_init__(self) -> None:
+        if self.lattice.size != self.response.size or self.response.favoured != 1:
+            raise MechanismError("the response must favour one codeword of the whole lattice.")
+        wide = (self.region.low < -(2**24)).any() or (self.region.high > 2**24).any()
+        if self.lattice.dim != self.region.dim or wide:
+            raise MechanismError("the region must match the lattice and lie within ±2^24 grid steps.")
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Digits of 62 bits, of which only the first has another largest value."""
+        later = self.lattice.report_width - 1
+        high = ((self.lattice.size - 1) >> 62 * later, *(2**62 - 1,) * later)
+        return Layout(low=(0,) * len(high), high=high)
+
+    def places(self, k: Integers) -> list[int]:
+        """Latents on the grid (N, d) → the number of the nearest codeword."""
+        return [self.lattice.rank(row) for row in self.lattice.nearest(k).tolist()]
+
+    def digits(self, places: list[int]) -> Integers:
+        """Numbers of codewords → their digits of 62 bits (N, width)."""
+        return self.lattice.digits(places)
+
+    def possible(self, reports: Integers) -> Bools:
+        """(N,): whether the digits together number a codeword. Each digit can be in range and the number too large."""
+        return self.lattice.holds(reports)
+
+    def fault(self, k: Integers) -> str | None:
+        """A latent that is coded by no codeword."""
+        numbers = self.lattice.nearest(k)
+        spent = sum(lengths[numbers[:, i]] for i, (_, lengths) in enumerate(self.lattice.directions))
+        return "A latent is coded by no codeword." if (np.asarray(spent) > self.lattice.budget).any() else None
+
+
 def spread(ways: Array, lengths: Integers) -> Array:
     """Ways to spend each amount after one more direction: the sum over its levels of `ways` moved by their lengths."""
     result = np.zeros_like(ways)
@@ -254,7 +293,7 @@ def _located(digits: Integers, starts: Integers) -> Integers:
     return level
 
 
-def _less(one: Integers, other: Integers) -> NDArray[np.bool_]:
+def _less(one: Integers, other: Integers) -> Bools:
     """(N,): whether numbers of digits (N, width) are less than others."""
     less = np.zeros(len(one), dtype=bool)
     for a, b in zip(one.T[::-1], other.T[::-1], strict=True):  # a higher digit decides before lower ones

@@ -21,32 +21,25 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers, own_arrays, owned
+from taskveil.arrays import EXACT, Floats, Integers, blocks, own_arrays, owned
 from taskveil.client import entropy
-from taskveil.client.layers import EXACT
 from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.sum_codebook import MOST_CODEWORDS
+from taskveil.client.networks import MOST_STEPS
 from taskveil.client.promise import exact_log_ratio, log_ratio
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
-MOST_GROUPS = 2048
-"""As many as fit into a manifest."""
-MOST_LATENTS = 16
-"""Latents in a group: two levels each give as many rows as a table may have entries."""
-MOST_ENTRIES = 2**16
-"""Of a group's table: no release, forged or not, makes a report slow."""
-MOST_ENTRIES_IN_ALL = 2**20
-"""Entries of all tables."""
-
-_NUMBERS_AT_A_TIME = 2**20
-_MOST_CONTRASTED = 2**12  # outputs whose probabilities are compared one by one
+MOST_ENTRIES = 2**20
+"""Of all tables together: no release, forged or not, makes a report slow."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,8 +65,8 @@ class LevelGroup:
             raise MechanismError(
                 "a group needs places, counts and levels in a row each and a table, in 64-bit integers."
             )
-        if not 1 <= len(self.places) <= MOST_LATENTS or len(np.unique(self.places)) < len(self.places):
-            raise MechanismError(f"a group has 1 to {MOST_LATENTS} latents, each of them once.")
+        if not 1 <= len(self.places) <= MOST_STEPS or len(np.unique(self.places)) < len(self.places):
+            raise MechanismError(f"a group has 1 to {MOST_STEPS} latents, each of them once.")
         if not 1 <= self.table.size <= MOST_ENTRIES:
             raise MechanismError(f"the table of a group has 1 to {MOST_ENTRIES} entries, got {self.table.size}.")
         counts = self.counts.tolist()
@@ -117,12 +110,7 @@ class LevelGroup:
     @cached_property
     def worst(self) -> tuple[int, int]:
         """(largest, least) entry of the column with the largest ratio."""
-        pairs = np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist()
-        a, b = pairs[0]
-        for most, least in pairs:
-            if most * b > a * least:
-                a, b = most, least
-        return a, b
+        return _worst(np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist())
 
     def between(self, k: Integers) -> tuple[Integers, Integers, Integers]:
         """Members of the region (N, d) → for each latent of the group (N, k): the number of the highest level that is
@@ -165,10 +153,10 @@ class LevelResponse(Mechanism):
     groups: tuple[LevelGroup, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.groups) <= MOST_GROUPS:
-            raise MechanismError(f"there are 1 to {MOST_GROUPS} groups of latents, got {len(self.groups)}.")
-        if sum(group.table.size for group in self.groups) > MOST_ENTRIES_IN_ALL:
-            raise MechanismError(f"the tables of all groups have at most {MOST_ENTRIES_IN_ALL} entries together.")
+        if not 1 <= sum(group.table.size for group in self.groups) <= MOST_ENTRIES:
+            raise MechanismError(
+                f"there is 1 group or more, and all tables together have at most {MOST_ENTRIES} entries."
+            )
         if sum(group.chance for group in self.groups) >= EXACT:
             raise MechanismError(
                 "the chances of all groups add up to 2^53 or more: divide them all by the same number."
@@ -194,11 +182,7 @@ class LevelResponse(Mechanism):
     @cached_property
     def _worst(self) -> tuple[int, int]:
         """(largest, least) entry of the column with the largest ratio."""
-        a, b = self.groups[0].worst
-        for most, least in (group.worst for group in self.groups):
-            if most * b > a * least:
-                a, b = most, least
-        return a, b
+        return _worst(group.worst for group in self.groups)
 
     @cached_property
     def epsilon(self) -> float:
@@ -223,9 +207,8 @@ class LevelResponse(Mechanism):
         reports = np.empty((len(k), 1), dtype=np.int64)
         for number in np.unique(drawn).tolist():
             group, members = self.groups[number], np.flatnonzero(drawn == number)
-            rows = max(1, _NUMBERS_AT_A_TIME // max(group.outputs, *group.counts.tolist()))
-            for start in range(0, len(members), rows):
-                some = members[start : start + rows]
+            for rows in blocks(len(members), max(group.outputs, *group.counts.tolist())):
+                some = members[rows]
                 reports[some, 0] = self._starts[number] + group.draw(k[some])
         return reports
 
@@ -237,16 +220,14 @@ class LevelResponse(Mechanism):
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         """(N, M): ln of the mean of the rows of its group's table, weighted by the probabilities of rounding."""
         said = np.empty((len(reports), len(latents)))
-        rows = max(1, _NUMBERS_AT_A_TIME // max(group.table.size for group in self.groups))
-        for start in range(0, len(latents), rows):
-            some = slice(start, start + rows)
+        for some in blocks(len(latents), max(group.table.size for group in self.groups)):
             said[:, some] = np.log(self.chances(latents[some]))[:, reports[:, 0]].T
         return said
 
     def contrast(self, latents: Floats) -> Floats:
         """The probabilities of all reports, of which half the ℓ1 distance is the total variation; of very many
         reports, the bounded latents instead."""
-        return self.chances(latents) if self.layout.high[0] < _MOST_CONTRASTED else self.bound(latents)
+        return self.chances(latents) if self.layout.high[0] < MOST_CODEWORDS else self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
         """A latent that lies between no two levels."""
@@ -255,3 +236,12 @@ class LevelResponse(Mechanism):
             if not ((below >= 0) & (below < group.counts) & (part >= 0) & (part < whole)).all():
                 return "A latent lies between no two levels of its group."
         return None
+
+
+def _worst(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The pair (largest, least) of the largest ratio, compared in whole numbers."""
+    a, b = 1, 1
+    for most, least in pairs:
+        if most * b > a * least:
+            a, b = most, least
+    return a, b

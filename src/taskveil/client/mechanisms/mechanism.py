@@ -5,10 +5,8 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from decimal import Context, Decimal
-from functools import reduce
+from decimal import Decimal
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +15,6 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.regions import Region
 from taskveil.client.wire import Layout
-from taskveil.errors import MechanismError
 
 
 class Mechanism(ABC):
@@ -38,25 +35,18 @@ class Mechanism(ABC):
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """The randomised responses that the mechanism consists of; empty if it does not consist of any."""
+        """The randomised response that the mechanism consists of; empty if it does not consist of one."""
         return ()
 
     @property
+    @abstractmethod
     def epsilon(self) -> float:
-        """The privacy loss between any two inputs, rounded up: of responses, the sum of theirs.
-
-        A mechanism without responses has no default: it states its own ε, or it is refused.
-        """
-        if not self.responses:
-            raise MechanismError(f"{type(self).__name__} states no ε: it has no responses and no epsilon of its own.")
-        if len(self.responses) == 1:
-            return self.responses[0].epsilon
-        return math.nextafter(math.fsum(response.epsilon for response in self.responses), math.inf)
+        """The privacy loss between any two inputs, rounded up."""
 
     @property
+    @abstractmethod
     def exact_epsilon(self) -> Decimal:
         """The ε that the parameters imply, in sixty digits and by other arithmetic than `epsilon`."""
-        return reduce(Context(prec=60).add, (response.exact_epsilon for response in self.responses))
 
     @property
     def latent_dim(self) -> int:
@@ -100,3 +90,45 @@ class Mechanism(ABC):
     @abstractmethod
     def fault(self, k: Integers) -> str | None:
         """What would break the promise for these members of the region (N, Z), or None."""
+
+
+class ResponseMechanism(Mechanism):
+    """A mechanism that draws its report by one randomised response."""
+
+    response: Response
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """The one response."""
+        return (self.response,)
+
+    @property
+    def epsilon(self) -> float:
+        """That of the response."""
+        return self.response.epsilon
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """That of the response."""
+        return self.response.exact_epsilon
+
+
+class NearestCodebook(ResponseMechanism):
+    """Favours one codeword, near the latent, of so many that they are numbered and not listed."""
+
+    @abstractmethod
+    def places(self, k: Integers) -> list[int]:
+        """Latents on the grid (N, d) → the number of the codeword that each favours."""
+
+    @abstractmethod
+    def digits(self, places: list[int]) -> Integers:
+        """Numbers of codewords (N,) → reports (N, width)."""
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, width): the digits of the number that was drawn."""
+        return self.digits([self.response.respond([place]) for place in self.places(self.region.enforce(latents))])
+
+    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
+        """(N, M): ln(a/T) where the report is the codeword that the latent favours, else ln(b/T)."""
+        nearest = self.digits(self.places(self.region.enforce(latents)))
+        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))

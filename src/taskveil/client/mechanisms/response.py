@@ -26,6 +26,9 @@ from taskveil.client import entropy
 from taskveil.client.promise import exact_log_ratio, floor_exp_times, log_ratio
 from taskveil.errors import MechanismError
 
+MOST_BITS = 1500
+"""Of the odds a/b, and of the number of codewords of a lattice: e^1000 has 1443 bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
@@ -44,14 +47,14 @@ class Response:
             )
         if not 1 <= self.b <= self.a:
             raise MechanismError(f"a response needs integers a ≥ b ≥ 1, got a = {self.a}, b = {self.b}.")
-        if self.b > 2**64 or self.a > self.b << 1500:  # ε up to 1000, in 128 bits of precision
-            raise MechanismError("a response needs b ≤ 2^64 and a/b ≤ 2^1500 to be certified.")
+        if self.b > 2**64 or self.a > self.b << MOST_BITS:
+            raise MechanismError(f"a response needs b ≤ 2^64 and a/b ≤ 2^{MOST_BITS} to be certified.")
 
     @classmethod
     def calibrated(cls, *, size: int, favoured: int, epsilon: float) -> Response:
         """The largest a/b ≤ e^epsilon with about 40 bits of precision."""
         if not (math.isfinite(epsilon) and 0 < epsilon <= 1000):
-            raise MechanismError(f"a stage's epsilon must lie between 0 and 1000, got {epsilon}. Use several stages.")
+            raise MechanismError(f"the epsilon of a response must lie between 0 and 1000, got {epsilon}.")
         b = 1 << max(0, 40 - int(epsilon * math.log2(math.e)))
         a = floor_exp_times(epsilon, b)
         if a == b:  # an ε of exactly 0, which no release may state
@@ -106,19 +109,17 @@ class Response:
 
 
 def top(scores: Floats, count: int) -> Integers:
-    """The `count` outputs of the highest score (N, count): exactly that many distinct ones, for any scores.
+    """The `count` outputs of highest score (N, count): exactly that many distinct ones, for any scores (N, K).
 
-    Ties go to the lower index; NaN counts as the lowest score.
+    Scores are overwritten. Ties go to the lower index; NaN counts as the lowest score.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(scores.sum())  # one pass over all; false too if the sum overflows, which is harmless
     if count > 8 or not finite:
-        lowest = np.where(np.isnan(scores), -np.inf, scores)
-        return np.argsort(-lowest, axis=1, kind="stable")[:, :count].astype(np.int64)
-    left, rows = scores if count == 1 else scores.copy(), np.arange(len(scores))
-    best = np.empty((len(scores), count), dtype=np.int64)
+        return np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    best, rows = np.empty((len(scores), count), dtype=np.int64), np.arange(len(scores))
     for place in range(count):
-        best[:, place] = left.argmax(axis=1)
-        if place + 1 < count:
-            left[rows, best[:, place]] = -np.inf  # chosen: lower than all other scores
+        if place:
+            scores[rows, best[:, place - 1]] = -np.inf  # chosen: lower than all other scores
+        best[:, place] = scores.argmax(axis=1)
     return best

@@ -22,26 +22,21 @@ from functools import cached_property
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats, Integers, Integers16, own_arrays
-from taskveil.client.layers import EXACT
-from taskveil.client.mechanisms.codebook import MOST_STAGES
-from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.arrays import EXACT, Array, Floats, Integers, Integers16, blocks, own_arrays
+from taskveil.client.mechanisms.mechanism import NearestCodebook
 from taskveil.client.mechanisms.response import Response
+from taskveil.client.networks import MOST_OPERATIONS, MOST_STEPS
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
 MOST_BRANCHES = 16
 MOST_CODEWORDS = 2**14
-"""Of all stages together."""
-MOST_PRODUCTS = 2**26
-"""Of branches, codewords and latents: no release, forged or not, makes a report slow."""
-
-_SCORES_AT_A_TIME = 2**18  # so that they stay in the processor's cache
+"""Of all stages of a sum together: as many codes as are listed and compared one by one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumCodebook(Mechanism):
+class SumCodebook(NearestCodebook):
     """ε-LDP for every input: reports the digits of a sum near the latent, or of any other sum.
 
     Shapes: codewords (K₁ + K₂ + …, d) in grid steps, one stage after the other; sizes (stages,). The search keeps
@@ -56,13 +51,13 @@ class SumCodebook(Mechanism):
 
     def __post_init__(self) -> None:
         own_arrays(self)
-        if self.sizes.ndim != 1 or self.sizes.dtype != np.int64 or not 1 <= len(self.sizes) <= MOST_STAGES:
-            raise MechanismError(f"a sum of codebooks has 1 to {MOST_STAGES} stages, and their sizes in one row.")
+        if self.sizes.ndim != 1 or self.sizes.dtype != np.int64 or not 1 <= len(self.sizes) <= MOST_STEPS:
+            raise MechanismError(f"a sum of codebooks has 1 to {MOST_STEPS} stages, and their sizes in one row.")
         if self.sizes.min() < 1 or self.sizes.max() > MOST_CODEWORDS or self.sizes.sum() > MOST_CODEWORDS:
             raise MechanismError(f"a stage has 1 codeword or more, all of them together at most {MOST_CODEWORDS}.")
         if self.codewords.shape != (self.sizes.sum(), self.region.dim) or self.codewords.dtype != np.int16:
             raise MechanismError("the codewords of all stages are one row each for the region's latents, in 16 bits.")
-        if not 1 <= self.branches <= MOST_BRANCHES or self.branches * self.codewords.size > MOST_PRODUCTS:
+        if not 1 <= self.branches <= MOST_BRANCHES or self.branches * self.codewords.size > MOST_OPERATIONS:
             raise MechanismError(f"a search follows 1 to {MOST_BRANCHES} branches, fewer among very many codewords.")
         if math.prod(self.sizes.tolist()) != self.response.size or self.response.favoured != 1:
             raise MechanismError("the response must favour one of all sums of the stages' codewords.")
@@ -79,11 +74,6 @@ class SumCodebook(Mechanism):
         """The codewords of every stage (K, d): whole numbers in doubles."""
         return tuple(np.split(self.codewords.astype(np.float64), np.cumsum(self.sizes)[:-1]))
 
-    @property
-    def responses(self) -> tuple[Response, ...]:
-        """The one response over all sums."""
-        return (self.response,)
-
     @cached_property
     def layout(self) -> Layout:
         """Code numbers from 0 to a stage's size − 1."""
@@ -93,31 +83,24 @@ class SumCodebook(Mechanism):
         """Latents on the grid (N, d) → the code numbers (N, stages) of a sum near each."""
         return nearest_sums(k.astype(np.float64), self.stages, self.branches)
 
-    def __call__(self, latents: Floats) -> Integers:
-        """Any floats (N, d) → reports (N, stages)."""
-        numbers = self.nearest(self.region.enforce(latents)).tolist()
-        drawn = [self._digits(self.response.respond([self._place(row)])) for row in numbers]
-        return np.array(drawn, dtype=np.int64).reshape(-1, len(self.sizes))
+    def places(self, k: Integers) -> list[int]:
+        """Latents on the grid (N, d) → the number of the sum found: its code numbers are the digits, the first stage's
+        the highest."""
+        found = []
+        for numbers in self.nearest(k).tolist():
+            place = 0
+            for number, size in zip(numbers, self.sizes.tolist(), strict=True):
+                place = place * size + number
+            found.append(place)
+        return found
 
-    def _place(self, numbers: list[int]) -> int:
-        """The number of a sum among all, its code numbers being the digits, the first stage's the highest."""
-        place = 0
-        for number, size in zip(numbers, self.sizes.tolist(), strict=True):
-            place = place * size + number
-        return place
-
-    def _digits(self, place: int) -> list[int]:
-        """The code numbers of the sum with this number."""
-        digits = []
-        for size in reversed(self.sizes.tolist()):
-            place, digit = divmod(place, size)
-            digits.append(digit)
-        return digits[::-1]
-
-    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
-        """(N, M): ln(a/T) where the report is the sum found for the latent, else ln(b/T)."""
-        nearest = self.nearest(self.region.enforce(latents))
-        return self.response.log_chances((reports[:, None, :] == nearest[None, :, :]).all(axis=2))
+    def digits(self, places: list[int]) -> Integers:
+        """Numbers of sums → their code numbers (N, stages)."""
+        digits = np.empty((len(places), len(self.sizes)), dtype=np.int64)
+        for column, size in reversed(list(enumerate(self.sizes.tolist()))):
+            digits[:, column] = [place % size for place in places]
+            places = [place // size for place in places]
+        return digits
 
     def fault(self, k: Integers) -> str | None:
         """A latent that is coded by no sum."""
@@ -133,9 +116,8 @@ def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integ
     """
     found = np.empty((len(points), len(stages)), dtype=np.int64)
     squares = [(stage**2).sum(axis=1) for stage in stages]
-    rows = max(1, _SCORES_AT_A_TIME // (branches * max(len(stage) for stage in stages)))
-    for start in range(0, len(points), rows):
-        left = points[start : start + rows, None, :]  # the rest that every branch leaves
+    for rows in blocks(len(points), branches * max(len(stage) for stage in stages)):
+        left = points[rows, None, :]  # the rest that every branch leaves
         count, _, dim = left.shape
         scores = np.zeros((count, 1), dtype=points.dtype)
         numbers = np.zeros((count, 1, 0), dtype=np.int64)
@@ -148,7 +130,7 @@ def nearest_sums(points: Array, stages: Sequence[Array], branches: int) -> Integ
             numbers = np.concatenate([before, number[:, :, None]], axis=2)
             if place < len(stages):
                 left = np.take_along_axis(left, branch[:, :, None], axis=1) - stage[number]
-        found[start : start + rows] = numbers[:, 0]
+        found[rows] = numbers[:, 0]
     return found
 
 

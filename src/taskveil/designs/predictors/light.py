@@ -25,8 +25,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder, HiddenEncoder, LinearEncoder, TabledEncoder
-from taskveil.client.layers import FARTHEST_KNOT, LEVELS, MonotoneTables
+from taskveil.client.encoders import (
+    FARTHEST_KNOT,
+    Encoder,
+    HiddenEncoder,
+    LinearEncoder,
+    MonotoneTables,
+    TabledEncoder,
+)
+from taskveil.client.networks import LEVELS
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.selection import MANIFEST, bytes_of

@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.layers import LEVELS, levels
-from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
+from taskveil.client.networks import (
+    LEVELS,
+    ConvolutionLayer,
+    DenseLayer,
+    LayeredEncoder,
+    PoolingLayer,
+    Window,
+    levels,
+)
 from taskveil.client.networks import Layer as WholeLayer
 from taskveil.errors import DataError
 

@@ -17,13 +17,13 @@ from taskveil.veil.channels.channel import (
     VolunteerValues,
     channel_of,
 )
-from taskveil.veil.channels.listed import codebook_channel
+from taskveil.veil.channels.listed import ListedChannel
 from taskveil.veil.channels.unbiased import LaplaceChannel, LevelChannel, lattice_channel, sum_channel
 
 __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
 CHANNELS |= {
-    Codebook: codebook_channel,
+    Codebook: ListedChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,
     LevelResponse: LevelChannel,

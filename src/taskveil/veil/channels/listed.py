@@ -1,8 +1,4 @@
-"""The channel of a list of codes: a report is one of the codes that the device favours with one chance, else any code.
-
-A codebook of several stages corrects later stages by earlier ones. Its reports can be simulated; their sums over people
-have no unbiased form.
-"""
+"""The channel of a list of codes: with one chance a report is a code that the device favours, else any code."""
 
 from __future__ import annotations
 
@@ -13,86 +9,66 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues, blocks
-from taskveil.veil.decoders import Decoder
-
-
-def codebook_channel(mechanism: Codebook, decoder: Decoder) -> Channel:
-    """The channel of one list, or of several stages."""
-    return (ListedChannel if len(mechanism.stages) == 1 else StagedChannel)(mechanism, decoder)
 
 
 @dataclass(frozen=True, eq=False)
-class StagedChannel(Channel):
-    """Reports of one or more stages, each of which sees what the stages before have left."""
+class ListedChannel(Channel):
+    """Codes are counted: the share of people whose device favours each code is measured."""
 
     mechanism: Codebook
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """Of each stage a favoured code with probability m · extra, else any."""
-        k = self.mechanism.region.enforce(latents)
-        rows, reports = np.arange(len(k)), np.empty((len(k), len(self.mechanism.stages)), dtype=np.int64)
-        for place, stage in enumerate(self.mechanism.stages):
-            response = stage.response
-            favoured = stage.favoured(k)[rows, rng.integers(response.favoured, size=len(k))]
-            anything = rng.integers(response.size, size=len(k))
-            truthful = rng.random(len(k)) < response.favoured * response.extra
-            reports[:, place] = np.where(truthful, favoured, anything)
-            k = k - stage.shifts[reports[:, place]]
-        return reports
-
-
-@dataclass(frozen=True, eq=False)
-class ListedChannel(StagedChannel):
-    """Codes are counted: the share of people whose device favours each code is measured."""
-
-    @property
-    def _stage(self) -> Stage:
-        return self.mechanism.stages[0]
+        """A favoured code with probability m · extra, else any."""
+        response, rows = self.mechanism.response, np.arange(len(latents))
+        favoured = self.favoured(latents)[rows, rng.integers(response.favoured, size=len(rows))]
+        anything = rng.integers(response.size, size=len(rows))
+        truthful = rng.random(len(rows)) < response.favoured * response.extra
+        return np.where(truthful, favoured, anything)[:, None]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """One list."""
-        return (self._stage.response.size,)
+        return (self.mechanism.response.size,)
 
     @property
     def codes(self) -> Codes:
         """A person has the m codes that the device favours."""
-        response = self._stage.response
+        response = self.mechanism.response
         names = tuple(f"code {code}" for code in range(response.size))
         return Codes(np.full(response.size, response.base), response.extra, response.favoured, names)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the shares add up to, if several codes are favoured."""
-        m, size = self._stage.response.favoured, self._stage.response.size
+        m, size = self.mechanism.response.favoured, self.mechanism.response.size
         more = f"Every device favours {m} of {size} codes, so the shares of the codes add up to {m * 100}%."
         return (more,) if m > 1 else ()
 
     def favoured(self, latents: Floats) -> Integers:
         """The codes (N, m) of highest score."""
-        return self._stage.favoured(self.mechanism.region.enforce(latents))
+        return self.mechanism.stage.favoured(self.mechanism.region.enforce(latents))
 
     def mean_over_codes(self, values: Floats, latents: Floats) -> Floats:
         """b/T of the value of every code, and (a − b)/T more of the favoured."""
         of_favoured = np.take_along_axis(values, self.favoured(latents), axis=1).sum(axis=1)
-        response = self._stage.response
+        response = self.mechanism.response
         return np.asarray(response.extra * of_favoured + response.base * values.sum(axis=1))
 
     def measured(self, records: Encoded) -> VolunteerValues:
         """1 for each code that a volunteer's device would favour if the volunteer had no part in the design."""
-        size, latents, variance, corrected = self._stage.response.size, records.latents, None, None
+        size, latents, variance, corrected = self.mechanism.response.size, records.latents, None, None
         unseen = latents
         if records.refits is not None:
             without, fold = records.refits
             unseen = without[fold, np.arange(len(latents))]
             own, *others = (_indicators(self.favoured(each), size) for each in (latents, *without))
             corrected, variance = as_new_people(own, np.array(others), fold)
-        favoured = _coded_as_others(self._stage, self.mechanism.region.enforce(unseen))
+        favoured = _coded_as_others(self.mechanism.stage, self.mechanism.region.enforce(unseen))
         return VolunteerValues(
             _indicators(favoured, size),
             variance=np.zeros(size) if variance is None else variance,
             best=favoured[:, 0],
-            places=self._stage.vectors.astype(np.float64),
+            places=self.mechanism.stage.vectors.astype(np.float64),
             corrected=corrected,
         )
 
