@@ -36,7 +36,6 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_REFUSED = "refused"
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it would show when the first report came
 
@@ -98,23 +97,13 @@ class Metrics:
         )
         if FOLDER not in os.environ:
             ProcessCollector(registry=registry)
-        self._by_fate: dict[tuple[str, str], Counter] = {}
-        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def reports(self, release: str, fates: Integers, refused: int = 0) -> None:
         """Count the reports of one request: their `Fate`s (N,), and how many were not valid."""
-        counts = np.bincount(fates, minlength=len(Fate)).tolist()
-        for fate in Fate:
-            if counts[fate]:
-                self._fate(release, fate.name.lower()).inc(counts[fate])
-        if refused:
-            self._fate(release, _REFUSED).inc(refused)
-
-    def _fate(self, release: str, fate: str) -> Counter:
-        found = self._by_fate.get((release, fate))
-        if found is None:
-            found = self._by_fate[release, fate] = self._reports.labels(release[:SHOWN_ID_DIGITS], fate)
-        return found
+        counts = dict(zip((fate.name.lower() for fate in Fate), np.bincount(fates, minlength=len(Fate)), strict=True))
+        for fate, count in {**counts, "refused": refused}.items():
+            if count:
+                self._reports.labels(release[:SHOWN_ID_DIGITS], fate).inc(int(count))
 
     def committed(self, seconds: float, reports: int) -> None:
         """Count a commit."""
@@ -135,12 +124,8 @@ class Metrics:
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request. `route` is a template such as "/v1/releases/{id}/frontier", never the requested path."""
-        found = self._by_route.get((route, status))
-        if found is None:
-            found = self._requests.labels(route, str(status)), self._request_seconds.labels(route)
-            self._by_route[route, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        self._requests.labels(route, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
         """The counters of all workers in Prometheus' text format. Blocks: call it in a thread."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.client import LONGEST_ROUND
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
@@ -21,9 +22,6 @@ FRONTIER = "frontier.json"
 
 MOST_COUNTED = 3
 """Bytes of a payload up to which every value is counted by itself."""
-
-LONGEST_ROUND = 200
-"""Bytes in a round's name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

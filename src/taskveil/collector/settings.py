@@ -14,6 +14,9 @@ from taskveil.errors import DataError
 DATABASE = "TASKVEIL_DB"
 """The environment variable for the database's address. A password does not belong on a command line."""
 
+RETRY_SECONDS = 1.0
+"""How often a worker reads the changes in the database, and the pause before anything that failed is tried again."""
+
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 

@@ -14,7 +14,6 @@ import math
 import re
 import secrets
 import time
-from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Literal, get_args
@@ -30,8 +29,6 @@ AUTHENTICATE = {"WWW-Authenticate": "Bearer"}
 
 BURST_SECONDS = 5.0
 """A sender that was quiet may send this many seconds of its rate at once."""
-
-MAX_BUCKETS = 10_000
 
 _BEARER = re.compile(r"(?i:bearer) +tv_([0-9a-f]{16})_([0-9a-f]{64})")
 _NAME = re.compile(r"[\w.@:+/ -]{1,100}")
@@ -141,8 +138,8 @@ class Buckets:
     def __init__(self, *, rate: float | None, share: float = 1.0) -> None:
         """`rate` is for senders without a rate of their own. This process grants the `share` of each rate."""
         self._rate, self._share = rate, share
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """The level of each bucket, and when it had this level; least recently used first."""
+        self._levels: dict[str, tuple[float, float]] = {}
+        """The level of the bucket of each token, and when it had this level."""
 
     def take(self, key: str, count: int, rate: float | None) -> None:
         """Count these reports (or requests) of the sender with this `key`. ProblemError if there were too many before.
@@ -158,9 +155,6 @@ class Buckets:
             wait = math.ceil((needed - level) / rate)
             raise ProblemError(ProblemType.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
         self._levels[key] = (level - count, now)
-        self._levels.move_to_end(key)
-        if len(self._levels) > MAX_BUCKETS:
-            self._levels.popitem(last=False)
 
 
 def _digest(secret: str) -> bytes:

@@ -20,13 +20,8 @@ from taskveil.collector.api.openapi import described
 from taskveil.collector.journal import failed, journal, quietly
 from taskveil.collector.metrics import Measured, Metrics
 from taskveil.collector.running import Collector
-from taskveil.collector.settings import Settings
+from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.collector.store import Store, StoreUnavailableError, open_store
-
-OPEN_SECONDS = 2.0
-"""How long a start waits for the database. After that it continues in the background, and requests get 503."""
-
-REOPEN_SECONDS = 1.0
 
 
 def create_app(settings: Settings, store: Store | None = None, *, demo: Path | None = None) -> FastAPI:
@@ -45,14 +40,8 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(quietly)
-        opened = asyncio.Event()
-        running = asyncio.create_task(_run(app, store, opened))
-        waiting = asyncio.create_task(opened.wait())
-        await asyncio.wait({running, waiting}, timeout=OPEN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():
-            running.result()  # raises if the database cannot be used at all
-        running.add_done_callback(_note)
+        await _open(app, store)  # raises if the database cannot be used at all
+        running = asyncio.create_task(_run(app, store))
         try:
             yield
         finally:
@@ -65,7 +54,6 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         version=taskveil.__version__,
         description="Receives private reports, stores only them, and gives population estimates.",
         lifespan=lifespan,
-        openapi_url=None,  # `described` has it
         docs_url=None,  # it would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -84,28 +72,27 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
     return app
 
 
-async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None:
-    """Open the database, with as many attempts as it takes, and follow its changes."""
+async def _open(app: FastAPI, given: Store | None) -> bool:
+    """Open the database and set `app.state.collector`. Returns False if the database does not answer."""
     settings: Settings = app.state.settings
-    warned = False
-    while True:
-        store = given
-        try:
-            store = await asyncio.to_thread(open_store, settings.db) if store is None else store
-            app.state.collector = await Collector.on(store, settings, app.state.metrics)
-            break
-        except StoreUnavailableError:
-            if not warned:
-                journal.warning("The database does not answer yet.")
-            warned = True
-            if store is not None and given is None:
-                await asyncio.to_thread(store.close)
-            await asyncio.sleep(REOPEN_SECONDS)
-    opened.set()
-    await app.state.collector.follow()
+    store = given
+    try:
+        store = await asyncio.to_thread(open_store, settings.db) if store is None else store
+        app.state.collector = await Collector.on(store, settings, app.state.metrics)
+    except StoreUnavailableError:
+        if store is not None and given is None:
+            await asyncio.to_thread(store.close)
+        return False
+    return True
 
 
-def _note(running: asyncio.Task[None]) -> None:
-    """Log that the database was found unusable after the start."""
-    if not running.cancelled() and (error := running.exception()) is not None:
+async def _run(app: FastAPI, given: Store | None) -> None:
+    """Open the database, if it did not answer at the start, and follow its changes. Meanwhile requests get 503."""
+    try:
+        if app.state.collector is None:
+            journal.warning("The database does not answer yet.")
+            while not await _open(app, given):
+                await asyncio.sleep(RETRY_SECONDS)
+        await app.state.collector.follow()
+    except Exception as error:
         failed("The database cannot be used.", error)
