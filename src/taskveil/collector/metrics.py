@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -65,36 +66,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self._reports = Counter("taskveil_reports", "Reports by fate.", ["release", "fate"], registry=registry)
-        self._requests = Counter(
-            "taskveil_requests", "Requests by route and status.", ["route", "status"], registry=registry
-        )
-        self._request_seconds = Histogram(
-            "taskveil_request_seconds",
-            "Time to answer a request.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._commit_seconds = Histogram(
-            "taskveil_commit_seconds", "Time of a durable commit.", buckets=_SECONDS, registry=registry
-        )
-        self._group = Histogram(
-            "taskveil_commit_reports",
-            "Reports in a commit.",
-            buckets=[4**power for power in range(10)],
-            registry=registry,
-        )
-        self._waiting = Gauge(
-            "taskveil_waiting_reports",
-            "Reports that wait for a commit.",
-            multiprocess_mode="livesum",
-            registry=registry,
-        )
-        self._store_errors = Counter("taskveil_store_errors", "Commits and queries that failed.", registry=registry)
-        self._estimate_seconds = Histogram(
-            "taskveil_estimate_seconds", "Time to compute an estimate.", buckets=_SECONDS, registry=registry
-        )
+        counter, timer = partial(Counter, registry=registry), partial(Histogram, registry=registry, buckets=_SECONDS)
+        self._reports = counter("taskveil_reports", "Reports by fate.", ["release", "fate"])
+        self._requests = counter("taskveil_requests", "Requests by route and status.", ["route", "status"])
+        self._request_seconds = timer("taskveil_request_seconds", "Time to answer a request.", ["route"])
+        self._commit_seconds = timer("taskveil_commit_seconds", "Time of a durable commit.")
+        self._estimate_seconds = timer("taskveil_estimate_seconds", "Time to compute an estimate.")
+        self._store_errors = counter("taskveil_store_errors", "Commits and queries that failed.")
+        sizes = [4**power for power in range(10)]
+        self._group = Histogram("taskveil_commit_reports", "Reports in a commit.", buckets=sizes, registry=registry)
+        waiting = "Reports that wait for a commit."
+        self._waiting = Gauge("taskveil_waiting_reports", waiting, multiprocess_mode="livesum", registry=registry)
         if FOLDER not in os.environ:
             ProcessCollector(registry=registry)
 

@@ -62,25 +62,18 @@ class OpenRelease:
 
 
 class Releases:
-    """The current releases of a store. Call `refresh` once a second, in a thread."""
+    """The current releases of a store. Call `refresh` when the store has changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._version: int | None = None
         self._open: dict[str, OpenRelease] = {}
         self.refresh()
 
-    def refresh(self, version: int | None = None) -> None:
-        """Read the releases again if the store has changed. Blocks: call it in a thread.
+    def refresh(self) -> None:
+        """Read the releases again. Blocks: call it in a thread.
 
         A release that cannot be opened is noted in the journal and takes no reports. The others are not affected.
-
-        Args:
-            version: the result of `Store.version`, if the caller has just asked for it.
         """
-        version = self._store.version() if version is None else version
-        if version == self._version:
-            return
         found: dict[str, OpenRelease] = {}
         for stored in self._store.releases():
             files = self._store.files(stored.id)
@@ -92,7 +85,7 @@ class Releases:
                 failed(f"Release {stored.id[:SHOWN_ID_DIGITS]}… cannot be opened and takes no reports.", error)
                 continue
             found[stored.id] = replace(known, stored=stored)
-        self._open, self._version = found, version  # last: if the store fails, the next call tries again
+        self._open = found
 
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""

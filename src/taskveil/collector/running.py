@@ -47,6 +47,8 @@ class Collector:
     metrics: Metrics
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_AT_ONCE))
     """Held by a request with a large body."""
+    _version: int | None = None
+    """The `Store.version` of what was read last."""
     _coming: asyncio.Task[None] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _pinged: tuple[float, bool] = (-math.inf, False)
@@ -172,8 +174,10 @@ class Collector:
 
     def _refresh(self) -> None:
         version = self.store.version()
-        self.tokens.refresh(version)
-        self.releases.refresh(version)
+        if version != self._version:
+            self.tokens.refresh()
+            self.releases.refresh()
+            self._version = version  # last: if the store fails, the next call tries again
 
 
 def collector_of(request: Request) -> Collector:

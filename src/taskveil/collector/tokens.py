@@ -75,24 +75,16 @@ def new_token(
 
 
 class Tokens:
-    """The tokens of a store. `refresh` is called each second, so that a revoked token stops working."""
+    """The tokens of a store. Call `refresh` when the store has changed, so that a revoked token stops working."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._version: int | None = None
         self._found: dict[str, StoredToken] = {}
         self.refresh()
 
-    def refresh(self, version: int | None = None) -> None:
-        """Read the tokens again if the store has changed. Blocks: call it in a thread.
-
-        Args:
-            version: the newest `Store.version`, if the caller knows it.
-        """
-        version = self._store.version() if version is None else version
-        if version != self._version:
-            self._found = {token.key: token for token in self._store.tokens()}
-            self._version = version  # last: if the store fails, the next call tries again
+    def refresh(self) -> None:
+        """Read the tokens again. Blocks: call it in a thread."""
+        self._found = {token.key: token for token in self._store.tokens()}
 
     def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this for any release; otherwise a ProblemError.

@@ -12,6 +12,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, RedirectResponse
+from starlette.staticfiles import StaticFiles
 
 import taskveil
 from taskveil.collector.api import devices, operating, reading
@@ -61,15 +63,26 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
-    app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
-    for router in (devices.router, reading.router, operating.router, reading.page_router):
+    app.state.settings, app.state.metrics, app.state.collector = settings, metrics, None
+    for router in (devices.router, reading.router, operating.router):
         app.include_router(router)
     described(app)
+    _serve_pages(app, demo)
     app.add_middleware(devices.Shortcut)
     app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
     app.add_middleware(Guard, origins=settings.origins)
     app.add_middleware(Measured, metrics=metrics)
     return app
+
+
+def _serve_pages(app: FastAPI, demo: Path | None) -> None:
+    """Serve the page and its files, and those of the demonstration. The policy in `Guard` lets nothing else in."""
+    folder = Path(__file__).parents[1] / "pages"
+    app.add_route("/", lambda _: FileResponse(folder / "index.html"), include_in_schema=False)
+    app.mount("/assets", StaticFiles(directory=folder))
+    if demo is not None:
+        app.add_route("/demo", lambda _: RedirectResponse("/demo/", status_code=308), include_in_schema=False)
+        app.mount("/demo", StaticFiles(directory=demo, html=True))
 
 
 async def _open(app: FastAPI, given: Store | None) -> bool:

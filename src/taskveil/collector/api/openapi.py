@@ -272,8 +272,15 @@ def problems(*which: ProblemType) -> dict[int | str, dict[str, Any]]:
 
 def described(app: FastAPI) -> None:
     """Add the models that routes name only in `problems` and `REPORTS` to the application's OpenAPI document."""
-    _, more = models_json_schema([(Problem, "validation"), (ReportsShape, "validation")], ref_template=_REF)
-    app.openapi()["components"]["schemas"].update(more["$defs"])
+    plain = app.openapi
+
+    def document() -> dict[str, Any]:
+        found = plain()
+        _, more = models_json_schema([(Problem, "validation"), (ReportsShape, "validation")], ref_template=_REF)
+        found["components"]["schemas"] |= more["$defs"]
+        return found
+
+    app.openapi = document  # type: ignore[method-assign]
 
 
 _IDS = ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100")
