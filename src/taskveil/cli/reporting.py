@@ -39,7 +39,6 @@ def privatize(
     release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
-    missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
     engine: options.EngineName = "plain",
@@ -160,7 +159,6 @@ def estimate(
     confidence: Annotated[
         float, typer.Option(help="The confidence level of the intervals, from 0.5 to below 1.")
     ] = 0.95,
-    gone: Annotated[list[str] | None, typer.Option("--quantiles", "--histogram", hidden=True)] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
@@ -172,11 +170,6 @@ def estimate(
     from taskveil.estimates.rows import finite
     from taskveil.jobs.commands import tally_tables
 
-    if gone:
-        raise tv.TaskveilError(
-            "--quantiles and --histogram no longer exist: reports do not measure distributions. For means and shares "
-            "collect with a release of taskveil design --means."
-        )
     if assume not in (None, "cells", "labels"):
         raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
     where = options.job_engine(engine, address, workers)
