@@ -15,14 +15,13 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, print_line, print_whole, refuse_existing
+from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
 from taskveil.cli.inputs import Job, JobOptions, chosen_columns, left_out, read_volunteers
 from taskveil.client.fields import Coded
 from taskveil.client.reading import read_key
@@ -396,7 +395,7 @@ def audit(
         typer.echo(json.dumps(result.to_dict()))
     else:
         console.print(audit_table(result))
-        console.print(result.verdict, style="green" if result.passed else "bold red")
+        console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if picture:
             console.print(f"The picture: {picture}")
     if not result.passed:

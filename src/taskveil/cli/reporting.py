@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import console, note, pairs, print_line, reworded, row_bar
+from taskveil.cli.console import console, escape, note, pairs, print_line, reworded, row_bar
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_device, read_key
@@ -201,7 +200,7 @@ def estimate(
         cells = [(label.title, *label.interval(*one[1:4], change=True)) for label, one in shown if label.shown]
         if cells:
             _print(f"Since the earlier round. {title}", ("", "change", found.header[2]), cells, style)
-    console.print(f"{found.source}.")
+    console.print(escape(f"{found.source}."))
     console.print(escape(reworded(found.drift.words)), style="yellow" if found.drift.raised else None)
     for line in found.notes:
         console.print(escape(reworded(line)), style=None if found.assumes is None else ASSUMED)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from taskveil.cli import options
-from taskveil.cli.console import busy, note, print_line, print_whole
+from taskveil.cli.console import busy, escape, note, print_line, print_whole
 from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs

@@ -13,7 +13,7 @@ from taskveil.client.client import LONGEST_ROUND
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
-from taskveil.errors import DataError, ReleaseError, TaskveilError
+from taskveil.errors import DataError, ReleaseError, TaskveilError, printable
 from taskveil.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 from taskveil.veil.release import release_files
@@ -128,9 +128,7 @@ def register(
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
     counted = scores is not None and scores.listed and veil.mechanism.layout.length <= MOST_COUNTED
-    shown = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or place.resolve().name
-    )
+    shown = printable(name or place.resolve().name)
     store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
     return veil.release_id
 

@@ -15,6 +15,7 @@ from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
 from taskveil.collector.releases import FRONTIER, OpenRelease
 from taskveil.collector.store import StoredRelease
+from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
 
 EXAMPLE_RELEASE = "5e" * 32
@@ -214,8 +215,8 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in stored.rounds),
             "guarantee": veil.guarantee,
-            "attributes": list(veil.columns or (f"x{place}" for place in range(veil.device.attributes))),
-            "outputs": [] if veil.outputs is None else list(veil.outputs.names),
+            "attributes": [printable(name) for name in veil.columns or veil.schema.names],
+            "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
             "report_bytes": veil.mechanism.layout.length,
             "client_bytes": sum(len(content) for name, content in found.files.items() if name.startswith(f"{CLIENT}/")),
             "estimates": found.scores is not None,
