@@ -298,7 +298,11 @@ def create(
         typer.Option(help="Days until it expires; 0 for never. Default: 365 for upload, 90 for others.", min=0),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="At most so many reports (for other scopes, requests) a second.", min=0)
+        float | None,
+        typer.Option(
+            help="At most so many reports (for other scopes, requests) a second. Default: the collector's for uploads.",
+            min=0,
+        ),
     ] = None,
     db: Database = None,
     config: Config = None,
@@ -324,6 +328,8 @@ def create(
     typer.echo(text)
     until = "never expires" if kept.expires is None else f"expires on {kept.expires:%Y-%m-%d}"
     where = "every release" if one is None else f"release {one[:SHOWN_ID_DIGITS]}…"
+    if scope is TokenScope.UPLOAD:
+        until += f" and takes {settings.rate if rate is None else rate:,g} reports a second (--rate)"
     about = f"It is shown only once. Scope {scope.value}, for {where}; it {until}."
     for line in (about, *_used(scope, settings)):
         Console(stderr=True).print(escape(line), soft_wrap=True)

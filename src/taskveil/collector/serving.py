@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from uvicorn.main import STARTUP_FAILURE
+from uvicorn.main import STARTUP_FAILURE  # type: ignore[attr-defined]
 
 from taskveil.collector.api import create_app
 from taskveil.collector.connections import CollectorConfig

@@ -42,8 +42,9 @@ class Settings(BaseModel):
     """Maximum number of reports that wait for a commit in one worker; more get 503."""
     most_connections: Annotated[int, Field(ge=1)] = 1000
     """Maximum for one worker; more get 503."""
-    rate: Annotated[float, Field(gt=0)] | None = None
-    """Reports a second for each upload token without a rate of its own, or for all senders without a token together."""
+    rate: Annotated[float, Field(gt=0)] = 1000.0
+    """Reports a second for each upload token without a rate of its own, or for all senders without a token together.
+    `inf` for no limit."""
     request_seconds: Seconds = 10.0
     """Time for a request to arrive completely."""
     idle_seconds: Seconds = 5.0

@@ -127,7 +127,7 @@ class Buckets:
     """Rate limits. A bucket fills at its rate and holds `BURST_SECONDS` of it. A sender whose bucket is not empty may
     send any number of reports at once. Then the bucket is in debt, and the sender must wait."""
 
-    def __init__(self, *, rate: float | None, share: float = 1.0) -> None:
+    def __init__(self, *, rate: float, share: float = 1.0) -> None:
         """`rate` is for senders without a rate of their own. This process grants the `share` of each rate."""
         self._rate, self._share = rate, share
         self._levels: dict[str, tuple[float, float]] = {}
@@ -136,10 +136,9 @@ class Buckets:
     def take(self, key: str, count: int, rate: float | None) -> None:
         """Count these reports (or requests) of the sender with this `key`. ProblemError if there were too many before.
         `rate` is the sender's own."""
-        rate = self._rate if rate is None else rate
-        if rate is None:
+        rate, now = (self._rate if rate is None else rate) * self._share, time.monotonic()
+        if math.isinf(rate):
             return
-        rate, now = rate * self._share, time.monotonic()
         level, then = self._levels.get(key, (rate * BURST_SECONDS, now))
         level = min(level + rate * (now - then), rate * BURST_SECONDS)
         needed = min(1.0, rate * BURST_SECONDS)
