@@ -125,7 +125,7 @@ class MemoryStore:
     def moments(self, release: str, round: str | None = None) -> tuple[int, Floats]:
         raise NotImplementedError
 
-    def payloads(self, release: str, round: str | None = None) -> Iterator[tuple[str, Bytes]]:
+    def payloads(self, release: str, round: str | None = None) -> Iterator[tuple[list[str], Bytes]]:
         raise NotImplementedError
 
     def add_token(self, token: StoredToken) -> None:

@@ -77,7 +77,12 @@ class Asked:
 
 @contextmanager
 def running(
-    folder: Path, *veils: tv.Veil, db: str | None = None, client: str = "127.0.0.1", **settings: Any
+    folder: Path,
+    *veils: tv.Veil,
+    db: str | None = None,
+    client: str = "127.0.0.1",
+    demo: Path | None = None,
+    **settings: Any,
 ) -> Iterator[Asked]:
     """A collector on a new database (in SQLite unless `db` says where), with these veils registered (round "one") and a
     token of each scope, asked from the address of a `client`."""
@@ -86,7 +91,7 @@ def running(
     for place, veil in enumerate(veils):
         veil.save(folder / f"release-{place}")
         register(store, folder / f"release-{place}", round="one")
-    app = create_app(Settings(**settings), store)
+    app = create_app(Settings(**settings), store, demo=demo)
     transport = httpx.ASGITransport(app, client=(client, 40000))
     with asyncio.Runner() as runner:
         lifespan = app.router.lifespan_context(app)

@@ -19,9 +19,9 @@ from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
+from taskveil.client.client import LONGEST_ROUND
 from taskveil.client.wire import MOST_POSTED
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import LONGEST_ROUND
 from taskveil.collector.settings import Settings
 from taskveil.estimates import FEWEST
 
@@ -91,14 +91,14 @@ def test_numbers_in_words() -> None:
     most = f"{Settings().most_bytes // 2**20} MiB and {MOST_POSTED:,} reports"
     assert f"at most {most}" in said
     assert f"fewer than {FEWEST} reports" in OPERATIONS
-    assert f"at most {most}, a round's name {LONGEST_ROUND} bytes" in " ".join(OPERATIONS.split())
+    assert f"at most {most}, a round's name {LONGEST_ROUND:,} bytes" in " ".join(OPERATIONS.split())
 
 
 def test_every_problem_has_its_status_in_the_table() -> None:
     section = COLLECTOR.split("| status | when |")[1].split("\n\n")[0]
     named = {int(status) for row in re.findall(r"^\| ([\d, ]+) \|", section, re.MULTILINE) for status in row.split(",")}
     own = {404, 405, 500}  # of routes, methods and faults, not of what a client sends
-    every = {problem.value.status for problem in ProblemType}
+    every = {problem.status for problem in ProblemType}
     assert every - own <= named <= every
 
 

@@ -11,11 +11,26 @@ import functools
 import importlib.util
 import inspect
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""Of letters that reverse the text after them. Joiners, which some scripts need, are not among them."""
+
+
+def printable(text: str) -> str:
+    """The text with � for each control character, so that a name from a file cannot move a terminal's cursor, begin a
+    line of its own, or reverse what follows."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(letter) in _DIRECTIONS
+        else letter
+        for letter in text
+    )
 
 
 class TaskveilError(Exception):

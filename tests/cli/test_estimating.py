@@ -192,6 +192,5 @@ def test_what_cannot_be_said_is_one_line(home: Path, tmp_path: Path) -> None:
     (tmp_path / "reports.csv").write_text("report_0\n3\n")
     assert "holds no reports" in one_line("estimate", tmp_path / "reports.csv", *release)
     assert "list of codes" in one_line("estimate", home / "first.parquet", *release, "--assume", "cells")
-    assert "design --means" in one_line("estimate", home / "first.parquet", *release, "--quantiles", "income")
     folder = tmp_path / "nowhere" / "e.json"
     assert "nowhere" in run("estimate", home / "first.parquet", *release, "--json", folder, code=2)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from running_collector import batch, running, small_veil
 from taskveil.collector import tokens
 from taskveil.collector.api.common import BodyLimit
 from taskveil.collector.problems import ProblemError, ProblemType
+from taskveil.collector.settings import Settings
 from taskveil.collector.tokens import BURST_SECONDS, Buckets
 
 
@@ -106,14 +110,6 @@ def test_a_burst_of_some_seconds_is_fine_and_others_are_not_affected(clock: Cloc
     assert granted(buckets, "b") == 0.0
 
 
-def test_a_tokens_own_rate_counts_and_none_is_no_limit(clock: Clock) -> None:
-    buckets = Buckets(rate=None)
-    assert granted(buckets, "a", 10**9) == 0.0
-    assert granted(buckets, "a", 10**9) == 0.0
-    assert granted(buckets, "b", 10**6, rate=1.0) == 0.0
-    assert granted(buckets, "b", rate=1.0) == pytest.approx(10**6 - 4, abs=2)
-
-
 def test_slow_rates_are_rates_too(clock: Clock) -> None:
     buckets = Buckets(rate=0.01)
     assert granted(buckets, "a") == 0.0
@@ -123,11 +119,23 @@ def test_slow_rates_are_rates_too(clock: Clock) -> None:
     assert granted(buckets, "a") == 0.0
 
 
-def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_BUCKETS", 10)
-    buckets = Buckets(rate=0.1)
-    for key in range(1000):
-        granted(buckets, str(key))
-        granted(buckets, "busy")
-    assert len(buckets._levels) <= 10
-    assert granted(buckets, "busy") > 0  # those in use are kept
+def test_a_token_without_a_rate_has_one(tmp_path: Path) -> None:
+    """A flood with the token that every app holds is slowed down, and senders with another token are not."""
+    veil, rate = small_veil(), Settings().rate
+    many = veil.privatize(np.zeros((2 * int(BURST_SECONDS * rate), 2)))
+    with running(tmp_path, veil) as asked:
+        asked.token("upload", "another")
+        asked.send(veil, many)
+        body = batch(veil, many[:100], np.random.default_rng(1))
+        flood, other = (asked.ask("POST", "/v1/reports", name, content=body) for name in ("upload", "another"))
+    assert (flood.status_code, flood.json()["type"]) == (429, "urn:taskveil:problem:too-many")
+    assert int(flood.headers["retry-after"]) >= 1
+    assert other.json()["accepted"] == 100
+
+
+def test_no_limit_must_be_asked_for(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "collector.toml").write_text("rate = inf\n")
+    buckets = Buckets(rate=Settings.read(tmp_path / "collector.toml").rate)
+    assert [granted(buckets, "a", 10**9) for _ in range(3)] == [0.0] * 3
+    assert granted(buckets, "b", 10**6, rate=1.0) == 0.0
+    assert granted(buckets, "b", rate=1.0) == pytest.approx(10**6 - 4, abs=2)

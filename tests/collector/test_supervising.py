@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from taskveil.collector import serving
-from taskveil.collector.serving import FAILED_TO_START, Supervisor
+from taskveil.collector.serving import STARTUP_FAILURE, Supervisor
 
 WORKER = """
 import os, signal, sys, time
@@ -25,7 +25,7 @@ def note(text):
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(serving, "MIN_RESTART_SECONDS", 0.05)
+    monkeypatch.setattr(serving, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(serving, "CHECK_WORKERS_SECONDS", 0.01)
     (tmp_path / "notes").touch()
     return tmp_path / "notes"
@@ -70,7 +70,7 @@ def test_those_that_die_are_replaced(notes: Path) -> None:
 
 
 def test_what_cannot_start_is_not_started_again(notes: Path) -> None:
-    assert run(notes, f"note('start'); sys.exit({FAILED_TO_START})", workers=1) == FAILED_TO_START
+    assert run(notes, f"note('start'); sys.exit({STARTUP_FAILURE})", workers=1) == STARTUP_FAILURE
     assert notes.read_text().split() == ["start"]
 
 

@@ -22,16 +22,13 @@ class Kept:
     """A store that has nothing but tokens."""
 
     def __init__(self, *tokens: StoredToken) -> None:
-        self.kept, self.number = tokens, 1
-
-    def version(self) -> int:
-        return self.number
+        self.kept = tokens
 
     def tokens(self) -> tuple[StoredToken, ...]:
         return self.kept
 
     def becomes(self, *tokens: StoredToken) -> None:
-        self.kept, self.number = tokens, self.number + 1
+        self.kept = tokens
 
 
 def tokens_of(*kept: StoredToken) -> Tokens:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -110,7 +111,7 @@ class Collector:
         LISTENED.add(self.port)
         self.process: subprocess.Popen[bytes] | None = None
         self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-        settings = {"db": database.url, "host": "127.0.0.1", "port": self.port} | settings
+        settings = {"db": database.url, "host": "127.0.0.1", "port": self.port, "rate": math.inf} | settings
         config = folder / "collector.toml"
         config.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in settings.items()))
         folders = [str(release.folder) for release in releases]

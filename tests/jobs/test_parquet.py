@@ -142,7 +142,7 @@ def test_values_are_never_an_error(release: Path, records: np.ndarray, tmp_path:
     source = parquet(tmp_path / "in.parquet", columns)
     run("privatize", source, tmp_path / "o.parquet", "--release", release)
     assert pq.read_table(tmp_path / "o.parquet").num_rows == N
-    run("privatize", source, tmp_path / "p.parquet", "--release", release, "--missing-as-nan")  # as old scripts say
+    run("privatize", source, tmp_path / "p.parquet", "--release", release)
 
 
 CELLS = ["", "nan", "NaN", "null", "N/A", "inf", "-inf", "1e400", "+5", " 5", "-0", "1e-400", '""', '"7"']

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from taskveil.cli import options
-from taskveil.cli.console import busy, print_line, print_whole
+from taskveil.cli.console import busy, escape, print_line, print_whole
 from taskveil.cli.serving import (
     Config,
     Database,

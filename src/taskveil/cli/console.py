@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
@@ -22,10 +22,15 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from taskveil.errors import TaskveilError, needs
+from taskveil.errors import TaskveilError, needs, printable
 from taskveil.progress import Progress
 
 console = Console()
+
+
+def escape(text: str) -> str:
+    """Text for `console.print`: square brackets are not markup, and control characters of names have no effect."""
+    return markup.escape(printable(text))
 
 
 @contextlib.contextmanager
@@ -112,7 +117,7 @@ def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
 
 def print_line(text: str) -> None:
     """Print a line without wrapping it, so that it can be copied. Square brackets are text, not markup."""
-    console.print(text, soft_wrap=True, markup=False)
+    console.print(printable(text), soft_wrap=True, markup=False)
 
 
 def print_whole(view: Table) -> None:
@@ -141,7 +146,9 @@ _OPTIONS = (
 
 
 def reworded(message: str) -> str:
-    """A message of the package for people who type commands: options instead of arguments, rows counted from 1."""
+    """A message of the package for people who type commands: one line, options instead of arguments, rows counted
+    from 1."""
+    message = " ".join(message.splitlines())
     for argument, option in _OPTIONS:
         message = re.sub(argument, option, message)
     return re.sub(r"(?<=\brow )\d+(?=, column |\W+\d+% of the labels)", lambda row: str(int(row[0]) + 1), message)

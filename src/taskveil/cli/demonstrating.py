@@ -33,9 +33,6 @@ ROUNDS = ("first", "second")
 PEOPLE_SEED = 1
 """The simulated people must differ from the volunteers, who have another seed."""
 
-LATEST_END = 1.4
-"""A round ends after this multiple of its time. On a slow machine, some people then have not reported."""
-
 
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
     """Run a collector on this machine until Ctrl-C, and let so many devices report to it in two rounds.
@@ -134,8 +131,8 @@ def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: in
     from taskveil.experiments.demo_people import later, people
 
     def reported(records: Any, round: str) -> Outcome:
-        late = threading.Event()
-        clock = threading.Timer(LATEST_END * seconds / 2, late.set)
+        late = threading.Event()  # after twice the time of a round. On a slow machine some have not reported then
+        clock = threading.Timer(seconds, late.set)
         clock.start()
         outcome = crowd.report(records, round=round, seconds=seconds / 2, stop=late)
         clock.cancel()

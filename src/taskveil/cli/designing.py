@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,14 +15,13 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, print_line, print_whole, refuse_existing
+from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
 from taskveil.cli.inputs import Job, JobOptions, chosen_columns, left_out, read_volunteers
 from taskveil.client.fields import Coded
 from taskveil.client.reading import read_key
@@ -37,20 +37,15 @@ from taskveil.veil.volunteers import FEWEST as MIN_GROUP
 HELD_OUT_PARTS = 4
 """The volunteers are split into this many parts, and one part is held out."""
 
-MIN_VOLUNTEERS = 40
-"""With fewer volunteers none are held out: the mean loss of fewer than ten people is too uncertain."""
-
-MIN_TO_NAME_COLUMNS = 30
-"""With fewer volunteers held out no column is named: with fifteen, one in six would be named by mistake."""
+MIN_VOLUNTEERS = HELD_OUT_PARTS * MIN_GROUP
+"""With fewer volunteers none are held out, because the mean loss of so few people is too uncertain. With fewer held out
+no column is named: with fifteen, one in six would be named by mistake."""
 
 NO_SIGNAL = 0.01
 """Reports that explain at most this share of a column's variance contain almost no information about the column."""
 
 REPORTS_DRAWN = 2**14
 """About this many reports of the volunteers held out are drawn to measure the share."""
-
-MAX_NAMED_COLUMNS = 12
-"""At most this many columns are named."""
 
 
 def schema(
@@ -258,11 +253,10 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
             "it on other people: taskveil sweep, or veil.loss."
         )
     if judgement.silent:
-        named, others = judgement.silent[:MAX_NAMED_COLUMNS], judgement.silent[MAX_NAMED_COLUMNS:]
-        more = f" and {len(others)} more" if others else ""
+        named = textwrap.shorten(", ".join(judgement.silent), console.width, placeholder=" …")
         print_line(
             f"At this ε, reports contain almost no information ({NO_SIGNAL:.0%} of the variance at most) about "
-            f"{', '.join(named)}{more}. Raise --epsilon or their --weight, or leave them out: --drop."
+            f"{len(judgement.silent)} columns: {named}. Raise --epsilon or their --weight, or leave them out: --drop."
         )
 
 
@@ -334,7 +328,7 @@ def judge(job: Job, *, seed: int, **chosen: Any) -> Judgement | None:
         twin = tv.design(take_rows(job.X, train), copy or job.task, y=y, schema=job.schema, seed=seed, **chosen)
         X, labels = records[test], take_labels(job.task, job.y, test)
         loss = twin.loss(X, labels)
-    task, enough = twin.task or job.task, len(test) >= MIN_TO_NAME_COLUMNS
+    task, enough = twin.task or job.task, len(test) >= MIN_VOLUNTEERS
     return Judgement(
         twin=twin,
         held_out=len(test),
@@ -401,7 +395,7 @@ def audit(
         typer.echo(json.dumps(result.to_dict()))
     else:
         console.print(audit_table(result))
-        console.print(result.verdict, style="green" if result.passed else "bold red")
+        console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if picture:
             console.print(f"The picture: {picture}")
     if not result.passed:

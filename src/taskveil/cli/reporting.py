@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import console, note, pairs, print_line, reworded, row_bar
+from taskveil.cli.console import console, escape, note, pairs, print_line, reworded, row_bar
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_device, read_key
@@ -39,7 +38,6 @@ def privatize(
     release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
-    missing_as_nan: Annotated[bool, typer.Option(hidden=True, help="Always so; kept for old scripts.")] = False,  # noqa: ARG001
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
     engine: options.EngineName = "plain",
@@ -162,7 +160,6 @@ def estimate(
     confidence: Annotated[
         float, typer.Option(help="The confidence level of the intervals, from 0.5 to below 1.")
     ] = 0.95,
-    gone: Annotated[list[str] | None, typer.Option("--quantiles", "--histogram", hidden=True)] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
@@ -175,11 +172,6 @@ def estimate(
     from taskveil.estimates.rows import finite
     from taskveil.jobs.commands import tally_tables
 
-    if gone:
-        raise tv.TaskveilError(
-            "--quantiles and --histogram no longer exist: reports do not measure distributions. For means and shares "
-            "collect with a release of taskveil design --means."
-        )
     if assume not in (None, "cells", "labels"):
         raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
     where = options.job_engine(engine, address, workers)
@@ -213,7 +205,7 @@ def estimate(
         cells = [(label.title, *label.interval(*one[1:4], change=True)) for label, one in shown if label.shown]
         if cells:
             _print(f"Since the earlier round. {title}", ("", "change", found.header[2]), cells, style)
-    console.print(f"{found.source}.")
+    console.print(escape(f"{found.source}."))
     console.print(escape(reworded(found.drift.words)), style="yellow" if found.drift.raised else None)
     for line in found.notes:
         console.print(escape(reworded(line)), style=None if found.assumes is None else ASSUMED)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from taskveil.cli import options
-from taskveil.cli.console import busy, note, print_line, print_whole
+from taskveil.cli.console import busy, escape, note, print_line, print_whole
 from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
@@ -31,7 +30,7 @@ from taskveil.errors import DataError, needs
 if TYPE_CHECKING:
     from taskveil.collector.releases import OpenRelease
     from taskveil.collector.settings import Settings
-    from taskveil.collector.store import Store, StoredRelease, StoredToken
+    from taskveil.collector.store import Store, StoredRelease
 
 Database = Annotated[
     str | None,
@@ -299,7 +298,11 @@ def create(
         typer.Option(help="Days until it expires; 0 for never. Default: 365 for upload, 90 for others.", min=0),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="At most so many reports (for other scopes, requests) a second.", min=0)
+        float | None,
+        typer.Option(
+            help="At most so many reports (for other scopes, requests) a second. Default: the collector's for uploads.",
+            min=0,
+        ),
     ] = None,
     db: Database = None,
     config: Config = None,
@@ -325,6 +328,8 @@ def create(
     typer.echo(text)
     until = "never expires" if kept.expires is None else f"expires on {kept.expires:%Y-%m-%d}"
     where = "every release" if one is None else f"release {one[:SHOWN_ID_DIGITS]}…"
+    if scope is TokenScope.UPLOAD:
+        until += f" and takes {settings.rate if rate is None else rate:,g} reports a second (--rate)"
     about = f"It is shown only once. Scope {scope.value}, for {where}; it {until}."
     for line in (about, *_used(scope, settings)):
         Console(stderr=True).print(escape(line), soft_wrap=True)
@@ -336,15 +341,22 @@ def list_tokens(db: Database = None, config: Config = None, as_json: options.Jso
     with opened(settings_of(db, config)) as store:
         tokens, names = store.tokens(), {one.id: one for one in store.releases()}
     if as_json:
-        typer.echo(json.dumps([_content(one) for one in tokens], indent=2))
+        shown = ("name", "scope", "release", "expires", "rate")
+        content = [{name: getattr(one, name) for name in shown} for one in tokens]
+        typer.echo(json.dumps(content, indent=2, default=datetime.isoformat))
         return
     if not tokens:
         print_line("There is no token yet: taskveil token create NAME --scope upload")
         return
     view = Table("name", "scope", "release", "expires", "rate")
     for one in tokens:
-        rate = "" if one.rate is None else f"{one.rate:g}/s"
-        view.add_row(escape(one.name), one.scope, escape(_release_of(one, names)), _expires(one), rate)
+        known = names.get(one.release or "")
+        release = "all" if one.release is None else name_and_id(known) if known else one.release[:SHOWN_ID_DIGITS]
+        expired = " (expired)" if one.expires is not None and one.expires <= datetime.now(UTC) else ""
+        expires = "never" if one.expires is None else f"{one.expires:%Y-%m-%d}{expired}"
+        view.add_row(
+            escape(one.name), one.scope, escape(release), expires, "" if one.rate is None else f"{one.rate:g}/s"
+        )
     print_whole(view)
 
 
@@ -364,40 +376,16 @@ def revoke(
 def _used(scope: TokenScope, settings: Settings) -> list[str]:
     """Examples to copy."""
     address = address_of(settings)
-    reports = f"{address}/v1/reports"
-    ways = {
-        TokenScope.UPLOAD: [
+    if scope is TokenScope.UPLOAD:
+        reports = f"{address}/v1/reports"
+        return [
             f'  Python      upload(reports, "{reports}", token="tv_…")',
             f'  JavaScript  await upload(reports, "{reports}", {{ token: "tv_…" }})',
             f"  curl        curl {reports} -H 'Authorization: Bearer tv_…' --data-binary @reports "
             "-H 'Content-Type: application/vnd.taskveil.reports'",
-        ],
-        TokenScope.READ: [
-            f"  the page    {address}/#token=tv_…",
-            f"  curl        curl '{address}/v1/releases' -H 'Authorization: Bearer tv_…'",
-        ],
-        TokenScope.ADMIN: [
-            f"  curl        curl -X POST '{address}/v1/releases/ID/close' -H 'Authorization: Bearer tv_…'",
-            f"  the page    {address}/#token=tv_…",
-        ],
-    }
-    return ways[scope]
-
-
-def _content(one: StoredToken) -> dict[str, object]:
-    expires = None if one.expires is None else one.expires.isoformat()
-    return {"name": one.name, "scope": one.scope, "release": one.release, "expires": expires, "rate": one.rate}
-
-
-def _release_of(one: StoredToken, releases: dict[str, StoredRelease]) -> str:
-    if one.release is None:
-        return "all"
-    known = releases.get(one.release)
-    return name_and_id(known) if known else one.release[:SHOWN_ID_DIGITS]
-
-
-def _expires(one: StoredToken) -> str:
-    if one.expires is None:
-        return "never"
-    expired = " (expired)" if one.expires <= datetime.now(UTC) else ""
-    return f"{one.expires:%Y-%m-%d}{expired}"
+        ]
+    what = "'{}/v1/releases'" if scope is TokenScope.READ else "-X POST '{}/v1/releases/ID/close'"
+    return [
+        f"  the page    {address}/#token=tv_…",
+        f"  curl        curl {what.format(address)} -H 'Authorization: Bearer tv_…'",
+    ]

@@ -11,7 +11,7 @@ import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, numbers, print_line
 from taskveil.cli.inputs import Job, JobOptions
-from taskveil.errors import ResumeError
+from taskveil.errors import ResumeError, printable
 
 
 def sweep(
@@ -115,7 +115,8 @@ def sweep(
         return
     if job.about is not None:
         print_line(job.about)
-    typer.echo("\n".join([shown[0], *frontier.advice(), *(f"\n{text}" for text in texts)]))
+    for line in "\n".join([shown[0], *frontier.advice(), *(f"\n{text}" for text in texts)]).split("\n"):
+        typer.echo(printable(line))
     console.print(f"table, JSON, picture and page: {folder}")
     if releases is not None:
         console.print(f"releases: {releases}")

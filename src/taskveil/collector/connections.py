@@ -26,9 +26,6 @@ from taskveil.collector.settings import Settings
 MAX_HEAD_BYTES = 2**16
 """Size of a request's first line and headers that may arrive before they are complete."""
 
-LINGER_SECONDS = 1.0
-"""How long a refused client may take to read the answer."""
-
 
 class CollectorConfig(Config):
     """uvicorn's configuration with the collector's settings."""
@@ -154,7 +151,7 @@ class Connection(HttpToolsProtocol):
             ]
             self.transport.write(STATUS_LINE[document.status] + b"\r\n".join(head) + b"\r\n\r\n" + content)
         self.transport.close()
-        self._abort_after(LINGER_SECONDS)
+        self._abort_after(self.config.settings.idle_seconds)
 
     def _limit_closing(self) -> None:
         """A connection closes when the client has read everything: not without end."""

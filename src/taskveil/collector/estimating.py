@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
@@ -30,14 +29,10 @@ from taskveil.veil import Veil
 
 CONFIDENCE = 0.95
 """Of all intervals, also those of changes."""
-QUICK_SECONDS = 0.1
-"""A faster estimate is computed again for each request, if there are new reports."""
 KEPT_TIMES_AS_LONG = 10.0
-"""A slower estimate is given again for this many times its computing time, without a look at the store."""
-MAX_KEPT_ESTIMATES = 32
-MAX_WAITING_ESTIMATES = 16
-"""A request for one more gets 503."""
-ESTIMATE_TIMEOUT_SECONDS = 20.0
+"""An estimate is given again for this many times its computing time."""
+MAX_ESTIMATES = 32
+"""Estimates that are kept, and estimates that wait to be computed. A request for one more gets 503."""
 
 
 def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None = None) -> Tally:
@@ -86,22 +81,14 @@ class Asked:
     assume: Assumption | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Kept:
-    """An estimate, its number of reports, and until when it is given without a look at the store."""
-
-    reports: int
-    estimate: Estimate | DataError
-    """Or the reason why there is none."""
-    until: float
-
-
 class Estimates:
     """Computes estimates of the stored reports on request."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
-        self._store, self._metrics = store, metrics
-        self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
+    def __init__(self, store: Store, metrics: Metrics, *, timeout: float) -> None:
+        """`timeout`: how many seconds a request waits for an estimate."""
+        self._store, self._metrics, self._timeout = store, metrics, timeout
+        self._kept: dict[tuple[Any, ...], tuple[float, Estimate | DataError]] = {}
+        """Until when each estimate is given again (or the reason why there is none), the oldest first."""
         self._coming: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="estimates")
 
@@ -120,11 +107,11 @@ class Estimates:
         key = (release.id, _numbers(release, None), asked)
         coming = self._coming.get(key)
         if coming is None:
-            if len(self._coming) >= MAX_WAITING_ESTIMATES:
+            if len(self._coming) >= MAX_ESTIMATES:
                 raise ProblemError(ProblemType.BUSY, "Many estimates are being computed.", retry_after=2)
             coming = self._begun(key, release, veil, asked)
         try:
-            return await asyncio.wait_for(asyncio.shield(coming), ESTIMATE_TIMEOUT_SECONDS)
+            return await asyncio.wait_for(asyncio.shield(coming), self._timeout)
         except TimeoutError:
             raise ProblemError(ProblemType.BUSY, "The estimate takes too long.", retry_after=5) from None
         except asyncio.CancelledError:
@@ -168,45 +155,35 @@ class Estimates:
     ) -> Estimate:
         """The estimate of one round or of all, computed or kept. `rule`: anytime, assume, confidence."""
         key, start = (release.id, _numbers(release, round), rule), monotonic()
-        kept = self._kept.get(key)
-        if kept is None or kept.until < start:
-            try:
-                counted = stored_tally(veil, self._store, counted=release.counted, round=round)
-            except KeyError:  # deleted a moment ago
-                raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
-            except DataError as error:
-                raise _refused(error) from None
-            if kept is None or kept.reports != counted.count:
-                kept = _Kept(reports=counted.count, estimate=_estimated(veil, counted, rule), until=0.0)
-                self._metrics.estimated(monotonic() - start)
+        until, found = self._kept.get(key, (start, None))
+        if found is None or until <= start:
+            found = self._computed(release, veil, round, rule)
             took = monotonic() - start
-            rest = 0.0 if took < QUICK_SECONDS else KEPT_TIMES_AS_LONG * took
-            kept = _Kept(reports=kept.reports, estimate=kept.estimate, until=start + took + rest)
-            self._kept[key] = kept
-            self._kept.move_to_end(key)
-            while len(self._kept) > MAX_KEPT_ESTIMATES:
-                self._kept.popitem(last=False)
-        if isinstance(kept.estimate, DataError):
-            raise _refused(kept.estimate)
-        return kept.estimate
+            self._metrics.estimated(took)
+            self._kept.pop(key, None)
+            self._kept[key] = (monotonic() + KEPT_TIMES_AS_LONG * took, found)
+            if len(self._kept) > MAX_ESTIMATES:
+                del self._kept[next(iter(self._kept))]
+        if isinstance(found, DataError):
+            words, few = str(found), isinstance(found, TooFewReportsError)
+            raise ProblemError(ProblemType.TOO_FEW if few else ProblemType.INVALID, words[:1].upper() + words[1:])
+        return found
 
-
-def _estimated(veil: Veil, counted: Tally, rule: tuple[bool, Assumption | None, float]) -> Estimate | DataError:
-    anytime, assume, confidence = rule
-    try:
-        return estimate(veil, counted, anytime=anytime, assume=assume, confidence=confidence)
-    except DataError as error:
-        return error
+    def _computed(
+        self, release: StoredRelease, veil: Veil, round: str | None, rule: tuple[bool, Assumption | None, float]
+    ) -> Estimate | DataError:
+        anytime, assume, confidence = rule
+        try:
+            counted = stored_tally(veil, self._store, counted=release.counted, round=round)
+            return estimate(veil, counted, anytime=anytime, assume=assume, confidence=confidence)
+        except KeyError:
+            raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+        except DataError as error:
+            return error
 
 
 def _stopping() -> ProblemError:
     return ProblemError(ProblemType.STOPPING, "Ask again in a moment.", retry_after=5)
-
-
-def _refused(error: DataError) -> ProblemError:
-    """The problem for too few reports, or for an assumption that the release does not allow."""
-    words, kind = str(error), ProblemType.TOO_FEW if isinstance(error, TooFewReportsError) else ProblemType.INVALID
-    return ProblemError(kind, words[:1].upper() + words[1:])
 
 
 def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:

@@ -10,18 +10,15 @@ import io
 import threading
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from taskveil.arrays import Bytes
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import Store
 from taskveil.jobs.reports import report_schema
 from taskveil.veil import Veil
 
 TYPE = "application/vnd.apache.parquet"
-MAX_ROWS_PER_GROUP = 2**16
 MAX_NUMBERS_PER_GROUP = 2**21
 """16 MiB of integers."""
 
@@ -55,35 +52,15 @@ def _exported(veil: Veil, store: Store, round: str | None) -> Iterator[bytes]:
     # Statistics of random numbers are useless, and they double the footer, which is in memory until the end.
     with pq.ParquetWriter(buffer, schema, write_statistics=False) as writer:
         yield buffer.taken()
-        for names, payloads in _groups(store.payloads(veil.release_id, round), max(1, MAX_NUMBERS_PER_GROUP // width)):
-            numbers, _ = veil.mechanism.layout.unpack_all(payloads)
-            columns = [*(pa.array(column) for column in numbers.T), names]
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-            yield buffer.taken()
+        most = max(1, MAX_NUMBERS_PER_GROUP // width)
+        for names, payloads in store.payloads(veil.release_id, round):
+            for start in range(0, len(names), most):
+                here = slice(start, start + most)
+                numbers, _ = veil.mechanism.layout.unpack_all(payloads[here])
+                columns = [*(pa.array(column) for column in numbers.T), pa.array(names[here]).dictionary_encode()]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+                yield buffer.taken()
     yield buffer.taken()
-
-
-def _groups(parts: Iterator[tuple[str, Bytes]], most: int) -> Iterator[tuple[pa.DictionaryArray, Bytes]]:
-    """The rows in row groups: the round's name of each row, and payloads (N, size)."""
-    waiting: list[tuple[str, Bytes]] = []
-    rows, enough = 0, min(most, MAX_ROWS_PER_GROUP)
-
-    def group() -> tuple[pa.DictionaryArray, Bytes]:
-        names = sorted({name for name, _ in waiting})
-        places = np.repeat([names.index(name) for name, _ in waiting], [len(part) for _, part in waiting])
-        column = pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names, pa.string()))
-        return column, np.concatenate([part for _, part in waiting])
-
-    for name, payloads in parts:
-        for start in range(0, len(payloads), enough):
-            part = payloads[start : start + enough]
-            if rows + len(part) > enough:
-                yield group()
-                waiting, rows = [], 0
-            waiting.append((name, part))
-            rows += len(part)
-    if waiting:
-        yield group()
 
 
 class _Buffer(io.RawIOBase):

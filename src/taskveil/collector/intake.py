@@ -17,13 +17,11 @@ from taskveil.arrays import Integers
 from taskveil.collector.journal import failed
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import ProblemError, ProblemType
+from taskveil.collector.settings import RETRY_SECONDS
 from taskveil.collector.store import Store, StoreUnavailableError, Submission
 
 MAX_REPORTS_PER_COMMIT = 20_000
 """One body may have more."""
-
-RETRY_SECONDS = 0.1
-"""Pause after the database did not answer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

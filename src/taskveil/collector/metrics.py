@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -36,7 +37,6 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_REFUSED = "refused"
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it would show when the first report came
 
@@ -66,55 +66,26 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self._reports = Counter("taskveil_reports", "Reports by fate.", ["release", "fate"], registry=registry)
-        self._requests = Counter(
-            "taskveil_requests", "Requests by route and status.", ["route", "status"], registry=registry
-        )
-        self._request_seconds = Histogram(
-            "taskveil_request_seconds",
-            "Time to answer a request.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._commit_seconds = Histogram(
-            "taskveil_commit_seconds", "Time of a durable commit.", buckets=_SECONDS, registry=registry
-        )
-        self._group = Histogram(
-            "taskveil_commit_reports",
-            "Reports in a commit.",
-            buckets=[4**power for power in range(10)],
-            registry=registry,
-        )
-        self._waiting = Gauge(
-            "taskveil_waiting_reports",
-            "Reports that wait for a commit.",
-            multiprocess_mode="livesum",
-            registry=registry,
-        )
-        self._store_errors = Counter("taskveil_store_errors", "Commits and queries that failed.", registry=registry)
-        self._estimate_seconds = Histogram(
-            "taskveil_estimate_seconds", "Time to compute an estimate.", buckets=_SECONDS, registry=registry
-        )
+        counter, timer = partial(Counter, registry=registry), partial(Histogram, registry=registry, buckets=_SECONDS)
+        self._reports = counter("taskveil_reports", "Reports by fate.", ["release", "fate"])
+        self._requests = counter("taskveil_requests", "Requests by route and status.", ["route", "status"])
+        self._request_seconds = timer("taskveil_request_seconds", "Time to answer a request.", ["route"])
+        self._commit_seconds = timer("taskveil_commit_seconds", "Time of a durable commit.")
+        self._estimate_seconds = timer("taskveil_estimate_seconds", "Time to compute an estimate.")
+        self._store_errors = counter("taskveil_store_errors", "Commits and queries that failed.")
+        sizes = [4**power for power in range(10)]
+        self._group = Histogram("taskveil_commit_reports", "Reports in a commit.", buckets=sizes, registry=registry)
+        waiting = "Reports that wait for a commit."
+        self._waiting = Gauge("taskveil_waiting_reports", waiting, multiprocess_mode="livesum", registry=registry)
         if FOLDER not in os.environ:
             ProcessCollector(registry=registry)
-        self._by_fate: dict[tuple[str, str], Counter] = {}
-        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def reports(self, release: str, fates: Integers, refused: int = 0) -> None:
         """Count the reports of one request: their `Fate`s (N,), and how many were not valid."""
-        counts = np.bincount(fates, minlength=len(Fate)).tolist()
-        for fate in Fate:
-            if counts[fate]:
-                self._fate(release, fate.name.lower()).inc(counts[fate])
-        if refused:
-            self._fate(release, _REFUSED).inc(refused)
-
-    def _fate(self, release: str, fate: str) -> Counter:
-        found = self._by_fate.get((release, fate))
-        if found is None:
-            found = self._by_fate[release, fate] = self._reports.labels(release[:SHOWN_ID_DIGITS], fate)
-        return found
+        counts = dict(zip((fate.name.lower() for fate in Fate), np.bincount(fates, minlength=len(Fate)), strict=True))
+        for fate, count in {**counts, "refused": refused}.items():
+            if count:
+                self._reports.labels(release[:SHOWN_ID_DIGITS], fate).inc(int(count))
 
     def committed(self, seconds: float, reports: int) -> None:
         """Count a commit."""
@@ -135,12 +106,8 @@ class Metrics:
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request. `route` is a template such as "/v1/releases/{id}/frontier", never the requested path."""
-        found = self._by_route.get((route, status))
-        if found is None:
-            found = self._requests.labels(route, str(status)), self._request_seconds.labels(route)
-            self._by_route[route, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        self._requests.labels(route, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
         """The counters of all workers in Prometheus' text format. Blocks: call it in a thread."""

@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from taskveil.client.wire import ProblemDocument
 
 
-@dataclass(frozen=True)
-class ProblemKind:
-    """A problem's HTTP status and title."""
-
-    status: int
-    title: str
-
-
 class ProblemType(Enum):
     """All problems. The name, in lower case with hyphens, is the last part of the document's `type`."""
 
-    NO_REPORTS = ProblemKind(400, "The body holds no reports")
-    BAD_REQUEST = ProblemKind(400, "The request cannot be read")
-    TOKEN_MISSING = ProblemKind(401, "A token is needed")
-    TOKEN_UNKNOWN = ProblemKind(401, "The token is not known")
-    TOKEN_EXPIRED = ProblemKind(401, "The token has expired")
-    TOKEN_WRONG_SCOPE = ProblemKind(403, "The token does not allow this")
-    TOKEN_OTHER_RELEASE = ProblemKind(403, "The token is for another release")
-    NOT_FOUND = ProblemKind(404, "There is nothing at this address")
-    RELEASE_UNKNOWN = ProblemKind(404, "The release is not known here")
-    ROUND_UNKNOWN = ProblemKind(404, "The release has no such round")
-    METHOD_NOT_ALLOWED = ProblemKind(405, "The method is not allowed here")
-    TOO_SLOW = ProblemKind(408, "The request took too long to arrive")
-    RELEASE_CLOSED = ProblemKind(409, "The release takes no reports")
-    ROUND_CLOSED = ProblemKind(409, "The round takes no reports")
-    ROUND_OPEN = ProblemKind(409, "The round still takes reports")
-    TOO_FEW = ProblemKind(409, "There are too few reports for an estimate")
-    TOO_LARGE = ProblemKind(413, "The body is too large")
-    WRONG_TYPE = ProblemKind(415, "The type of the body is not supported")
-    INVALID = ProblemKind(422, "A parameter is wrong")
-    TOO_MANY = ProblemKind(429, "Too many requests")
-    FAULT = ProblemKind(500, "The collector failed")
-    BUSY = ProblemKind(503, "The collector is busy")
-    UNAVAILABLE = ProblemKind(503, "The database does not answer")
-    STOPPING = ProblemKind(503, "The collector is stopping")
+    NO_REPORTS = (400, "The body holds no reports")
+    BAD_REQUEST = (400, "The request cannot be read")
+    TOKEN_MISSING = (401, "A token is needed")
+    TOKEN_UNKNOWN = (401, "The token is not known")
+    TOKEN_EXPIRED = (401, "The token has expired")
+    TOKEN_WRONG_SCOPE = (403, "The token does not allow this")
+    TOKEN_OTHER_RELEASE = (403, "The token is for another release")
+    NOT_FOUND = (404, "There is nothing at this address")
+    RELEASE_UNKNOWN = (404, "The release is not known here")
+    ROUND_UNKNOWN = (404, "The release has no such round")
+    METHOD_NOT_ALLOWED = (405, "The method is not allowed here")
+    TOO_SLOW = (408, "The request took too long to arrive")
+    RELEASE_CLOSED = (409, "The release takes no reports")
+    ROUND_CLOSED = (409, "The round takes no reports")
+    ROUND_OPEN = (409, "The round still takes reports")
+    TOO_FEW = (409, "There are too few reports for an estimate")
+    TOO_LARGE = (413, "The body is too large")
+    WRONG_TYPE = (415, "The type of the body is not supported")
+    INVALID = (422, "A parameter is wrong")
+    TOO_MANY = (429, "Too many requests")
+    FAULT = (500, "The collector failed")
+    BUSY = (503, "The collector is busy")
+    UNAVAILABLE = (503, "The database does not answer")
+    STOPPING = (503, "The collector is stopping")
+
+    def __init__(self, status: int, title: str) -> None:
+        self.status, self.title = status, title
 
     def document(self, detail: str = "") -> ProblemDocument:
         """The document of this problem. The detail must not repeat what was sent."""
         return ProblemDocument(
-            status=self.value.status,
-            title=self.value.title,
+            status=self.status,
+            title=self.title,
             detail=detail,
             type=f"urn:taskveil:problem:{self.name.lower().replace('_', '-')}",
         )
@@ -58,7 +52,7 @@ class ProblemError(Exception):
     """Raised anywhere in a request. The answer is the problem's document."""
 
     def __init__(self, problem: ProblemType, detail: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(problem.value.title)
+        super().__init__(problem.title)
         self.problem = problem
         self.detail = detail
         self.retry_after = retry_after

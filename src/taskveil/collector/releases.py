@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.client import LONGEST_ROUND
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
-from taskveil.errors import DataError, ReleaseError, TaskveilError
+from taskveil.errors import DataError, ReleaseError, TaskveilError, printable
 from taskveil.estimates.scores import Scores, scores_of
 from taskveil.veil import Veil
 from taskveil.veil.release import release_files
@@ -21,9 +22,6 @@ FRONTIER = "frontier.json"
 
 MOST_COUNTED = 3
 """Bytes of a payload up to which every value is counted by itself."""
-
-LONGEST_ROUND = 200
-"""Bytes in a round's name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,25 +62,18 @@ class OpenRelease:
 
 
 class Releases:
-    """The current releases of a store. Call `refresh` once a second, in a thread."""
+    """The current releases of a store. Call `refresh` when the store has changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._version: int | None = None
         self._open: dict[str, OpenRelease] = {}
         self.refresh()
 
-    def refresh(self, version: int | None = None) -> None:
-        """Read the releases again if the store has changed. Blocks: call it in a thread.
+    def refresh(self) -> None:
+        """Read the releases again. Blocks: call it in a thread.
 
         A release that cannot be opened is noted in the journal and takes no reports. The others are not affected.
-
-        Args:
-            version: the result of `Store.version`, if the caller has just asked for it.
         """
-        version = self._store.version() if version is None else version
-        if version == self._version:
-            return
         found: dict[str, OpenRelease] = {}
         for stored in self._store.releases():
             files = self._store.files(stored.id)
@@ -94,7 +85,7 @@ class Releases:
                 failed(f"Release {stored.id[:SHOWN_ID_DIGITS]}… cannot be opened and takes no reports.", error)
                 continue
             found[stored.id] = replace(known, stored=stored)
-        self._open, self._version = found, version  # last: if the store fails, the next call tries again
+        self._open = found
 
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""
@@ -137,9 +128,7 @@ def register(
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
     counted = scores is not None and scores.listed and veil.mechanism.layout.length <= MOST_COUNTED
-    shown = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or place.resolve().name
-    )
+    shown = printable(name or place.resolve().name)
     store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
     return veil.release_id
 

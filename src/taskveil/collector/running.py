@@ -17,30 +17,17 @@ from taskveil.collector.journal import failed, journal
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import OpenRelease, Releases
-from taskveil.collector.settings import Settings
+from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.collector.tokens import Buckets, Scope, Tokens
 
 Found = TypeVar("Found")
-
-REFRESH_SECONDS = 1.0
-"""How often changes of the database are read."""
-
-MIN_REFRESH_SECONDS = 0.02
-"""Minimum time between two reads, however many requests ask for one."""
 
 MAY_BE_OUTDATED = {
     *(ProblemType.TOKEN_UNKNOWN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN),
     *(ProblemType.RELEASE_CLOSED, ProblemType.ROUND_CLOSED),
 }
 """Problems that a change in the database may have solved."""
-
-STORE_TIMEOUT_SECONDS = 5.0
-"""How long to wait for an answer of the store."""
-
-RECENT_FAILURE_SECONDS = 5.0
-"""How long a failed commit makes the store count as not writable. Later, the store is asked again."""
-
 
 MAX_LARGE_BODIES_AT_ONCE = 2
 """Each large body needs several times its size in memory while it is checked and stored."""
@@ -60,7 +47,8 @@ class Collector:
     metrics: Metrics
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_AT_ONCE))
     """Held by a request with a large body."""
-    _looked: float = field(default_factory=time.monotonic)
+    _version: int | None = None
+    """The `Store.version` of what was read last."""
     _coming: asyncio.Task[None] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _pinged: tuple[float, bool] = (-math.inf, False)
@@ -78,7 +66,7 @@ class Collector:
             releases=releases,
             tokens=tokens,
             intake=intake,
-            estimates=Estimates(store, metrics),
+            estimates=Estimates(store, metrics, timeout=settings.commit_seconds),
             buckets=Buckets(rate=settings.rate, share=1.0 / settings.workers),
             metrics=metrics,
         )
@@ -94,7 +82,7 @@ class Collector:
         if self._coming is None:
             self._coming = asyncio.create_task(self._look_soon())
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
+            async with asyncio.timeout(self.settings.commit_seconds):
                 await asyncio.shield(self._coming)
         except TimeoutError:
             raise ProblemError(ProblemType.UNAVAILABLE, "Send it again later.", retry_after=2) from None
@@ -128,7 +116,7 @@ class Collector:
         """Read the changes in the store each second, without end."""
         answering = True
         while True:
-            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
             try:
                 await self.refresh()
                 if not answering:
@@ -146,16 +134,16 @@ class Collector:
 
         This writes only a few bytes. A full disk may still have space for them, so a recent failed commit counts too.
         """
-        if self.intake.failing(RECENT_FAILURE_SECONDS):
+        if self.intake.failing(self.settings.commit_seconds):
             return False
         async with self._pinging:
-            if time.monotonic() - self._pinged[0] >= REFRESH_SECONDS:
+            if time.monotonic() - self._pinged[0] >= RETRY_SECONDS:
                 self._pinged = time.monotonic(), await self._ping()
             return self._pinged[1]
 
     async def _ping(self) -> bool:
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
+            async with asyncio.timeout(self.settings.commit_seconds):
                 await asyncio.to_thread(self.store.ping)
         except (StoreUnavailableError, TimeoutError):
             return False
@@ -180,16 +168,16 @@ class Collector:
             return find()
 
     async def _look_soon(self) -> None:
-        await asyncio.sleep(max(0.0, self._looked + MIN_REFRESH_SECONDS - time.monotonic()))
         async with self._looking:
             self._coming = None  # later requests may need changes that this read does not see
             await asyncio.to_thread(self._refresh)
 
     def _refresh(self) -> None:
-        self._looked = time.monotonic()
         version = self.store.version()
-        self.tokens.refresh(version)
-        self.releases.refresh(version)
+        if version != self._version:
+            self.tokens.refresh()
+            self.releases.refresh()
+            self._version = version  # last: if the store fails, the next call tries again
 
 
 def collector_of(request: Request) -> Collector:

@@ -27,12 +27,13 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from uvicorn.main import STARTUP_FAILURE  # type: ignore[attr-defined]
 
 from taskveil.collector.api import create_app
 from taskveil.collector.connections import CollectorConfig
 from taskveil.collector.journal import CONFIGURATION, journal
 from taskveil.collector.metrics import prepare, worker_ended
-from taskveil.collector.settings import Settings
+from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.errors import DataError
 
 if sys.platform != "win32":
@@ -44,12 +45,7 @@ SETTINGS, SOCKET, PIPE = "TASKVEIL_COLLECTOR", "TASKVEIL_SOCKET", "TASKVEIL_PIPE
 BIND_SECONDS = 5.0
 """How long a start waits until the workers of a killed collector have left the port."""
 
-FAILED_TO_START = 3
-"""Exit code of a process that could not start, as in uvicorn."""
-
 CHECK_WORKERS_SECONDS = 0.1
-MIN_RESTART_SECONDS = 1.0
-"""Minimum time between the starts of a worker and of its replacement."""
 
 
 def serve(settings: Settings, *, demo: Path | None = None, bound: Callable[[str], None] | None = None) -> int:
@@ -101,7 +97,7 @@ def work(settings: Settings, demo: Path | None, listener: socket.socket) -> int:
     worker = Worker(config)
     with contextlib.suppress(KeyboardInterrupt):
         worker.run(sockets=[listener])
-    return 0 if worker.started else FAILED_TO_START
+    return 0 if worker.started else STARTUP_FAILURE
 
 
 class Worker(uvicorn.Server):
@@ -153,9 +149,9 @@ class Supervisor:
                 self._start(number)
             while not self._signals:
                 time.sleep(CHECK_WORKERS_SECONDS)
-                if self._replace() == FAILED_TO_START:
+                if self._replace() == STARTUP_FAILURE:
                     self._stop()
-                    return FAILED_TO_START
+                    return STARTUP_FAILURE
             return self._stop()
         finally:
             for sig, handler in before.items():
@@ -173,12 +169,12 @@ class Supervisor:
         self._workers[number] = (process, time.monotonic())
 
     def _replace(self) -> int | None:
-        """Replace the workers that have ended. Returns `FAILED_TO_START` if one could not start at all."""
+        """Replace the workers that have ended. Returns `STARTUP_FAILURE` if one could not start at all."""
         for number, (process, started) in self._workers.items():
             code = process.poll()
-            if code == FAILED_TO_START:
+            if code == STARTUP_FAILURE:
                 return code
-            if code is not None and time.monotonic() - started >= MIN_RESTART_SECONDS:
+            if code is not None and time.monotonic() - started >= RETRY_SECONDS:
                 journal.warning("A worker ended unexpectedly (%d); another takes its place.", code)
                 worker_ended(process.pid)
                 self._start(number)

@@ -14,6 +14,9 @@ from taskveil.errors import DataError
 DATABASE = "TASKVEIL_DB"
 """The environment variable for the database's address. A password does not belong on a command line."""
 
+RETRY_SECONDS = 1.0
+"""How often a worker reads the changes in the database, and the pause before anything that failed is tried again."""
+
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -39,8 +42,9 @@ class Settings(BaseModel):
     """Maximum number of reports that wait for a commit in one worker; more get 503."""
     most_connections: Annotated[int, Field(ge=1)] = 1000
     """Maximum for one worker; more get 503."""
-    rate: Annotated[float, Field(gt=0)] | None = None
-    """Reports a second for each upload token without a rate of its own, or for all senders without a token together."""
+    rate: Annotated[float, Field(gt=0)] = 1000.0
+    """Reports a second for each upload token without a rate of its own, or for all senders without a token together.
+    `inf` for no limit."""
     request_seconds: Seconds = 10.0
     """Time for a request to arrive completely."""
     idle_seconds: Seconds = 5.0

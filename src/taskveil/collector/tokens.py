@@ -14,7 +14,6 @@ import math
 import re
 import secrets
 import time
-from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Literal, get_args
@@ -30,8 +29,6 @@ AUTHENTICATE = {"WWW-Authenticate": "Bearer"}
 
 BURST_SECONDS = 5.0
 """A sender that was quiet may send this many seconds of its rate at once."""
-
-MAX_BUCKETS = 10_000
 
 _BEARER = re.compile(r"(?i:bearer) +tv_([0-9a-f]{16})_([0-9a-f]{64})")
 _NAME = re.compile(r"[\w.@:+/ -]{1,100}")
@@ -78,24 +75,16 @@ def new_token(
 
 
 class Tokens:
-    """The tokens of a store. `refresh` is called each second, so that a revoked token stops working."""
+    """The tokens of a store. Call `refresh` when the store has changed, so that a revoked token stops working."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._version: int | None = None
         self._found: dict[str, StoredToken] = {}
         self.refresh()
 
-    def refresh(self, version: int | None = None) -> None:
-        """Read the tokens again if the store has changed. Blocks: call it in a thread.
-
-        Args:
-            version: the newest `Store.version`, if the caller knows it.
-        """
-        version = self._store.version() if version is None else version
-        if version != self._version:
-            self._found = {token.key: token for token in self._store.tokens()}
-            self._version = version  # last: if the store fails, the next call tries again
+    def refresh(self) -> None:
+        """Read the tokens again. Blocks: call it in a thread."""
+        self._found = {token.key: token for token in self._store.tokens()}
 
     def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this for any release; otherwise a ProblemError.
@@ -138,19 +127,18 @@ class Buckets:
     """Rate limits. A bucket fills at its rate and holds `BURST_SECONDS` of it. A sender whose bucket is not empty may
     send any number of reports at once. Then the bucket is in debt, and the sender must wait."""
 
-    def __init__(self, *, rate: float | None, share: float = 1.0) -> None:
+    def __init__(self, *, rate: float, share: float = 1.0) -> None:
         """`rate` is for senders without a rate of their own. This process grants the `share` of each rate."""
         self._rate, self._share = rate, share
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """The level of each bucket, and when it had this level; least recently used first."""
+        self._levels: dict[str, tuple[float, float]] = {}
+        """The level of the bucket of each token, and when it had this level."""
 
     def take(self, key: str, count: int, rate: float | None) -> None:
         """Count these reports (or requests) of the sender with this `key`. ProblemError if there were too many before.
         `rate` is the sender's own."""
-        rate = self._rate if rate is None else rate
-        if rate is None:
+        rate, now = (self._rate if rate is None else rate) * self._share, time.monotonic()
+        if math.isinf(rate):
             return
-        rate, now = rate * self._share, time.monotonic()
         level, then = self._levels.get(key, (rate * BURST_SECONDS, now))
         level = min(level + rate * (now - then), rate * BURST_SECONDS)
         needed = min(1.0, rate * BURST_SECONDS)
@@ -158,9 +146,6 @@ class Buckets:
             wait = math.ceil((needed - level) / rate)
             raise ProblemError(ProblemType.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
         self._levels[key] = (level - count, now)
-        self._levels.move_to_end(key)
-        if len(self._levels) > MAX_BUCKETS:
-            self._levels.popitem(last=False)
 
 
 def _digest(secret: str) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 
 from taskveil.client.fields import Kind
 from taskveil.client.values import DAY
+from taskveil.errors import printable
 
 
 class Label(NamedTuple):
@@ -40,8 +41,8 @@ class Label(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name with its unit."""
-        return f"{self.short} [{self.unit}]" if self.unit else self.short
+        """The name with its unit, without control characters."""
+        return printable(f"{self.short} [{self.unit}]" if self.unit else self.short)
 
     def interval(self, mean: float, low: float, high: float, *, change: bool = False) -> tuple[str, str]:
         """A mean and its limits as text; those of a `change` have their sign."""

@@ -25,7 +25,7 @@ from taskveil.arrays import Array, Floats, as_floats
 from taskveil.client.device import Fields, is_row
 from taskveil.client.fields import BaseField
 from taskveil.client.reading import FIELDS
-from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line
+from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line, printable
 from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
 from taskveil.records.tables import (
     ColumnType,
@@ -120,6 +120,9 @@ class Schema:
     def for_volunteers(cls, X: Any, given: Schema | None = None) -> Schema:
         """The schema for the volunteers' records X: the `given` one with the types of their table. Without one, it is
         inferred from a table that holds more than numbers, and is of numbers without bounds otherwise."""
+        for name in column_names(X) or () if given is None else given.names:
+            if printable(name) != name:
+                raise DataError(f"the name of column {printable(name)!r} has a control character: rename the column.")
         if given is not None:
             return given.like(X).filled(X)
         if needs_schema(X):

@@ -31,8 +31,7 @@ def test_ready_is_asked_of_the_database_once_a_second() -> None:
 
 
 def test_a_database_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "OPEN_SECONDS", 0.1)
-    monkeypatch.setattr(api, "REOPEN_SECONDS", 0.02)
+    monkeypatch.setattr(api, "RETRY_SECONDS", 0.02)
     there = threading.Event()
     store = MemoryStore()
 

@@ -160,7 +160,6 @@ def forget(url: str, files: Callable[[], list[Path]], **options: Any) -> None:
 
 def test_arrivals_are_sorted_while_a_round_is_open(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "REPORTS_BETWEEN_CHECKS", 500)
-    monkeypatch.setattr(postgres, "MIN_SORTED_BYTES", 50_000)
     rng = np.random.default_rng(2)
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as reader:
         store = open_store(url, allow_unsafe=True)
@@ -209,7 +208,6 @@ def test_arrivals_are_sorted_among_commits_that_are_long(
 ) -> None:
     """A swap waits for the commit that is under way, however long commits are: else arrivals would grow for ever."""
     monkeypatch.setattr(postgres, "REPORTS_BETWEEN_CHECKS", 500)
-    monkeypatch.setattr(postgres, "MIN_SORTED_BYTES", 10_000)
     monkeypatch.setattr(postgres, "SWAP_WAIT_SECONDS", 0.05)
     insert = postgres._insert
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, RedirectResponse
+from starlette.staticfiles import StaticFiles
 
 import taskveil
 from taskveil.collector.api import devices, operating, reading
@@ -20,13 +22,8 @@ from taskveil.collector.api.openapi import described
 from taskveil.collector.journal import failed, journal, quietly
 from taskveil.collector.metrics import Measured, Metrics
 from taskveil.collector.running import Collector
-from taskveil.collector.settings import Settings
+from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.collector.store import Store, StoreUnavailableError, open_store
-
-OPEN_SECONDS = 2.0
-"""How long a start waits for the database. After that it continues in the background, and requests get 503."""
-
-REOPEN_SECONDS = 1.0
 
 
 def create_app(settings: Settings, store: Store | None = None, *, demo: Path | None = None) -> FastAPI:
@@ -45,14 +42,8 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(quietly)
-        opened = asyncio.Event()
-        running = asyncio.create_task(_run(app, store, opened))
-        waiting = asyncio.create_task(opened.wait())
-        await asyncio.wait({running, waiting}, timeout=OPEN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():
-            running.result()  # raises if the database cannot be used at all
-        running.add_done_callback(_note)
+        await _open(app, store)  # raises if the database cannot be used at all
+        running = asyncio.create_task(_run(app, store))
         try:
             yield
         finally:
@@ -65,7 +56,6 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         version=taskveil.__version__,
         description="Receives private reports, stores only them, and gives population estimates.",
         lifespan=lifespan,
-        openapi_url=None,  # `described` has it
         docs_url=None,  # it would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -73,10 +63,11 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={HTTPException: not_routed, RequestValidationError: not_valid},
     )
-    app.state.settings, app.state.metrics, app.state.demo, app.state.collector = settings, metrics, demo, None
-    for router in (devices.router, reading.router, operating.router, reading.page_router):
+    app.state.settings, app.state.metrics, app.state.collector = settings, metrics, None
+    for router in (devices.router, reading.router, operating.router):
         app.include_router(router)
     described(app)
+    _serve_pages(app, demo)
     app.add_middleware(devices.Shortcut)
     app.add_middleware(BodyLimit, most_bytes=settings.most_bytes)
     app.add_middleware(Guard, origins=settings.origins)
@@ -84,28 +75,37 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
     return app
 
 
-async def _run(app: FastAPI, given: Store | None, opened: asyncio.Event) -> None:
-    """Open the database, with as many attempts as it takes, and follow its changes."""
+def _serve_pages(app: FastAPI, demo: Path | None) -> None:
+    """Serve the page and its files, and those of the demonstration. The policy in `Guard` lets nothing else in."""
+    folder = Path(__file__).parents[1] / "pages"
+    app.add_route("/", lambda _: FileResponse(folder / "index.html"), include_in_schema=False)
+    app.mount("/assets", StaticFiles(directory=folder))
+    if demo is not None:
+        app.add_route("/demo", lambda _: RedirectResponse("/demo/", status_code=308), include_in_schema=False)
+        app.mount("/demo", StaticFiles(directory=demo, html=True))
+
+
+async def _open(app: FastAPI, given: Store | None) -> bool:
+    """Open the database and set `app.state.collector`. Returns False if the database does not answer."""
     settings: Settings = app.state.settings
-    warned = False
-    while True:
-        store = given
-        try:
-            store = await asyncio.to_thread(open_store, settings.db) if store is None else store
-            app.state.collector = await Collector.on(store, settings, app.state.metrics)
-            break
-        except StoreUnavailableError:
-            if not warned:
-                journal.warning("The database does not answer yet.")
-            warned = True
-            if store is not None and given is None:
-                await asyncio.to_thread(store.close)
-            await asyncio.sleep(REOPEN_SECONDS)
-    opened.set()
-    await app.state.collector.follow()
+    store = given
+    try:
+        store = await asyncio.to_thread(open_store, settings.db) if store is None else store
+        app.state.collector = await Collector.on(store, settings, app.state.metrics)
+    except StoreUnavailableError:
+        if store is not None and given is None:
+            await asyncio.to_thread(store.close)
+        return False
+    return True
 
 
-def _note(running: asyncio.Task[None]) -> None:
-    """Log that the database was found unusable after the start."""
-    if not running.cancelled() and (error := running.exception()) is not None:
+async def _run(app: FastAPI, given: Store | None) -> None:
+    """Open the database, if it did not answer at the start, and follow its changes. Meanwhile requests get 503."""
+    try:
+        if app.state.collector is None:
+            journal.warning("The database does not answer yet.")
+            while not await _open(app, given):
+                await asyncio.sleep(RETRY_SECONDS)
+        await app.state.collector.follow()
+    except Exception as error:
         failed("The database cannot be used.", error)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
-from collections.abc import Callable
-from functools import cache
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
+from taskveil.client.client import LONGEST_ROUND
 from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, LONGEST_ROUND, OpenRelease
+from taskveil.collector.releases import FRONTIER, OpenRelease
 from taskveil.collector.store import StoredRelease
+from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
 
 EXAMPLE_RELEASE = "5e" * 32
@@ -26,9 +25,9 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Shape(BaseModel):
-    """An object with exactly these keys."""
+    """An object with exactly these keys. It is made from an object with attributes of these names too."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class RoundShape(Shape):
@@ -194,52 +193,40 @@ class FrontierShape(BaseModel):
     rows: list[dict[str, Any]]
 
 
+class Problem(BaseModel):
+    """Why a request was refused (RFC 9457). It never repeats what was sent."""
+
+    type: Annotated[str, Field(json_schema_extra={"enum": [one.document().type for one in ProblemType]})]
+    title: str
+    status: int
+    detail: Annotated[str, Field(description="What you can do.")]
+
+
 def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
     """A release for an answer; `stored` is its newest state in the store."""
-    veil, guarantee = found.veil, found.veil.guarantee
-    return ReleaseShape(
-        id=stored.id,
-        name=stored.name,
-        method=veil.method,
-        open=stored.open,
-        current=stored.current,
-        rounds=[RoundShape(name=one.name, open=one.open, reports=one.reports) for one in stored.rounds],
-        reports=sum(one.reports for one in stored.rounds),
-        guarantee=GuaranteeShape(
-            epsilon=guarantee.epsilon,
-            delta=guarantee.delta,
-            statement=guarantee.statement,
-            enforced_by=guarantee.enforced_by,
-        ),
-        attributes=list(veil.columns or (f"x{place}" for place in range(veil.device.attributes))),
-        outputs=[] if veil.outputs is None else list(veil.outputs.names),
-        report_bytes=veil.mechanism.layout.length,
-        client_bytes=sum(len(content) for name, content in found.files.items() if name.startswith(f"{CLIENT}/")),
-        estimates=found.scores is not None,
-        assumptions=list(assumptions(veil)),
-        frontier=FRONTIER in found.files,
+    veil = found.veil
+    return ReleaseShape.model_validate(
+        {
+            "id": stored.id,
+            "name": stored.name,
+            "method": veil.method,
+            "open": stored.open,
+            "current": stored.current,
+            "rounds": list(stored.rounds),
+            "reports": sum(one.reports for one in stored.rounds),
+            "guarantee": veil.guarantee,
+            "attributes": [printable(name) for name in veil.columns or veil.schema.names],
+            "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
+            "report_bytes": veil.mechanism.layout.length,
+            "client_bytes": sum(len(content) for name, content in found.files.items() if name.startswith(f"{CLIENT}/")),
+            "estimates": found.scores is not None,
+            "assumptions": list(assumptions(veil)),
+            "frontier": FRONTIER in found.files,
+        }
     )
 
 
 _REF = "#/components/schemas/{model}"
-
-COMPONENTS: dict[str, Any] = {
-    "schemas": {
-        "Problem": {
-            "type": "object",
-            "title": "Problem",
-            "description": "Why a request was refused (RFC 9457). It never repeats what was sent.",
-            "required": ["type", "title", "status", "detail"],
-            "properties": {
-                "type": {"type": "string", "enum": [one.document().type for one in ProblemType]},
-                "title": {"type": "string"},
-                "status": {"type": "integer"},
-                "detail": {"type": "string", "description": "What you can do."},
-            },
-        },
-        **models_json_schema([(ReportsShape, "validation")], ref_template=_REF)[1]["$defs"],
-    },
-}
 
 ANY = (
     ProblemType.BAD_REQUEST,
@@ -285,23 +272,16 @@ def problems(*which: ProblemType) -> dict[int | str, dict[str, Any]]:
 
 
 def described(app: FastAPI) -> None:
-    """Give the application its OpenAPI document. It is made once, at the first request for it."""
-    plain: Callable[[], dict[str, Any]] = app.openapi
+    """Add the models that routes name only in `problems` and `REPORTS` to the application's OpenAPI document."""
+    plain = app.openapi
 
     def document() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            found = plain()
-            for kind, members in COMPONENTS.items():
-                found.setdefault("components", {}).setdefault(kind, {}).update(members)
-            app.openapi_schema = found
-        return app.openapi_schema
+        found = plain()
+        _, more = models_json_schema([(Problem, "validation"), (ReportsShape, "validation")], ref_template=_REF)
+        found["components"]["schemas"] |= more["$defs"]
+        return found
 
     app.openapi = document  # type: ignore[method-assign]
-    written = cache(lambda: json.dumps(document()).encode())
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
-        return Response(written(), media_type=JSON)
 
 
 _IDS = ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100")

@@ -1,27 +1,19 @@
-"""Requests of people who read: releases, estimates, all reports as a file; and the page that shows them.
-
-The page and its files come from here. Nothing is fetched from elsewhere, and the policy forbids it.
-"""
+"""Requests of people who read: releases, estimates, and all reports as a file."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import mimetypes
 from collections.abc import Iterator
-from functools import cache
-from importlib.resources import files
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
-from fastapi import Path as PathParameter
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response, StreamingResponse
 
 from taskveil.client.wire import JSON
-from taskveil.collector.api.common import Reader, tagged
+from taskveil.collector.api.common import Reader
 from taskveil.collector.api.openapi import (
     TOKEN,
     EstimateShape,
@@ -42,7 +34,6 @@ from taskveil.collector.tokens import belongs
 from taskveil.estimates.assumed import Assumption
 
 router = APIRouter(tags=["reading"])
-page_router = APIRouter(include_in_schema=False)
 
 OfRelease = Annotated[ReleaseId, Query(description="The release.")]
 OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
@@ -73,7 +64,7 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
     responses=problems(*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.NOT_FOUND, ProblemType.INVALID),
 )
 async def frontier(
-    request: Request, token: Reader, id: Annotated[ReleaseId, PathParameter(description="The release.")]
+    request: Request, token: Reader, id: Annotated[ReleaseId, Path(description="The release.")]
 ) -> Response:
     """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
     belongs(token, id)
@@ -157,62 +148,3 @@ class _Pieces(StreamingResponse):
             await super().__call__(*connection)
         finally:
             await asyncio.to_thread(self._rest.close)  # type: ignore[attr-defined]
-
-
-# The page
-
-POLICY = {
-    "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
-    )
-}
-INDEX = "index.html"
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
-"""Types that machines do not know, or name differently."""
-
-
-@cache
-def pages() -> dict[str, bytes]:
-    """The package's own files by name."""
-    folder = files("taskveil.collector") / "pages"
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()} if folder.is_dir() else {}
-
-
-@page_router.get("/")
-async def index(request: Request) -> Response:
-    """The page."""
-    return _page(request, INDEX, pages().get(INDEX))
-
-
-@page_router.get("/assets/{name}")
-async def asset(request: Request, name: str) -> Response:
-    """A file of the page."""
-    return _page(request, name, pages().get(name))
-
-
-@page_router.get("/demo")
-async def towards_demo() -> Response:
-    """A redirect to the folder: the demonstration's files have relative addresses."""
-    return RedirectResponse("/demo/", status_code=308)
-
-
-@page_router.get("/demo/{name:path}")
-async def demo(request: Request, name: str) -> Response:
-    """A file of the demonstration's folder."""
-    folder: Path | None = request.app.state.demo
-    name = name or INDEX
-    return _page(request, name, None if folder is None else await asyncio.to_thread(_inside, folder, name))
-
-
-def _inside(folder: Path, name: str) -> bytes | None:
-    """The file of exactly this name in the folder: no name leads out of it."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    return found[name].read_bytes() if name in found else None
-
-
-def _page(request: Request, name: str, content: bytes | None) -> Response:
-    if content is None:
-        raise ProblemError(ProblemType.NOT_FOUND)
-    suffix = Path(name).suffix.lower()
-    kind = TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return tagged(request, content, kind, POLICY)

@@ -8,7 +8,6 @@ Methods block. Their changes are durable when they return. Several threads and p
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -29,7 +28,7 @@ from taskveil.collector.store.rows import (
     Submission,
 )
 
-PAGE = 8192
+PAGE = 2**14
 """Reports that `payloads` reads in one transaction."""
 
 Execute = Callable[..., Any]
@@ -244,8 +243,8 @@ class Store(ABC):
         with self.reading() as execute:
             return moments(execute, release, round)
 
-    def payloads(self, release: str, round: str | None = None) -> Iterator[tuple[str, Bytes]]:
-        """All reports in the order of their ids, some thousands at a time: a round's name and payloads (N, size).
+    def payloads(self, release: str, round: str | None = None) -> Iterator[tuple[list[str], Bytes]]:
+        """All reports in the order of their ids, a page at a time: the round's name of each, and payloads (N, size).
 
         Memory is constant, and a reader does not disturb writers. Each page is a transaction of its own, because a long
         one would keep SQLite from emptying its log and PostgreSQL from rewriting tables. A report that was stored
@@ -253,17 +252,15 @@ class Store(ABC):
         with self.reading() as execute:
             names = round_names(execute, release, round)
             owner = release_number(execute, release)
-        after = b""
+        after, only = b"", None if round is None else next(iter(names))
         while True:
             with self.reading() as execute:
-                found = self.page(execute, owner, None if round is None else next(iter(names)), after)
+                found = self.page(execute, owner, only, after)
                 if not {number for _, number, _ in found} <= names.keys():  # a round that was opened meanwhile
                     names = round_names(execute, release, None)
-            pages: dict[int, list[bytes]] = {}
-            for _, number, payload in found:
-                pages.setdefault(number, []).append(payload)
-            for number, page in sorted(pages.items()):
-                yield names[number], np.frombuffer(b"".join(page), dtype=np.uint8).reshape(len(page), -1)
+            if found:
+                payloads = np.frombuffer(b"".join(payload for _, _, payload in found), dtype=np.uint8)
+                yield [names[number] for _, number, _ in found], payloads.reshape(len(found), -1)
             if len(found) < PAGE:
                 return
             after = found[-1][0]
@@ -473,16 +470,15 @@ class Pool(Generic[PooledConnection]):
 
     def __init__(self, open: Callable[[], PooledConnection]) -> None:
         self._open = open
-        self._idle: list[PooledConnection] = []
-        self._lock = threading.Lock()
+        self._idle: list[PooledConnection] = []  # its `append` and `pop` are atomic
         self._closed = False
 
     @contextmanager
     def lend(self) -> Iterator[PooledConnection]:
         """A connection for one `with` block."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
             connection = self._open()
         try:
             yield connection
@@ -490,19 +486,15 @@ class Pool(Generic[PooledConnection]):
             with suppress(Exception):
                 connection.close()
             raise
-        with self._lock:
-            if not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+        self._idle.append(connection)
+        if self._closed:
+            self.drop_idle()
 
     def drop_idle(self) -> None:
         """Close the idle connections: if one was found dead, the others usually are too."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
+        while self._idle:
             with suppress(Exception):
-                connection.close()
+                self._idle.pop().close()
 
     def close(self) -> None:
         """Close all connections; a lent one when it is given back."""

@@ -72,19 +72,12 @@ LOCK_MODES = ("ROW EXCLUSIVE", *["SHARE ROW EXCLUSIVE"] * 3)
 REPORTS_BETWEEN_CHECKS = 5000
 """Reports that a process stores before it checks again whether arrivals must be sorted."""
 
-MIN_SORTED_BYTES = 2**20
-"""Size of `arrivals` below which an open round is not sorted: about 17,000 reports."""
-
 SORT_SHARE = 0.5
 """Arrivals are sorted when they reach this share of the sorted reports. So each report is copied three times."""
 
-RETRY_SORT_SECONDS = 10.0
 SWAP_WAIT_SECONDS = 0.5
 """How long a swap waits for its locks, and keeps `ingest` waiting, in addition to the time of a commit. With less, a
 swap would never get its locks between commits that follow each other."""
-
-SWAP_TRIES = 3
-"""Attempts to swap the tables before the copy is thrown away."""
 
 MAX_ROWS_AS_PARAMETERS = 100
 """Up to this number of reports, arrays as parameters are faster than COPY into a temporary table."""
@@ -348,7 +341,7 @@ class PostgresStore(Store):
                 if sort_due(executing(connection)):
                     sort_arrivals(connection, swap_wait=self._swap_wait_seconds())
         except StoreError as error:
-            self._no_sort_before = time.monotonic() + RETRY_SORT_SECONDS
+            self._no_sort_before = time.monotonic() + self._sort_seconds
             if not self._closing.is_set():
                 journal.warning("Reports were not sorted by id; the next attempt is soon: %s", error)
         except Exception as error:  # the text that a thread prints by itself would quote rows
@@ -433,7 +426,7 @@ def sort_due(execute: Execute) -> bool:
     """Whether there are so many arrivals that they must be sorted while a round is open."""
     arrivals, reports = next(iter(execute("SELECT pg_relation_size('arrivals'), pg_relation_size('reports')")))
     # A table that another process is swapping has no size. Then that process sorts.
-    return arrivals is not None and reports is not None and arrivals > max(MIN_SORTED_BYTES, SORT_SHARE * reports)
+    return arrivals is not None and reports is not None and arrivals > SORT_SHARE * reports
 
 
 def sort_arrivals(
@@ -467,6 +460,7 @@ def sort_arrivals(
 
 
 def _merge(connection: Connection, execute: Execute, forget: int | None, until: float, swap_wait: float) -> None:
+    began = time.monotonic()
     with connection.transaction():
         _become_owner(execute)
         execute("SET LOCAL statement_timeout = 0")  # a copy may take long
@@ -481,7 +475,8 @@ def _merge(connection: Connection, execute: Execute, forget: int | None, until: 
         )
         execute("ALTER TABLE merged ADD PRIMARY KEY (release, id)")
         execute(f"ALTER TABLE merged {UNSAMPLED}")
-        _lock(connection, execute, "arrivals, sorting, reports, counts, totals", until, swap_wait, tries=SWAP_TRIES)
+        until = max(until, 2 * time.monotonic() - began)  # a wait as long as the copy took, before it is thrown away
+        _lock(connection, execute, "arrivals, sorting, reports, counts, totals", until, swap_wait)
         execute("DROP TABLE reports")
         execute("ALTER TABLE merged RENAME TO reports")
         execute("TRUNCATE sorting")
@@ -516,9 +511,7 @@ def _become_owner(execute: Execute) -> None:
     execute("SELECT set_config('role', pg_get_userbyid(relowner), TRUE) FROM pg_class WHERE oid = 'reports'::regclass")
 
 
-def _lock(
-    connection: Connection, execute: Execute, names: str, until: float, swap_wait: float, *, tries: int = 1
-) -> None:
+def _lock(connection: Connection, execute: Execute, names: str, until: float, swap_wait: float) -> None:
     """Lock tables until the end of the transaction. Others wait for at most `swap_wait` seconds at a time."""
     execute(f"SET LOCAL lock_timeout = {int(swap_wait * 1000)}")
     while True:
@@ -527,8 +520,7 @@ def _lock(
                 execute(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
             return
         except errors.LockNotAvailable:
-            tries -= 1
-            if time.monotonic() >= until and tries <= 0:
+            if time.monotonic() >= until:
                 raise StoreUnavailableError(
                     "the reports could not be sorted by id: another session reads (a backup?) or commits for longer "
                     f"than {swap_wait:.1f} s."
