@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
-    from taskveil.designs.selection import OnDevice as OnDevice
+    from taskveil.designs.problem import OnDevice as OnDevice
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
@@ -49,7 +49,7 @@ _NAMES = {
     "taskveil.client.fields": "Category Count Date Flag Number",
     "taskveil.designs.designing": "design",
     "taskveil.designs.domain": "Ball Box Points",
-    "taskveil.designs.selection": "OnDevice",
+    "taskveil.designs.problem": "OnDevice",
     "taskveil.errors": "TaskveilError",
     "taskveil.estimates": "estimate",
     "taskveil.records.schema": "Schema",

@@ -48,8 +48,8 @@ def test_names_in_other_scripts_are_none() -> None:
 def test_what_a_release_is_called_is_shown_without_effect(tmp_path: Path) -> None:
     """Such a release was made by another program, or by a former version."""
     import pyarrow.parquet as pq
-
     from taskveil.client.record import Fields
+
     from taskveil.records.schema import Schema
 
     names = (RED, LINE)
