@@ -145,7 +145,7 @@ def shared(content: dict[str, Any], arrays: Arrays) -> None:
 CHANGED: list[tuple[str, str, Change]] = [
     *(
         (f"stated epsilon {words} of {name}", name, moved(step))
-        for name in ("laplace_box", "codebook", "codebook_stages", "lattice", "sums", "levels", "mixed")
+        for name in ("laplace_box", "codebook", "lattice", "sums", "levels", "mixed")
         for words, step in {
             "one double above that": lambda epsilon: math.nextafter(epsilon, math.inf),
             "one double below that": lambda epsilon: math.nextafter(epsilon, 0.0),
