@@ -79,14 +79,18 @@ def test_a_forger_who_repairs_digests_is_still_refused(folder: Path, volunteers,
         tv.Veil.load(folder, verify_key=public(KEY))
 
 
-@pytest.mark.parametrize("key", [b"", b"nonsense", pem(ec.generate_private_key(ec.SECP256R1()))])
+@pytest.mark.parametrize(
+    "key", [b"", b"nonsense", pem(ec.generate_private_key(ec.SECP256R1()))], ids=["empty", "nonsense", "other curve"]
+)
 def test_other_keys_cannot_sign(folder: Path, key: bytes) -> None:
     with pytest.raises(SignatureError):
         sign(folder, key)
     assert not (folder / "client" / SIGNATURE).exists()
 
 
-@pytest.mark.parametrize("key", [b"", b"nonsense", public(ec.generate_private_key(ec.SECP256R1()))])
+@pytest.mark.parametrize(
+    "key", [b"", b"nonsense", public(ec.generate_private_key(ec.SECP256R1()))], ids=["empty", "nonsense", "other curve"]
+)
 def test_other_keys_cannot_verify(folder: Path, key: bytes) -> None:
     sign(folder, pem(KEY))
     with pytest.raises(SignatureError):
