@@ -405,8 +405,11 @@ class Category(BaseField):
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        places = [self._columns.get(text_of(value), -1) for value in values]
-        return np.equal.outer(places, np.arange(width)).astype(np.float64)
+        columns, made = self._columns, np.zeros((len(values), width))
+        places = np.array([columns.get(text_of(value), width) for value in values], dtype=np.int64)
+        rows = np.flatnonzero(places < width)
+        made[rows, places[rows]] = 1.0
+        return made
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.

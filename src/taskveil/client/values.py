@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,7 @@ _WRITTEN = re.compile(
     re.ASCII,
 )
 _MONDAY = 3 * DAY  # 1970 began on a Thursday
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def seconds_of(values: Sequence[Any] | NDArray[Any]) -> tuple[Integers, Bools]:
@@ -157,6 +158,7 @@ def _seconds(value: Any) -> int | None:
             return None if lost else int(second)
         written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
         if written is not None:
-            parts = (int(part or 0) for part in written.group(1, 3, 4, 5, 6, 7))
-            return (datetime(*parts) - datetime(1970, 1, 1)) // timedelta(seconds=1)  # type: ignore[arg-type]
+            year, month, day, hour, minute, second = [int(part or 0) for part in written.group(1, 3, 4, 5, 6, 7)]
+            days = datetime(year, month, day, hour, minute, second).toordinal() - _EPOCH
+            return days * DAY + hour * 3600 + minute * 60 + second
     return None
