@@ -373,7 +373,7 @@ ledger = Ledger(sys.argv[1])
 if step == "between them":
     Ledger._write_mark = kill
 if step == "after both":
-    Ledger._write_mark = lambda self, budgets: (write(self, budgets), kill())
+    Ledger._write_mark = lambda *known: (write(*known), kill())
 print(ledger.once(b"1" * 32, "new", 1.0, 99.0, kill if step == "before both" else lambda: b"drawn"))
 """
 

@@ -155,9 +155,10 @@ class Device:
         if self.fields is not None:
             return self.fields.expand_one(x)
         with tolerant:  # a class of the caller's own may be impossible to inspect
-            if hasattr(x, "__array__") and not hasattr(x, "keys") and not isinstance(x, np.ndarray):
-                x = np.asarray(x)  # a tensor
-            if isinstance(x, list | tuple | np.ndarray) and len(x) == 1 and is_row(x[0]):
+            if hasattr(x, "__array__") and not hasattr(x, "keys"):
+                x = x if isinstance(x, np.ndarray) else np.asarray(x)  # a tensor
+                x = x.tolist() if x.dtype.kind in "biufO" else x  # what is masked becomes None
+            if isinstance(x, list | tuple) and len(x) == 1 and is_row(x[0]):
                 x = x[0]  # a table of one row
         values = _values(x, self.attributes, self.columns, "numbers")
         try:
@@ -203,8 +204,11 @@ def _values(
         what: what an error calls them.
         others: whether the record may have values of other names too.
     """
-    if type(x) in (list, tuple) and len(x) == count:
-        return list(x)
+    with tolerant:  # most records; the others are looked at more closely
+        if type(x) in (list, tuple) and len(x) == count:
+            return list(x)
+        if type(x) is dict and len(x) == count and names is not None:
+            return [x[name] for name in names]
     sound, named = False, False
     missing: list[str] = []
     extra: list[str] = []

@@ -33,7 +33,7 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.values import (
     CYCLES,
     DAY,
-    LONGEST_NAME,
+    LONGEST_TEXT,
     NO_VALUE,
     TRUTHS,
     Values,
@@ -377,7 +377,7 @@ class Category(BaseField):
             raise DataError(f"a category has 1 to {MOST_COLUMNS} values, all different as text.")
         if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
             raise DataError(
-                f"the values of a category are texts of up to {LONGEST_NAME} characters, whole numbers or truth values."
+                f"the values of a category are texts of up to {LONGEST_TEXT} characters, whole numbers or truth values."
             )
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 
@@ -405,8 +405,11 @@ class Category(BaseField):
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and len(values) > width + 1:
             distinct, inverse = np.unique(values, return_inverse=True)
             return self.expand(distinct.tolist())[inverse]
-        places = [self._columns.get(text_of(value), -1) for value in values]
-        return np.equal.outer(places, np.arange(width)).astype(np.float64)
+        columns, made = self._columns, np.zeros((len(values), width))
+        places = np.array([columns.get(text_of(value), width) for value in values], dtype=np.int64)
+        rows = np.flatnonzero(places < width)
+        made[rows, places[rows]] = 1.0
+        return made
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:
         """The most probable values, None where there is none. Of values that are equally likely, the first counts.

@@ -103,11 +103,10 @@ class Ledger:
 
         def transact(connection: sqlite3.Connection) -> bytes:
             with self._explained():
-                budgets = self._budgets(connection)
+                budgets, spent = self._budgets(connection)
                 found = self._find(connection, release, round)
             if found is not None:
                 return found
-            spent = _total(budgets)
             if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
                 raise BudgetSpentError(
                     f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
@@ -121,7 +120,7 @@ class Ledger:
                 connection.execute("COMMIT")
                 if _inode(self._file) != self._inode:
                     raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
-                self._write_mark([*budgets, epsilon])
+                self._write_mark(len(budgets) + 1, _total([*budgets, epsilon]))
             return made
 
         return self._alone(transact)
@@ -142,7 +141,7 @@ class Ledger:
 
         def add_up(connection: sqlite3.Connection) -> float:
             with self._explained():
-                return _total(self._budgets(connection))
+                return self._budgets(connection)[1]
 
         return self._alone(add_up)
 
@@ -261,8 +260,8 @@ class Ledger:
             raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {RESTORE}")
         return None if row is None else bytes(row[0])
 
-    def _budgets(self, connection: sqlite3.Connection) -> list[float]:
-        """The budgets of all recorded reports. They are compared with the mark, and the mark follows them."""
+    def _budgets(self, connection: sqlite3.Connection) -> tuple[list[float], float]:
+        """The budgets of all recorded reports and their sum. The mark is compared with them, and follows them."""
         budgets = [row[0] for row in connection.execute("SELECT epsilon FROM reports")]
         if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
             raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {RESTORE}")
@@ -280,12 +279,11 @@ class Ledger:
                 f"{RESTORE} If there is none, delete both files to start anew; what was sent before still counts."
             )
         if len(budgets) > marked:
-            self._write_mark(budgets)
-        return budgets
+            self._write_mark(len(budgets), total)
+        return budgets, total
 
-    def _write_mark(self, budgets: list[float]) -> None:
-        known = _MARK.pack(len(budgets), _total(budgets), 0)
-        raw = _MARK.pack(len(budgets), _total(budgets), zlib.crc32(known))
+    def _write_mark(self, count: int, cost: float) -> None:
+        raw = _MARK.pack(count, cost, zlib.crc32(_MARK.pack(count, cost, 0)))
         with open(self._mark, "r+b" if self._mark.exists() else "xb", buffering=0, opener=_private) as file:
             file.write(raw)
 
