@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
-    from taskveil.designs.selection import OnDevice as OnDevice
+    from taskveil.designs.problem import OnDevice as OnDevice
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
