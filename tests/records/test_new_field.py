@@ -17,7 +17,7 @@ from taskveil.auditing.target import NamedInputs as Inputs
 from taskveil.client import Client, reading
 from taskveil.client.fields import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of
-from taskveil.designs.predictors.pipelines import records_near, records_of
+from taskveil.designs.predictors.own import records_near, records_of
 from taskveil.errors import DataError
 from taskveil.jobs.tables import TableFile, encoder_input, words_of
 

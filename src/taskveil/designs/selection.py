@@ -40,6 +40,9 @@ ROUNDING = 1e-9
 FEWEST_DISTINCT = 10
 """Fewer different records are categories: with ten, an even count of each has a chance of 1 in 1,000."""
 
+SEEN = 1000
+"""Volunteers that fix a detail of a design, such as the number of codewords; more would hardly change it."""
+
 MANIFEST = 4 * 1024
 """Bytes of a client folder beside the encoder and the codewords: mostly the manifest."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taskveil.designs.laplace.closed_form import build_linear, loss_bounds
+from taskveil.designs.laplace.closed_form import build_linear
 from taskveil.designs.moments import LinearProblem
 from taskveil.veil import Veil
 from taskveil.veil.decoders import AffineDecoder
@@ -18,25 +18,13 @@ USUAL_DIM = 3
 
 def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
     """Noise on the record itself (φ = x − μ), with the best affine decoder."""
-    return build_linear(
-        problem,
-        epsilon,
-        weights=np.eye(problem.X.shape[1]),
-        method="task_agnostic",
-        bounds=loss_bounds(problem, epsilon),
-    )
+    return build_linear(problem, epsilon, weights=np.eye(problem.X.shape[1]), method="task_agnostic")
 
 
 def privacy_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
     """The top principal directions of the task with equal scales, with the best affine decoder."""
     weights = problem.moments.principal_map[: problem.latent_dim or USUAL_DIM]
-    return build_linear(
-        problem,
-        epsilon,
-        weights=weights,
-        method="privacy_agnostic",
-        bounds=loss_bounds(problem, epsilon),
-    )
+    return build_linear(problem, epsilon, weights=weights, method="privacy_agnostic")
 
 
 def matrix_factorization(problem: LinearProblem, epsilon: float) -> Veil:
@@ -53,5 +41,4 @@ def matrix_factorization(problem: LinearProblem, epsilon: float) -> Veil:
         weights=weights,
         method="matrix_factorization",
         decoder=AffineDecoder(weights=moments.factor @ moments.directions[:, :count] / scales, offset=moments.mean),
-        bounds=loss_bounds(problem, epsilon),
     )

@@ -9,7 +9,8 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.encoders import Encoder, NamedEncoder
-from taskveil.designs.crossfit import FOLDS, Evidence, Family, calibrate, cross_fit
+from taskveil.designs.codebooks.model import evidence_of
+from taskveil.designs.crossfit import FOLDS, Family, calibrate, cross_fit
 from taskveil.designs.predictors.own import Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import folds_of, people
@@ -42,18 +43,8 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     if problem.y is None or problem.on_device.volunteers_unseen or isinstance(task.cost, OwnLoss):
         return task.answers(X)
     person = people(X)
-    box = problem.domain.bounding_box
-    evidence = Evidence(
-        X=X,
-        truth=task.truth(X, problem.y),
-        cost=task.cost.learned_by,
-        fold=folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed)),
-        low=box.low,
-        high=box.high,
-        seed=seed,
-        most_bytes=problem.on_device.max_bytes,
-        device=problem.torch_device,
-    )
+    fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
+    evidence = evidence_of(problem, task.cost, task.truth(X, problem.y), fold, seed)
     try:
         family: Family = as_it_is(task, problem.y)
         if is_torch_module(task.model):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from taskveil.designs.means.groups import GridLatents, most_rows, total_cost
+from taskveil.designs.means.design import GridLatents, most_rows, total_cost
 
 RNG = np.random.default_rng(6)
 HIGH = 2**20

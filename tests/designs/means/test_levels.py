@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from taskveil.designs.means.groups import ANYWHERE, best_levels, level_chances, level_prior
+from taskveil.designs.means.design import ANYWHERE, best_levels, level_chances, level_prior
 
 RNG = np.random.default_rng(8)
 

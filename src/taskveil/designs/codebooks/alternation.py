@@ -24,6 +24,7 @@ from scipy.sparse import csc_array
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import Response
+from taskveil.designs.selection import SEEN
 from taskveil.tasks.costs import LinearInTruth
 
 LARGEST_EPSILON = 28.0
@@ -40,9 +41,6 @@ GROUPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """K/m: how many codewords there are for each that a record favours."""
 FAVOURED = (1, 2, 4, 8)
 """m: how many codewords a record favours."""
-
-JUDGED = 1000
-"""Predictions that choose a shape, at most; more would hardly choose better."""
 
 STARTS = 6
 """Of the final alternation."""
@@ -190,7 +188,7 @@ class Halved:
     """The predictions of a sample in two halves, and where codes for each begin: the same for all budgets."""
 
     def __init__(self, sample: Sample, seed: int) -> None:
-        order = np.random.default_rng(seed).permutation(len(sample))[:JUDGED]
+        order = np.random.default_rng(seed).permutation(len(sample))[:SEEN]
         halves = (sample[order[part::2]] for part in range(2))
         self.sample, self.halves = sample, [replace(half, truth=half.predicted) for half in halves]
         self.starts = [SpreadOut(half, np.random.default_rng(part)) for part, half in enumerate(self.halves)]

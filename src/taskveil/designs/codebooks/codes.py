@@ -41,9 +41,8 @@ JUDGED = 2000  # volunteers that judge codes and refine lattices; more would har
 _ROWS = 512  # records at a time: the scores stay in the cache
 
 BRANCHES = 8
-"""Sums that a device follows from stage to stage."""
+"""Sums that a device follows from stage to stage; while fitting, more than half of them bring nothing."""
 
-_FITTING_BRANCHES = 4  # more of them while fitting bring nothing
 _STARTING_ROUNDS = 6  # of each stage by itself
 _ROUNDS = 8  # searches with all stages
 _SWEEPS = 2  # over all stages after each search
@@ -222,7 +221,7 @@ class SumChoice:
             stages.append(stage)
             left = left - _sums([stage], nearest_sums(left, [stage], 1))
         for _ in range(_ROUNDS):
-            stages = _refitted(sample, stages, nearest_sums(sample, stages, _FITTING_BRANCHES), response)
+            stages = _refitted(sample, stages, nearest_sums(sample, stages, BRANCHES // 2), response)
         return SumCode(stages=tuple(stage.astype(np.float64) for stage in stages), response=response)
 
 

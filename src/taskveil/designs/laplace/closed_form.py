@@ -40,7 +40,6 @@ def build_linear(
     method: str,
     region: Region | None = None,
     decoder: AffineDecoder | None = None,
-    bounds: LossBounds | None = None,
 ) -> Veil:
     """A veil that encodes φ = weights x + offset.
 
@@ -52,7 +51,6 @@ def build_linear(
         method: the name the veil bears.
         region: what φ is bounded to; by default the image of the domain.
         decoder: by default the least-squares decoder of the sample.
-        bounds: what is known about the least loss.
     """
     box = problem.domain.bounding_box
     offset = -weights @ problem.moments.mean if offset is None else offset
@@ -61,6 +59,7 @@ def build_linear(
     mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
     if decoder is None:
         decoder = least_squares_decoder(mechanism.bound(encoder(problem.X)), problem.X, mechanism.noise_variance)
+    bounds = loss_bounds(problem, epsilon)
     return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method, bounds=bounds)
 
 
@@ -143,11 +142,7 @@ def _as_map(parameters: Floats, moments: Moments) -> ClippedMap:
     mid, half, share = mid[kept], half[kept], share[kept] / share[kept].sum()
     scale = share / half
     weights = scale[:, None] * moments.principal_map[: len(kept)][kept]
-    return ClippedMap(
-        weights=weights,
-        offset=-scale * mid - weights @ moments.mean,
-        region=box_region(-share, share),
-    )
+    return ClippedMap(weights=weights, offset=-scale * mid - weights @ moments.mean, region=box_region(-share, share))
 
 
 def water_filling(eigenvalues: Floats, v: float) -> Floats:
@@ -196,30 +191,14 @@ def analytic(problem: LinearProblem, epsilon: float) -> Veil:
     _, radius = _radii(problem)
     squared = water_filling(moments.eigenvalues[: problem.latent_dim], 8 * max(radius, 1.0) ** 2 / epsilon**2)
     weights = np.sqrt(squared)[:, None] * moments.principal_map[: len(squared)]
-    return build_linear(
-        problem,
-        epsilon,
-        weights=weights,
-        method="task_aware",
-        bounds=loss_bounds(problem, epsilon),
-    )
+    return build_linear(problem, epsilon, weights=weights, method="task_aware")
 
 
 def task_aware(problem: LinearProblem, epsilon: float) -> Veil:
     """The analytic solution or a clipped refinement of it: whichever has the least expected loss on the design data."""
     plain = analytic(problem, epsilon)
-    refined = [
-        build_linear(
-            problem,
-            epsilon,
-            weights=clipped.weights,
-            offset=clipped.offset,
-            method="task_aware",
-            region=clipped.region,
-            bounds=plain.bounds,
-        )
-        for clipped in refined_maps(problem, epsilon)
-    ]
+    maps = refined_maps(problem, epsilon)
+    refined = [build_linear(problem, epsilon, method="task_aware", **vars(clipped)) for clipped in maps]
     return min([plain, *refined], key=lambda veil: veil.losses(problem.X).mean())
 
 

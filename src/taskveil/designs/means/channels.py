@@ -29,9 +29,6 @@ Patterns = NDArray[np.bool_]
 NEWTON = 8
 """Steps at most for one weight of the barrier: between rounds, about the middle is good enough."""
 
-LOWERED = 12
-"""Weights of the barrier at most until it costs a few percent."""
-
 DIRECTIONS = 12
 """Slanted half-spaces that the search starts with, besides those along single latents."""
 
@@ -248,15 +245,14 @@ def _centred(
     state = _State.of(rows, masses, prior, points)
     first = weight is None
     weight = state.cost / len(masses) if weight is None else max(weight, 0.3 * gap * state.cost / len(masses))
-    for _ in range(LOWERED):
+    while True:
         for _ in range(NEWTON):
             state, multipliers, left = _newton(state, prior, points, weight)
             if left < max(0.1 * weight, 1e-7 * state.cost):
                 break
-        if not first or weight * len(masses) < 0.05 * state.cost:
-            break
+        if not first or weight * len(masses) <= 0.05 * state.cost:
+            return state, multipliers, weight
         weight *= 0.2
-    return state, multipliers, weight
 
 
 def _newton(state: _State, prior: Floats, points: Floats, weight: float) -> tuple[_State, Floats, float]:

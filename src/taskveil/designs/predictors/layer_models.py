@@ -8,7 +8,6 @@ the module.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from taskveil.arrays import Floats
 from taskveil.client.networks import Window
@@ -217,9 +216,7 @@ def _read(module: nn.Module, probe: Tensor) -> Layers:
             continue
         if len(given) > 1 or given[0] is not flow:
             raise Foreign("operations that are no chain")
-        if step.target not in _OPERATIONS:
-            raise Foreign(str(step.target))
-        _OPERATIONS[step.target](chain, replace(step, given=flow))
+        _OPERATIONS.get(step.target, _number_by_number)(chain, replace(step, given=flow))
         flow = step.result
         depends.add(id(flow))
     if answer is not flow:
@@ -350,52 +347,32 @@ def _relu(chain: Chain, step: _Step) -> None:
     chain.relu()
 
 
-def _batch_norm(chain: Chain, step: _Step) -> None:
-    target = step.target
-    _, weight, offset, mean, variance, *rest = step.args
-    if target is aten.native_batch_norm.default and rest[0]:
-        raise Foreign("normalisation by the batch")
-    scale = 1.0 / np.sqrt(_array(variance) + rest[-1])
-    scale = scale if weight is None else scale * _array(weight)
-    shift = -_array(mean) * scale + (0.0 if offset is None else _array(offset))
-    size = math.prod(step.shape[1:])
-    chain.affine(np.repeat(scale, size), np.repeat(shift, size))
+def _number_by_number(chain: Chain, step: _Step) -> None:
+    """Any other operation, which must be affine in every number by itself: scalers, batch normalisation, sums and
+    products with numbers that are the same for all records, changes of shape. It is asked and not read."""
 
+    def asked(numbers: Tensor) -> Floats:
+        args, options = tree_map(lambda each: numbers if each is step.given else each, (step.args, step.options))
+        found = step.target(*args, **options)
+        found = found[0] if isinstance(found, tuple) else found
+        if not isinstance(found, Tensor) or found.numel() != numbers.numel():
+            raise Foreign(str(step.target))
+        return _array(found.reshape(len(numbers), -1))
 
-def _arithmetic(chain: Chain, step: _Step) -> None:
-    """Sums and products with numbers that are the same for all records."""
-    target, (first, second) = step.target, step.args[:2]
-    flows_first = first is step.given
-    shape = (PROBES, *step.given.shape[1:])
-    numbers = torch.broadcast_to(torch.as_tensor(second if flows_first else first, dtype=torch.float64), shape)
-    if step.result.shape != shape or not (numbers == numbers[:1]).all():
-        raise Foreign("numbers that differ between records")
-    number = _array(numbers[0].reshape(-1))
-    one, nothing = np.ones_like(number), np.zeros_like(number)
-    sign = float(step.options.get("alpha", 1))
-    if target in _PRODUCTS:
-        chain.affine(number, nothing)
-    elif target in _QUOTIENTS and flows_first:
-        chain.affine(1.0 / number, nothing)
-    elif target in _SUMS:
-        chain.affine(one if flows_first else sign * one, sign * number if flows_first else number)
-    elif target in _DIFFERENCES:
-        chain.affine(one if flows_first else -sign * one, -sign * number if flows_first else number)
-    else:
-        raise Foreign("a quotient of numbers by records")
-
-
-def _same_numbers(_: Chain, step: _Step) -> None:
-    """A change of shape alone."""
-    if step.result.numel() != step.given.numel():
-        raise Foreign("numbers left out or repeated")
-
-
-def _moved_axes(_: Chain, step: _Step) -> None:
-    """Axes may change places where that moves no numbers: those of length one."""
-    places = torch.arange(step.given.numel()).reshape(step.given.shape)
-    if not torch.equal(step.target(places, *step.args[1:]).reshape(-1), places.reshape(-1)):
-        raise Foreign("axes in another order")
+    like = step.given.double()
+    # Of many sizes, so that no limit of an operation is overlooked.
+    sizes = 10.0 ** torch.linspace(-3, 30, like.numel(), dtype=torch.float64)
+    numbers = torch.randn(like.numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * sizes
+    numbers = numbers[torch.randperm(len(numbers), generator=torch.Generator().manual_seed(1))].reshape(like.shape)
+    shift, far = asked(torch.zeros_like(like)), 2.0**60  # so far that the shift does not blur the scale
+    scale = (asked(torch.full_like(like, far)) - shift) / far
+    wanted = scale * _array(numbers.reshape(len(like), -1))
+    error = np.abs(asked(numbers) - wanted - shift)
+    alike = (scale == scale[0]).all() and (shift == shift[0]).all()
+    if not alike or (error > CLOSE * (np.abs(wanted) + np.abs(shift))).any():
+        raise Foreign(str(step.target))
+    if (scale != 1.0).any() or (shift != 0.0).any():
+        chain.affine(scale[0], shift[0])
 
 
 def _padding(chain: Chain, step: _Step) -> None:
@@ -412,16 +389,6 @@ def _log_softmax(chain: Chain, step: _Step) -> None:
     chain.log_softmax()
 
 
-_PRODUCTS = {aten.mul.Tensor, aten.mul.Scalar}
-_QUOTIENTS = {aten.div.Tensor, aten.div.Scalar}
-_SUMS = {aten.add.Tensor, aten.add.Scalar}
-_DIFFERENCES = {aten.sub.Tensor, aten.sub.Scalar}
-_SHAPES = {
-    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.clone.default, aten.detach.default,
-    aten.alias.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default,
-    aten._to_copy.default, aten.lift_fresh_copy.default, aten.slice.Tensor, aten.expand.default,
-}  # fmt: skip
-
 _OPERATIONS: dict[Any, Callable[[Chain, _Step], None]] = {
     **dict.fromkeys((aten.addmm.default, aten.mm.default), _dense),
     aten.convolution.default: _convolution,
@@ -431,10 +398,6 @@ _OPERATIONS: dict[Any, Callable[[Chain, _Step], None]] = {
     aten.amax.default: _over_positions(maximum=True),
     aten._adaptive_avg_pool2d.default: _adaptive,
     **dict.fromkeys((aten.relu.default, aten.relu_.default, aten.clamp_min.default, aten.clamp.default), _relu),
-    **dict.fromkeys((aten.native_batch_norm.default, aten._native_batch_norm_legit_no_training.default), _batch_norm),
-    **dict.fromkeys(_PRODUCTS | _QUOTIENTS | _SUMS | _DIFFERENCES, _arithmetic),
-    **dict.fromkeys(_SHAPES, _same_numbers),
-    **dict.fromkeys((aten.permute.default, aten.transpose.int, aten.t.default), _moved_axes),
     aten.constant_pad_nd.default: _padding,
     aten._log_softmax.default: _log_softmax,
 }

@@ -2,13 +2,20 @@
 
 A model that was fitted to the volunteers has seen their labels, so its predictions for them are too good to calibrate
 with. Copies that are fitted without some of the volunteers give out-of-fold predictions for these.
+
+**Pipelines** over a table's named columns run on the numbers that records become. A pipeline turns columns into
+features and has a model behind them. Suppose that every feature comes from one number and never falls where that
+number rises (an encoder's ones and zeros, a scaled or imputed number). Then a split of a tree on a feature is a split
+on that number. Where the whole pipeline is affine, devices run an affine map. The pipeline is not inspected for that,
+but asked. A conversion is used only if it gives the pipeline's own predictions on records of every kind: anywhere in
+the bounds, and near the volunteers, who may fill only a small part of the bounds.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +23,14 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.encoders import Encoder, NamedEncoder
+from taskveil.client.fields import BaseField
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.light import affine_encoder
-from taskveil.designs.predictors.pipelines import table_lines, table_trees
-from taskveil.designs.predictors.trees import as_trees
+from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_place, as_trees, between, from_place
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
+from taskveil.records.schema import Schema
+from taskveil.records.tables import ColumnType
 from taskveil.tasks import ModelTask
 from taskveil.tasks.models.estimators import TINY_PROBABILITY, from_estimator, unfitted
 
@@ -188,3 +197,177 @@ class Given(Family):
     def encoder(self, *_: Any) -> Encoder:
         """The callable, named by the release."""
         return self.named
+
+
+# Pipelines over a table's named columns.
+
+
+def table_trees(task: ModelTask, volunteers: Floats) -> Trees | None:
+    """The task's pipeline as trees on the numbers that records become, or None: a feature of several numbers, or one
+    that falls where its number rises, or a model behind them that is none of the known trees. It is compared with the
+    pipeline also where the `volunteers` (N, n) are."""
+    schema, frame = task.schema, task.frozen.frame
+    if not schema or frame is None or len(getattr(task.model, "steps", ())) < 2:
+        return None
+    first, model = task.model[:-1], task.model.steps[-1][1]
+
+    def features(X: Floats) -> Floats:
+        found: Any = first.transform(frame(X))
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of models asked with arrays
+        try:
+            trees = as_trees(model)
+            source = None if trees is None else _sources(schema, features)
+            if trees is None or source is None:
+                return None
+            looked = trees.attribute >= 0
+            feature = trees.attribute[looked]
+            moved = replace(
+                trees,
+                width=schema.width,
+                attribute=np.where(looked, source[np.maximum(trees.attribute, 0)], -1),
+                threshold=_moved(feature, trees.threshold, source, schema, features),
+            )
+        except (TypeError, ValueError, AttributeError, IndexError):  # whatever a transformer of one's own gives
+            return None
+    return moved if _agrees(task, schema, volunteers, lambda X: _answers(moved, X, task)) else None
+
+
+def table_lines(task: ModelTask, volunteers: Floats) -> tuple[Floats, Floats] | None:
+    """Weights (S, n) and offset (S,) of a pipeline whose outputs are affine in the numbers that records become, those
+    of a classifier up to what all its logits share; None for any other. Compared also where the `volunteers` (N, n)
+    are."""
+    if not task.schema:
+        return None
+    X = records_of(task.schema, 8 * task.schema.width + COMPARED, np.random.default_rng(1))
+    spread = np.maximum(X.std(axis=0), 1e-300)
+    center = X.mean(axis=0)
+    scaled = np.column_stack([(X - center) / spread, np.ones(len(X))])
+    found = np.linalg.lstsq(scaled, _relative(task, task.predict(X)), rcond=1e-12)[0].T
+    weights = found[:, :-1] / spread
+    start = found[:, -1] - weights @ center
+    return (weights, start) if _agrees(task, task.schema, volunteers, lambda X: X @ weights.T + start) else None
+
+
+def records_of(schema: Schema, count: int, rng: np.random.Generator) -> Floats:
+    """Random records of every kind as numbers (count, width): anywhere in the bounds, any value of a category, another
+    one where volunteers had others, missing where that may be."""
+    parts = []
+    for of, field in zip(schema.types, schema.fields.fields, strict=True):
+        low, high = (np.array(end) for end in field.box)
+        part = rng.uniform(low, high, size=(count, len(low)))
+        if field.exclusive:
+            part = _ones(of, field)[rng.integers(0, len(_ones(of, field)), size=count)]
+        part = field.rounded(part)
+        if field.flagged:
+            lost = rng.random(count) < 0.2
+            part[:, -1] = 0.0
+            part[lost] = field.expand([None])[0]
+        parts.append(part)
+    return np.hstack(parts)
+
+
+def records_near(schema: Schema, volunteers: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Random records as numbers (count, width) as dense as the `volunteers` (N, width): every field is one of theirs, a
+    number anywhere between two neighbours."""
+    parts = []
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        part = volunteers[rng.integers(0, len(volunteers), size=count), place]
+        if not field.exclusive and field.holds[0] != "flag":
+            there = part[:, -1] == 0 if field.missing else np.ones(count, dtype=bool)
+            known = (
+                volunteers[volunteers[:, place.stop - 1] == 0, place.start]
+                if field.missing
+                else volunteers[:, place.start]
+            )
+            if there.any():
+                drawn = np.quantile(known, rng.random(int(there.sum())))
+                part[there, 0] = field.rounded(drawn)
+        parts.append(part)
+    return np.hstack(parts)
+
+
+def _ones(of: ColumnType, field: BaseField) -> Floats:
+    """(K, width): every kind of value that a category can have."""
+    width = len(field.box[0])
+    return np.eye(width + (of.other not in field.words), width)
+
+
+def _sources(schema: Schema, features: Callable[[Floats], Floats]) -> Integers | None:
+    """The number (F,) that every feature comes from, any for a constant one; None where one comes from several."""
+    rng = np.random.default_rng(0)
+    X, others = records_of(schema, COMPARED, rng), records_of(schema, COMPARED, rng)
+    before = features(X)
+    source = np.full(before.shape[1], -1)
+    for of, field, place in zip(schema.types, schema.fields.fields, schema.fields.places, strict=True):
+        changed = X.copy()
+        changed[:, place] = others[:, place]
+        moved = (features(changed) != before).any(axis=0)
+        if (source[moved] >= 0).any():
+            return None
+        if field.exclusive:
+            ones = _ones(of, field)
+            each = np.repeat(X[:1], len(ones), axis=0)
+            each[:, place] = ones
+            shown = features(each)[:, moved]
+            single = ((shown == 0) | (shown == 1)).all() and (shown[: ones.shape[1]].sum(axis=0) == 1).all()
+            if not single or shown[ones.shape[1] :].any():
+                return None
+            source[moved] = place.start + shown.argmax(axis=0)
+        else:
+            source[moved] = place.start
+    return np.asarray(np.maximum(source, 0))
+
+
+def _moved(
+    feature: Integers, threshold: Floats, source: Integers, schema: Schema, features: Callable[[Floats], Floats]
+) -> Floats:
+    """(splits,): the largest number of its source at which a feature is not above each threshold, by bisection between
+    the bounds; ones and zeros of a category are features as they are."""
+    whole = np.zeros(schema.width, dtype=bool)
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        whole[place] = field.exclusive
+    low, high = schema.fields.box
+    at = source[feature]
+    base = schema.typical(1)[0]
+
+    def passes(values: Floats) -> Any:
+        """Whether the feature lies above its threshold, at these values of its source."""
+        records = np.tile(base, (len(values), 1))
+        records[np.arange(len(values)), at] = values
+        return features(records)[np.arange(len(values)), feature] > threshold
+
+    never, always = ~passes(high[at]), passes(low[at])
+    below, above = as_place(low[at]), as_place(high[at])
+    for _ in range(64):
+        middle = between(below, above)
+        right = passes(from_place(middle))
+        below, above = np.where(right, below, middle), np.where(right, middle, above)
+    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), from_place(below)))
+    return np.where(whole[at], threshold, moved)
+
+
+def _relative(task: ModelTask, outputs: Floats) -> Floats:
+    """Outputs (N, S), those of a classifier less the first: softmax takes no notice of what all share."""
+    return outputs - outputs[:, :1] if task.cost.logits is True else outputs
+
+
+def _answers(trees: Trees, X: Floats, task: ModelTask) -> Floats:
+    raw = trees(X)
+    return raw if trees.logits or task.cost.logits is not True else np.log(np.maximum(raw, 1e-12))
+
+
+def _agrees(task: ModelTask, schema: Schema, volunteers: Floats, mine: Callable[[Floats], Floats]) -> bool:
+    """The pipeline's own answers on records of every kind, also of those that are like the volunteers'."""
+    rng = np.random.default_rng(2)
+    near = records_near(schema, volunteers, COMPARED, rng)
+    X = np.vstack([records_of(schema, COMPARED, rng), near, volunteers[:COMPARED]])
+    theirs = task.predict(X)
+    found = mine(X)
+    if found.shape != theirs.shape:
+        return False
+    answers = task.cost.answers
+    theirs, found = answers(theirs), answers(found)
+    return bool((np.abs(found - theirs) <= CLOSE * max(float(np.ptp(theirs)), 1e-12)).all())

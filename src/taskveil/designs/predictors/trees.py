@@ -120,9 +120,9 @@ class Trees:
         to a billionth of the largest. With a slope below one, a classifier's answers are less sure."""
         if not (self.attribute >= 0).any():
             # Devices need a split: the first tree gets one, with its one leaf on both sides.
-            split = {"attribute": np.concatenate([[0, -1], self.attribute]), "threshold": np.zeros(1)}
-            values = np.concatenate([self.values[:1], self.values])
-            return replace(self, values=values, **split).encoder(low, high, slope=slope, offset=offset)
+            nodes, values = np.concatenate([[0, -1], self.attribute]), np.concatenate([self.values[:1], self.values])
+            split = replace(self, attribute=nodes, threshold=np.zeros(1), values=values)
+            return split.encoder(low, high, slope=slope, offset=offset)
         shift = slope * self.offset + offset
         values = slope * self.values
         knots, counts, rank = self._ranked

@@ -24,6 +24,7 @@ from taskveil.client.networks import (
     levels,
 )
 from taskveil.client.networks import Layer as WholeLayer
+from taskveil.designs.selection import SEEN
 from taskveil.errors import DataError
 
 _HEADROOM = 1.25  # times the largest number of a volunteer: larger numbers of a layer are cut off
@@ -31,7 +32,6 @@ _UNBOUNDED = 2**53 - 1
 _COARSE, _FINE = 8, 16  # bits of a layer's numbers
 _EXACT_IN_SINGLE = 2.0**23  # half of the sums that single precision holds exactly; the other half is for offsets
 _MAX_FINE_BYTES = 2**16  # of finer weights
-_MAX_SEEN = 1000  # volunteers who show how large a layer's numbers become
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +118,7 @@ class Layers:
             raise DataError("the network ends in a log-softmax, so its outputs are only good for class probabilities.")
         low, high = self._ranges(low, high)
         with np.errstate(all="ignore"):
-            q: Array = np.nan_to_num(levels(X[:: max(1, len(X) // _MAX_SEEN)], low, high), nan=LEVELS / 2)
+            q: Array = np.nan_to_num(levels(X[:: max(1, len(X) // SEEN)], low, high), nan=LEVELS / 2)
             extent = high - low
         # Values are scale · q + shift; those of a range that no double holds count as the middle, which says nothing.
         scale, shift = np.where(np.isfinite(extent), extent / LEVELS, 0.0), np.where(np.isfinite(extent), low, 0.0)
