@@ -120,7 +120,7 @@ function affine(q: Float64Array, { weights, offset }: Layer): Float64Array {
 
 /** Class probabilities from additions, products and divisions alone, which round alike on every machine. */
 function softmax(z: Float64Array): Float64Array {
-  const largest = Math.max(...z);
+  const largest = z.reduce((most, v) => Math.max(most, v), -Infinity); // one argument each would fill the stack
   if (!Number.isFinite(largest)) return z.fill(NaN); // an overflow somewhere: the region brings NaN inside
   const e = z.map((v) => {
     const shifted = Math.max(v - largest, -700);

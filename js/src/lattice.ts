@@ -3,6 +3,7 @@
  *
  * The work of finding and numbering a codeword is the lattice's, not the record's: no way through it is shorter.
  */
+import { bitLength } from "./exact.js";
 import type { Box } from "./regions.js";
 
 /** Levels and latents are held within ±2^24 grid steps, and there are fewer directions than this: squares stay exact. */
@@ -13,8 +14,8 @@ export const MOST_LEVELS = 2 ** 15;
 /** (budget + 1) times all levels, and times directions: what is counted and searched stays small. */
 export const MOST_CHOICES = 2 ** 23;
 export const MOST_STATES = 2 ** 18;
-/** Of the number of codewords. */
-export const MOST_BITS = 1500;
+/** Of the number of codewords. More are no lattice. */
+const MOST_BITS = 1500;
 
 export interface Lattice {
   directions: { levels: Float64Array; lengths: Float64Array }[];
@@ -25,7 +26,7 @@ export interface Lattice {
   near: boolean;
 }
 
-export function lattice(region: Box, levels: Float64Array, lengths: Float64Array, counts: Float64Array, budget: number): Lattice {
+export function lattice(region: Box, levels: Float64Array, lengths: Float64Array, counts: Float64Array, budget: number): Lattice | null {
   const directions: Lattice["directions"] = [];
   let start = 0;
   for (const count of counts) {
@@ -40,6 +41,7 @@ export function lattice(region: Box, levels: Float64Array, lengths: Float64Array
       for (let left = used; left <= budget; left++) next[left]! += current[left - used]!;
     }
     within.unshift((current = next));
+    if (bitLength(current[budget]!) > MOST_BITS) return null; // before the numbers of later directions fill the memory
   }
   const farthest = directions.reduce((sum, direction, i) => {
     const distances = direction.levels.map((level) => Math.max(level - region.low[i]!, region.high[i]! - level));

@@ -1,9 +1,9 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import type { Json } from "./canonical.js";
 import { type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tables } from "./encoders.js";
-import { bitLength, isStep, powerOfTwo, sum } from "./exact.js";
+import { isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
-import { FARTHEST, type Lattice, lattice, MOST_BITS, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
+import { FARTHEST, type Lattice, lattice, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
 import { type Group, levelGroup, MOST_ENTRIES } from "./levels.js";
 import type { Mechanism, Response, Stage } from "./mechanisms.js";
 import { across, down, measures, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, MOST_STEPS, type NetworkLayer, type Window } from "./networks.js";
@@ -118,7 +118,7 @@ export class Parts {
     const largest = hidden.offset.map((start, unit) => {
       const row = hidden.weights.subarray(unit * width, (unit + 1) * width);
       const top = row.reduce((sum, v) => sum + Math.max(v, 0) * LEVELS, start);
-      return Math.floor(Math.max(top, 0) / 2 ** hidden.shift[unit]!);
+      return Math.floor(Math.max(top, 0) * powerOfTwo(-hidden.shift[unit]!));
     });
     exactSums(
       "output layer",
@@ -249,7 +249,8 @@ export class Parts {
     const all = sum(counts);
     const [levels, lengths] = [this.get(l.levels, "I64", all), this.get(l.lengths, "I64", all)];
     const budget = whole(l.budget, 0, MOST_LEVELS, "lattice budget");
-    need((budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES, "a lattice too large to count");
+    const counted = (budget + 1) * all <= MOST_CHOICES && (budget + 1) * d <= MOST_STATES;
+    need(all <= MOST_LATENTS && counted, "a lattice too large to count");
     const near = (numbers: Float64Array): boolean => numbers.every((v) => Math.abs(v) <= FARTHEST);
     need(near(levels) && near(region.low) && near(region.high), "lattice levels must lie within ±2^24 steps");
     need(
@@ -257,11 +258,11 @@ export class Parts {
       "lattice lengths",
     );
     const points = lattice(region, levels, lengths, counts, budget);
+    need(points, "a lattice of too many codewords");
     need(
       points.directions.every((direction) => direction.lengths.includes(0)),
       "lattice",
     );
-    need(bitLength(size(points)) <= MOST_BITS, "a lattice of too many codewords");
     return points;
   }
 

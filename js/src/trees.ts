@@ -5,11 +5,10 @@ export interface Trees {
   /** Attribute after attribute, rising; those of attribute i end before `ends[i]`. */
   knots: Float64Array;
   ends: Float64Array;
-  /** Of every node: what a split compares, and where it leads; leaves lead to themselves. */
-  attribute: Float64Array;
-  rank: Float64Array;
-  left: Uint32Array;
-  right: Uint32Array;
+  /** Of every node: what a split compares, and the two nodes that it leads to; leaves lead to themselves. */
+  attribute: Int32Array;
+  rank: Int32Array;
+  below: Int32Array;
   /** Which leaf a node is, if it is one, and what leaves add, `perLeaf` numbers each. */
   leaf: Uint32Array;
   values: Float64Array;
@@ -20,7 +19,7 @@ export interface Trees {
   output: Float64Array;
 }
 
-export type Written = Pick<Trees, "knots" | "attribute" | "rank" | "values" | "perLeaf" | "output"> & { counts: Float64Array };
+export type Written = Pick<Trees, "knots" | "values" | "perLeaf" | "output"> & Record<"attribute" | "rank" | "counts", Float64Array>;
 
 const MOST_NODES = 2 ** 20;
 const MOST_DEPTH = 256;
@@ -42,8 +41,8 @@ export function plant({ knots, counts, attribute, rank, values, perLeaf, output 
     knots.every((v, i) => i === 0 || firsts.has(i) || v > knots[i - 1]!),
     "the knots of an attribute must rise",
   );
-  const places = (): Uint32Array => new Uint32Array(count);
-  const [left, right, leaf, depth, ranks] = [places(), places(), places(), places(), new Float64Array(count)];
+  const [below, ranks] = [new Int32Array(2 * count), new Int32Array(count)];
+  const [leaf, depth] = [new Uint32Array(count), new Uint32Array(count)];
   const roots: number[] = [];
   const depths: number[] = [];
   const waiting: number[] = []; // splits whose right side has not begun
@@ -53,15 +52,15 @@ export function plant({ knots, counts, attribute, rank, values, perLeaf, output 
     if (!(attribute[parent]! >= 0)) {
       parent = waiting.pop();
       if (parent === undefined) roots.push(i);
-      else right[parent] = i;
+      else below[2 * parent + 1] = i;
     }
     depth[i] = parent === undefined ? 0 : depth[parent]! + 1;
     depths[roots.length - 1] = Math.max(depths[roots.length - 1] ?? 0, depth[i]!);
     if (looked < 0) {
-      left[i] = right[i] = i;
+      below[2 * i] = below[2 * i + 1] = i;
       leaf[i] = leaves++;
     } else {
-      left[i] = i + 1;
+      below[2 * i] = i + 1;
       ranks[i] = rank[i - leaves]!;
       need(looked < counts.length && ranks[i]! >= 0 && ranks[i]! < counts[looked]!, "a split's knot");
       waiting.push(i);
@@ -69,51 +68,68 @@ export function plant({ knots, counts, attribute, rank, values, perLeaf, output 
   });
   need(attribute.every((v) => v >= -1) && !waiting.length && depths.every((d) => d <= MOST_DEPTH), "shape of trees");
   need(rank.length === count - leaves && values.length === leaves * perLeaf && output.length === roots.length, "numbers of trees");
+  // In memory a tree lies level by level: every way down then leads as far through it. As trees are written, the ways to
+  // the left lie closer together, and processors take them more quickly.
+  const order: number[] = [];
+  for (const root of roots) {
+    order.push(root);
+    for (let at = order.length - 1; at < order.length; at++) {
+      const i = order[at]!;
+      if (attribute[i]! >= 0) order.push(below[2 * i]!, below[2 * i + 1]!);
+    }
+  }
+  const number = new Int32Array(count);
+  order.forEach((i, n) => (number[i] = n));
   return {
-    ...{ knots, ends, attribute: attribute.map((v) => Math.max(v, 0)), rank: ranks, left, right },
-    ...{ leaf, values, perLeaf, roots, depths, output },
+    ...{ knots, ends, attribute: Int32Array.from(order, (i) => Math.max(attribute[i]!, 0)) },
+    rank: Int32Array.from(order, (i) => ranks[i]!),
+    below: Int32Array.from(below, (_, place) => number[below[2 * order[place >> 1]! + (place & 1)]!]!),
+    leaf: Uint32Array.from(order, (i) => leaf[i]!),
+    ...{ values, perLeaf, roots, depths, output },
   };
 }
 
 /** The largest sums that leaves can add up to, of every latent. */
-export function reaches({ leaf, values, perLeaf, roots, output }: Trees, latents: number): Float64Array {
+export function reaches({ below, leaf, values, perLeaf, roots, output }: Trees, latents: number): Float64Array {
   need(
     output.every((z) => z >= 0 && z + perLeaf <= latents),
     "latents of trees",
   );
   const reach = new Float64Array(latents);
   roots.forEach((_, tree) => {
-    // The last node of a tree is a leaf, and so is the one before the next root.
-    const first = tree ? leaf[roots[tree]! - 1]! + 1 : 0;
-    const last = leaf[(roots[tree + 1] ?? leaf.length) - 1]!;
     for (let place = 0; place < perLeaf; place++) {
       let most = 0;
-      for (let i = first; i <= last; i++) most = Math.max(most, Math.abs(values[i * perLeaf + place]!));
+      for (let i = roots[tree]!; i < (roots[tree + 1] ?? leaf.length); i++) {
+        if (below[2 * i] === i) most = Math.max(most, Math.abs(values[leaf[i]! * perLeaf + place]!));
+      }
       reach[output[tree]! + place]! += most;
     }
   });
   return reach;
 }
 
-/** The sums of the leaves that a record reaches, from `offset` on: as many steps for any record. */
+/**
+ * The sums of the leaves that a record reaches, from `offset` on: as many steps for any record. No step down branches on
+ * the record: processors take longer for branches that they cannot foresee.
+ */
 export function treeSums(trees: Trees, x: ArrayLike<number>, low: Float64Array, high: Float64Array, offset: Float64Array): Float64Array {
-  const { ends, attribute, rank, left, right, perLeaf } = trees;
-  const ranks = low.map((from, i) => {
+  const { ends, attribute, rank, below, perLeaf } = trees;
+  const ranks = Int32Array.from(low, (from, i) => {
     const to = high[i]!;
     const value = Math.min(Math.max(Number.isNaN(x[i]!) ? from + (to - from) / 2 : x[i]!, from), to);
     const first = i ? ends[i - 1]! : 0;
-    let below = 0; // knots below the value
+    let less = 0; // knots below the value
     for (let jump = MOST_KNOTS; jump >= 1; jump /= 2) {
-      const place = first + below + jump;
-      if (place <= ends[i]! && trees.knots[place - 1]! < value) below += jump;
+      const place = first + less + jump;
+      if (place <= ends[i]! && trees.knots[place - 1]! < value) less += jump;
     }
-    return below;
+    return less;
   });
   const sums = offset.slice();
   trees.roots.forEach((root, tree) => {
     let node = root;
     for (let step = trees.depths[tree]!; step > 0; step--) {
-      node = ranks[attribute[node]!]! > rank[node]! ? right[node]! : left[node]!;
+      node = below[2 * node + ((rank[node]! - ranks[attribute[node]!]!) >>> 31)]!; // the sign: 1 if the rank is above
     }
     for (let place = 0; place < perLeaf; place++) {
       sums[trees.output[tree]! + place]! += trees.values[trees.leaf[node]! * perLeaf + place]!;

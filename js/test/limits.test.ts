@@ -1,5 +1,6 @@
 /** What Python refuses, the browser refuses: releases whose digests are right and whose numbers are not. */
 import { describe, expect, test } from "vitest";
+import { encode } from "../src/encoders.js";
 import { logRatio, nextUp, roundUp, addUp, fraction } from "../src/exact.js";
 import { epsilonOf } from "../src/mechanisms.js";
 import { readDevice } from "../src/release.js";
@@ -203,6 +204,19 @@ test.each<[string, keyof typeof made, Edit]>([
   ],
 ])("%s is refused", async (_, kind, edit) => {
   await expect(read(kind, edit)).rejects.toMatchObject({ name: "TaskveilError", code: "release" });
+});
+
+test("class probabilities of as many classes as there may be latents are computed on a small stack", () => {
+  const count = 2 ** 16 - 1;
+  const zeros = (n: number): Float64Array => new Float64Array(n);
+  const encoder = {
+    ...{ low: zeros(1), high: zeros(1).fill(1), step: zeros(count).fill(1), softmax: true },
+    hidden: { weights: zeros(1), offset: zeros(1), shift: zeros(1), skip: zeros(count) },
+    output: { weights: zeros(count), offset: zeros(count) },
+  };
+  // Every call takes a little of the stack, as the frames of a page do.
+  const deep = (calls: number): Float64Array => (calls ? deep(calls - 1) : encode(encoder, [0.5]));
+  expect(deep(5000).every((share) => Math.abs(share * count - 1) < 1e-9)).toBe(true);
 });
 
 describe("epsilon", () => {

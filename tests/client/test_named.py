@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,21 @@ def test_a_record_that_raises_is_silent_and_costs_its_neighbours_nothing() -> No
 def test_other_shapes_than_promised_are_silence(answer: object) -> None:
     odd = NamedEncoder.of(answer, name="odd", low=LOW, high=HIGH, latents=1)  # type: ignore[arg-type]
     assert np.isnan(odd(np.zeros((3, 2)))).all()
+
+
+def test_complex_numbers_are_silence_without_a_warning() -> None:
+    """A square root of numbers below zero is complex: numpy warned about such records, and of no others."""
+    root = NamedEncoder.of(lambda X: np.emath.sqrt(X[:, 0]), name="root", low=LOW, high=HIGH, latents=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(root(np.array([[-0.25, 0.0]]))).all()
+        mixed = root(np.array([[-0.25, 0.0], [0.25, 0.0]]))[:, 0]
+    assert np.isnan(mixed[0])
+    assert mixed[1] == 0.5
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        root(np.array([[-0.25, 0.0]]))
+    assert not said
 
 
 def test_a_function_that_would_end_the_program_is_silence() -> None:

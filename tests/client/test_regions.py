@@ -122,7 +122,7 @@ def by_the_rule(region: Region, latent: list[float]) -> list[int]:
             share = min(share, ((high if p > 0 else low) - c) / p)
     if share < 1:
         offset = [math.floor(v * share + 0.5) for v in offset]
-    for number in range(1, 69):
+    for number in range(1, 47):
         if not inside(offset):
             sizes = [abs(v) - max(abs(v) >> 12, min(abs(v), 1)) if number <= 4 else abs(v) >> 1 for v in offset]
             offset = [size if v > 0 else -size for v, size in zip(offset, sizes, strict=True)]
@@ -142,7 +142,9 @@ def test_what_is_outside_is_pulled_in_by_one_rule(seed: int) -> None:
     middle = center @ signs.T.astype(np.int64)
     region = SignRegion(step=0.5, signs=signs, lower=middle - width[0], upper=middle + width[1], center=center)
     latents = rng.normal(size=(6, 3)) * 2.0 ** rng.integers(0, 50, size=(6, 1))
-    assert region.enforce(latents).tolist() == [by_the_rule(region, row) for row in latents.tolist()]
+    expected = [by_the_rule(region, row) for row in latents.tolist()]
+    assert region.enforce(latents).tolist() == expected
+    assert [region.enforce(row[None, :])[0].tolist() for row in latents] == expected  # all passes at once
 
 
 def cpu_times(call: Callable[[np.ndarray], object], records: np.ndarray) -> list[float]:
@@ -181,6 +183,22 @@ def test_the_time_of_a_report_does_not_tell_the_record(kind: str, latents: int) 
     records = np.concatenate([hostile_records(latents)[:300:20], on_the_plane(latents, 40), np.zeros((1, latents))])
     spent = cpu_times(lambda record: client._make(client.device.record(record)), records)
     assert max(spent) < 3 * min(spent), (min(spent), max(spent))
+
+
+@pytest.mark.parametrize("name", ["lower", "upper"])
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_sign_region_has_two_bounds_for_every_sign_vector(name: str, count: int) -> None:
+    """One upper bound was taken for all sign vectors, which browsers refuse."""
+    signs, ones = sign_vectors(3), np.full(4, 7)
+    bounds = {"lower": -ones, "upper": ones}
+    SignRegion(step=1.0, signs=signs, center=np.zeros(3, dtype=np.int64), **bounds)
+    with pytest.raises(MechanismError, match="a lower and an upper bound"):
+        SignRegion(
+            step=1.0,
+            signs=signs,
+            center=np.zeros(3, dtype=np.int64),
+            **(bounds | {name: np.full(count, bounds[name][0])}),
+        )
 
 
 def test_sign_regions_of_many_latents_are_refused() -> None:

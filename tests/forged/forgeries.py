@@ -191,6 +191,8 @@ CHANGED: list[tuple[str, str, Change]] = [
     ("noise in text", "laplace_box", put("mechanism", scale="1")),
     ("a sign vector missing", "laplace_sign_hidden", tensor("mechanism.region.signs", lambda a: a[:3])),
     ("a sign vector twice", "laplace_sign_hidden", tensor("mechanism.region.signs", lambda a: a[[0, 1, 2, 2]])),
+    ("one upper bound for all sign vectors", "laplace_sign_hidden", tensor("mechanism.region.upper", lambda a: a[:1])),
+    ("one lower bound for all sign vectors", "laplace_sign_hidden", tensor("mechanism.region.lower", lambda a: a[:1])),
     ("a sign of 0", "laplace_sign_hidden", tensor("mechanism.region.signs", first(0))),
     ("a center outside", "laplace_sign_hidden", tensor("mechanism.region.center", first(2**30))),
     ("a radius below 0", "laplace_diamond", put("mechanism.region", radius=-1)),
@@ -316,6 +318,17 @@ def huge_lattice(directions: int, levels: int, budget: int, share: int = 1) -> C
     return change
 
 
+def level_lattice(directions: int, levels: int) -> Change:
+    """A lattice of levels that are all of length 0, sound otherwise."""
+
+    def change(content: dict[str, Any], arrays: Arrays) -> None:
+        huge_lattice(directions, levels, 0, levels)(content, arrays)
+        size = levels**directions
+        content["mechanism"]["response"]["size"] = size if size < 2**53 else whole(size)
+
+    return change
+
+
 def overlapping(count: int = 4000, size: int = 1 << 20) -> tuple[bytes, bytes]:
     """1.4 MB that name the same megabyte 4,000 times."""
     manifest, _ = manifest_of(*packed(DEVICES["codebook"]))
@@ -378,6 +391,8 @@ def forgeries() -> list[Forgery]:
         ("a lattice of 1,000 directions and a budget of 8,000", changed("lattice", huge_lattice(1000, 2, 8000))),
         ("a lattice of 30,000 levels and a budget of 30,000", changed("lattice", huge_lattice(3, 30_000, 30_000))),
         ("a lattice of 2^1004 codewords that states another number", changed("lattice", huge_lattice(600, 30, 430))),
+        ("a lattice of exactly 2^1500 codewords", changed("lattice", level_lattice(750, 4))),
+        ("a lattice of 66,000 levels and a budget of 0", changed("lattice", level_lattice(3, 22_000))),
         ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430, 5))),
     ]
     found += list(heads())

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers, check_arrays, own_arrays, tolerant
+from taskveil.arrays import Floats, Integers, as_floats, check_arrays, own_arrays, tolerant
 from taskveil.client.networks import (
     LEVELS,
     MOST_OPERATIONS,
@@ -40,8 +40,8 @@ Function = Callable[[Floats], Any]
 class NamedEncoder:
     """A model that the release names: φ = function(x) for records clipped to `low` and `high` (n,). NaN is the middle.
 
-    If the function raises, or does not give `latents` numbers, the latents of that record are NaN, which mechanisms
-    bring inside. So no value ever shows as an error.
+    If the function raises, or does not give `latents` numbers (complex ones are none), the latents of that record are
+    NaN, which mechanisms bring inside. So no value ever shows as an error.
 
     The function may get many records at once and must compute each alone. A function that mixes records (batch
     normalisation in training mode) or remembers them carries a record into other people's reports, which the guarantee
@@ -111,7 +111,7 @@ class NamedEncoder:
     def _ask(self, inside: Floats) -> Floats | None:
         """The function's latents for some records; None if it gave none."""
         with tolerant:  # a model may raise anything
-            found = np.array(self._function(inside.copy()), dtype=np.float64)  # type: ignore[misc]
+            found = as_floats(self._function(inside.copy())).copy()  # type: ignore[misc]
             found = found[:, None] if found.ndim == 1 else found
             return found if found.shape == (len(inside), self.latents) else None
         return None
@@ -279,7 +279,7 @@ class HiddenEncoder(RangedEncoder):
         with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             q = levels(X, self.low, self.high)
             raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
-            hidden = np.floor(raw * 2.0**-self.hidden_shift)
+            hidden = np.floor(np.ldexp(raw, -self.hidden_shift))
             latents = (affine(hidden, self.weights, self.offset) + affine(q, self.skip, np.zeros(1))) * self.step
             return portable_softmax(latents) if self.softmax else latents
 

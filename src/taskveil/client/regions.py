@@ -32,6 +32,7 @@ LARGEST = 2**40
 """Latents are held within ±2^40 grid steps, and there are at most 2^16, so no integer sum below overflows 64 bits."""
 
 MOST_LATENTS = 2**16
+"""Of a region, and levels of all directions of a lattice: each is computed for every report."""
 
 MOST_SIGNED_LATENTS = 10
 """In a sign region, as many as designs use: 2^9 sign vectors."""
@@ -142,9 +143,8 @@ class CenteredRegion(ABC):
         short = list(accumulate(range(gentle), lambda size, _: _closer(size), initial=np.abs(offset)))
         ways = np.sign(offset) * np.concatenate([short, short[-1] >> _HALVINGS])
         inside = self.contains((self.center + ways).reshape(-1, self.dim)).reshape(ways.shape[:2])
-        found = ways[inside.argmax(axis=0), np.arange(len(offset))]
-        # Where `contains` never agrees, the row becomes the center.
-        return np.where(inside.any(axis=0)[:, None], found, 0)
+        never = ~np.asarray(inside.any(axis=0))  # where `contains` never agrees, the row becomes the center
+        return np.where(never[:, None], 0, ways[inside.argmax(axis=0), np.arange(len(offset))])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,10 +162,13 @@ class SignRegion(CenteredRegion):
         _check_grid(self.step, self.lower, self.upper, self.center, latents=self.dim)
         if self.dim > MOST_SIGNED_LATENTS:
             raise MechanismError(f"a sign region has at most {MOST_SIGNED_LATENTS} latents, got {self.dim}.")
-        every_sign = self.signs.shape == (2 ** (self.dim - 1), self.dim) and len(
-            np.unique(self.signs * self.signs[:, :1], axis=0)
-        ) == len(self.signs)
-        if not (every_sign and (np.abs(self.signs) == 1).all() and len(self.lower) == len(self.signs)):
+        count = 2 ** (self.dim - 1)
+        shaped = self.signs.shape == (count, self.dim) and len(self.lower) == len(self.upper) == count
+        if (
+            not shaped
+            or (np.abs(self.signs) != 1).any()
+            or len(np.unique(self.signs * self.signs[:, :1], axis=0)) < count
+        ):
             raise MechanismError("a sign region needs a lower and an upper bound for every sign vector.")
         if not self.contains(self.center[None, :]).all():
             raise MechanismError("the center of a sign region must lie inside it.")
@@ -253,7 +256,7 @@ def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:
 
 def _closer(size: Integers) -> Integers:
     """Distances less a 4096th, and less at least one step where there is one to go."""
-    return np.maximum(size - np.maximum(size >> 12, 1), 0)
+    return np.asarray(np.maximum(size - np.maximum(size >> 12, 1), 0))
 
 
 def _check_grid(step: float, *bounds: Integers, latents: int) -> None:

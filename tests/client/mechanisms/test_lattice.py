@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -110,6 +111,33 @@ def test_impossible_lattices_are_refused() -> None:
             lattice=good,
             response=Response.calibrated(size=good.size + 1, favoured=1, epsilon=2.0),
         )
+
+
+def test_a_search_of_many_steps_is_refused() -> None:
+    """Two million levels and a budget of 0 took 8 s a report: the product of both was bounded, and not the levels."""
+    count = 2**15
+    with pytest.raises(MechanismError, match="too large"):
+        Lattice(
+            levels=np.zeros(63 * count, int), lengths=np.zeros(63 * count, int), counts=np.full(63, count), budget=0
+        )
+    most = Lattice(
+        levels=np.zeros(2 * count, int), lengths=np.zeros(2 * count, int), counts=np.full(2, count), budget=0
+    )
+    start = time.process_time()
+    most.nearest(np.zeros((1, 2), dtype=np.int64))
+    assert time.process_time() - start < 2
+
+
+def test_a_lattice_has_fewer_than_2_to_the_1500_codewords() -> None:
+    """Exactly so many were accepted in Python, and refused by browsers."""
+
+    def of(*counts: int) -> Lattice:
+        return Lattice(levels=np.zeros(sum(counts), int), lengths=np.zeros(sum(counts), int),
+                       counts=np.array(counts), budget=0)  # fmt: skip
+
+    with pytest.raises(MechanismError, match="fewer than 2"):
+        of(*[4] * 750)
+    assert of(*[4] * 749, 3).size == 3 * 2**1498
 
 
 def test_more_directions_than_distances_can_add_up_are_refused() -> None:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from taskveil.arrays import Array, Bools, Integers, blocks, own_arrays
 from taskveil.client.mechanisms.mechanism import NearestCodebook
 from taskveil.client.mechanisms.response import MOST_BITS, Response
-from taskveil.client.regions import BoxRegion
+from taskveil.client.regions import MOST_LATENTS, BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
@@ -60,7 +60,9 @@ class Lattice:
         if far or (self.lengths < 0).any() or not 0 <= self.budget <= 2**15:
             raise MechanismError("lattice levels, lengths or budget are out of range.")
         states = self.budget + 1
-        if states * len(self.levels) > MOST_CHOICES or states * len(self.counts) > MOST_STATES:
+        # Each level is a step of the search, however small the budget.
+        choices, steps = states * len(self.levels), len(self.levels)
+        if choices > MOST_CHOICES or steps > MOST_LATENTS or states * len(self.counts) > MOST_STATES:
             raise MechanismError("a lattice of so many directions, levels and so large a budget is too large to count.")
         if any(lengths.min() > 0 for _, lengths in self.directions):
             raise MechanismError("every direction of a lattice needs a level of length 0.")
