@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import math
 import os
 import secrets
 import signal
@@ -65,7 +66,7 @@ def reports(release: str, count: int) -> list[Report]:
 @asynccontextmanager
 async def application(store: Store | None, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a collector on this store, in this process and without sockets."""
-    app = create_app(Settings(**{"uploads": "anyone", **settings}), store)
+    app = create_app(Settings(**{"uploads": "anyone", "rate": math.inf, **settings}), store)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
@@ -131,7 +132,7 @@ sys.exit(serve(Settings(**json.loads(sys.argv[1])), bound=lambda url: print(url,
 @contextmanager
 def served(db: Path, *, start: str = START, **settings: Any) -> Iterator[Served]:
     """A collector on an SQLite file, started as `taskveil serve` starts it."""
-    told = {"db": f"sqlite:///{db}", "port": 0, "uploads": "anyone", **settings}
+    told = {"db": f"sqlite:///{db}", "port": 0, "uploads": "anyone", "rate": math.inf, **settings}
     command: Sequence[str] = (sys.executable, "-c", start, json.dumps(told, default=str))
     process = subprocess.Popen(
         command,

@@ -194,3 +194,12 @@ def test_what_cannot_be_said_is_one_line(home: Path, tmp_path: Path) -> None:
     assert "list of codes" in one_line("estimate", home / "first.parquet", *release, "--assume", "cells")
     folder = tmp_path / "nowhere" / "e.json"
     assert "nowhere" in run("estimate", home / "first.parquet", *release, "--json", folder, code=2)
+
+
+def test_reports_for_means_are_not_decoded_one_by_one(home: Path, tmp_path: Path) -> None:
+    """Every row would be nearly the same, and nothing would say why."""
+    first, release = home / "first.parquet", home / "release"
+    for more in ((), ("--predict",)):
+        said = one_line("decode", first, tmp_path / "rows.parquet", "--release", release, *more)
+        assert f"taskveil estimate {first} --release {release}" in said
+    assert not list(tmp_path.iterdir())

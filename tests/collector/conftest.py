@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from connections import connections_are_closed  # noqa: F401
 from databases import postgres_server, store_url  # noqa: F401

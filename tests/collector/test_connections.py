@@ -244,3 +244,22 @@ def test_a_closing_connection_whose_client_does_not_read_ends(tmp_path: Path) ->
         start = time.monotonic()
         assert served.stop() == (0, "")
         assert time.monotonic() - start < 8
+
+
+def memory_peak(pid: int) -> int:
+    """Bytes, since the process began."""
+    (line,) = (one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_trailers_take_no_memory(tmp_path: Path) -> None:
+    """Headers after a body are read by nobody: kept, each of 6 bytes took a hundred."""
+    head = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nTVTV\r\n0\r\n"
+    with collectors.served(tmp_path / "collector.db", request_seconds=60.0) as served:
+        for trailers in (3, 600_000):
+            with served.socket() as connection:
+                before = memory_peak(served.process.pid)
+                connection.sendall(head + b"X: y\r\n" * trailers + b"\r\n")
+                assert answered(connection)[0] == 400
+        assert memory_peak(served.process.pid) - before < 20 * 2**20

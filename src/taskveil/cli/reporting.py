@@ -18,6 +18,7 @@ from taskveil.cli.console import console, escape, note, pairs, print_line, rewor
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.errors import TaskError
 from taskveil.veil.release import release_files
 
 if TYPE_CHECKING:
@@ -107,6 +108,11 @@ def decode(
     task = None
     files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
+    if isinstance(veil.task, tv.MeanTask):
+        raise TaskError(
+            "a report of this release says almost nothing about one person: it is for means and shares of all people. "
+            f"Run: taskveil estimate {source} --release {release}"
+        )
     if model is not None:
         task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)

@@ -7,7 +7,7 @@ not do them or a collector without a proxy needs them:
 - a deadline for a whole request. A proxy limits the time between two reads, so a body of one byte a second never ends
   there. Without a proxy (on an internal network, in tests) uvicorn would wait without end;
 - a deadline for clients that do not read their answer;
-- a limit for the size of a request's head. uvicorn's parser has none;
+- a limit for the size of a request's head. uvicorn's parser has none, and it would keep any number of trailers;
 - refusals as problem documents, which clients of the collector can read.
 """
 
@@ -75,6 +75,11 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         if self._arrival is None:
             self._await_request()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; trailers, which come after the body and are not limited in number, are dropped."""
+        if self._head_bytes is not None:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Its head is complete."""

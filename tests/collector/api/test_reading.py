@@ -132,3 +132,18 @@ def test_the_frontier_is_told_without_single_records(tmp_path: Path) -> None:
                 assert asked.ask("GET", "/v1/releases", "read").json()["releases"][0]["frontier"] is True
             else:
                 assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["estimates", "export"])
+@pytest.mark.parametrize("more", ["&rond=one", "&Round=one", "&round=one&round=two", "&confidence=0.5"])
+def test_a_parameter_that_is_unknown_or_repeated_is_refused(tmp_path: Path, path: str, more: str) -> None:
+    """Else a mistyped round gives the answer for all rounds."""
+    veil = small_veil()
+    with running(tmp_path, veil) as asked:
+        asked.send(veil, veil.privatize(records(50, np.random.default_rng(1))))
+        found = f"/v1/{path}?release={veil.release_id}"
+        assert asked.ask("GET", f"{found}&round=one", "read").status_code == 200
+        answer = asked.ask("GET", f"{found}{more}", "read")
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:taskveil:problem:invalid")
+    assert "round" in answer.json()["detail"]
+    assert "rond" not in answer.text

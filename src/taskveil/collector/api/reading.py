@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from taskveil.client.wire import JSON
@@ -37,6 +37,15 @@ router = APIRouter(tags=["reading"])
 
 OfRelease = Annotated[ReleaseId, Query(description="The release.")]
 OfRound = Annotated[RoundName | None, Query(description="One round; by default all together.")]
+
+
+def known_parameters(request: Request) -> None:
+    """ProblemError if a parameter is unknown or repeated: a mistyped one would give the answer to another question."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    given = [name for name, _ in request.query_params.multi_items()]
+    if not set(given) <= set(known) or len(given) > len(set(given)):
+        raise ProblemError(ProblemType.INVALID, f"The parameters are {', '.join(known)}, each at most once.")
+
 
 _ASKED = (*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, ProblemType.INVALID)
 
@@ -82,6 +91,7 @@ async def frontier(
     summary="Population estimates",
     response_model=EstimateShape,
     responses=problems(*_ASKED, ProblemType.TOO_FEW, ProblemType.BUSY),
+    dependencies=[Depends(known_parameters)],
 )
 async def estimates(
     request: Request,
@@ -121,6 +131,7 @@ async def estimates(
         },
         **problems(*_ASKED, ProblemType.BUSY),
     },
+    dependencies=[Depends(known_parameters)],
 )
 async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
     """All reports of a release, or of one round, for `taskveil estimate` and `taskveil decode`."""
