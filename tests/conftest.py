@@ -15,22 +15,33 @@ settings.register_profile("taskveil", deadline=None, derandomize=True, max_examp
 settings.load_profile("taskveil")
 
 
-@pytest.fixture
-def volunteers() -> np.ndarray:
+def some_volunteers() -> np.ndarray:
     """300 correlated records of 6 attributes with a few outliers."""
     rng = np.random.default_rng(7)
     mixing = rng.normal(size=(6, 6)) * np.array([3.0, 2.0, 1.0, 0.5, 0.3, 0.1])
     return rng.standard_t(4, size=(300, 6)) @ mixing.T + 5.0
 
 
-@pytest.fixture
-def task() -> tv.LinearTask:
+def some_task() -> tv.LinearTask:
+    """Five of the six attributes count."""
     return tv.LinearTask(np.diag([2.0, 2.0, 1.0, 1.0, 1.0, 0.0]))
 
 
 @pytest.fixture
-def veil(volunteers: np.ndarray, task: tv.LinearTask) -> tv.Veil:
-    return tv.design(volunteers, task, epsilon=2.0, method="task_aware")
+def volunteers() -> np.ndarray:
+    """A table that each test may write into."""
+    return some_volunteers()
+
+
+@pytest.fixture(scope="session")
+def task() -> tv.LinearTask:
+    return some_task()
+
+
+@pytest.fixture(scope="session")
+def veil() -> tv.Veil:
+    """A veil cannot be changed: one serves all tests."""
+    return tv.design(some_volunteers(), some_task(), epsilon=2.0, method="task_aware")
 
 
 def needs(condition: bool, what: str) -> pytest.MarkDecorator:

@@ -18,7 +18,7 @@ from taskveil.designs import auto
 from taskveil.designs.auto import Best, folds, refitted, volunteers_of
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.designing import DESIGNERS
-from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
+from taskveil.designs.laplace.gradient import LearningSettings
 from taskveil.designs.predictors import light
 from taskveil.designs.problem import Designer, Problem
 from taskveil.errors import NothingToReportWarning, TaskError, UnusedModelWarning
@@ -47,10 +47,10 @@ def test_auto_says_what_it_considered(volunteers: np.ndarray, task: tv.LinearTas
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = LearningSettings(steps=60, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8)
+    settings = LearningSettings(
+        steps=60, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8, warm_up=40, inverse_steps=60
+    )
     monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
-    monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
-    monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
     monkeypatch.setattr(light, "LOOKS", (30, 60, 100))
 
 

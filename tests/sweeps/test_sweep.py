@@ -96,7 +96,7 @@ def test_in_the_order_of_time_the_last_are_held_out() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
-    settings = LearningSettings(steps=150, folds=2, checkpoints=5)
+    settings = LearningSettings(steps=150, folds=2, checkpoints=5, warm_up=60, inverse_steps=120)
     monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,36 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import taskveil as tv
+from conftest import some_task, some_volunteers
 from hostile import hostile_records
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, SumCodebook
 from taskveil.designs.codebooks import linear
 from taskveil.designs.codebooks.codes import LatticeChoice, ListedChoice, SumChoice
 from taskveil.designs.codebooks.linear import CodePlan, candidates
-from taskveil.designs.problem import CLIENT_BYTES, Problem
+from taskveil.designs.problem import OnDevice, Problem
+
+Designed = Callable[[float], tv.Veil]
+
+
+@pytest.fixture(scope="module")
+def designed() -> Designed:
+    """The codebook of the volunteers for a budget, designed once for all tests."""
+    made: dict[float, tv.Veil] = {}
+
+    def design(epsilon: float) -> tv.Veil:
+        if epsilon not in made:
+            made[epsilon] = tv.design(some_volunteers(), some_task(), epsilon=epsilon, method="codebook")
+        return made[epsilon]
+
+    return design
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")  # large budgets leave few losses
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 8.0, 25.0])
-def test_budget_kept_and_loss_below_laplace(epsilon: float, volunteers: np.ndarray, task: tv.LinearTask) -> None:
-    veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook")
+def test_budget_kept_and_loss_below_laplace(
+    epsilon: float, volunteers: np.ndarray, task: tv.LinearTask, designed: Designed
+) -> None:
+    veil = designed(epsilon)
     assert veil.guarantee.epsilon <= epsilon
     assert isinstance(veil.mechanism, LatticeCodebook | SumCodebook if epsilon > 8 else Codebook)
     laplace = tv.design(volunteers, task, epsilon=epsilon, method="task_aware")
@@ -30,9 +49,9 @@ def test_budget_kept_and_loss_below_laplace(epsilon: float, volunteers: np.ndarr
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_exact_losses_are_the_mean_of_what_really_happens(
-    epsilon: float, volunteers: np.ndarray, task: tv.LinearTask
+    epsilon: float, volunteers: np.ndarray, task: tv.LinearTask, designed: Designed
 ) -> None:
-    veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook")
+    veil = designed(epsilon)
     loss = veil.loss(volunteers)
     assert loss.exact
     drawn = np.tile(volunteers, (60, 1))
@@ -40,9 +59,9 @@ def test_exact_losses_are_the_mean_of_what_really_happens(
     assert abs(realised.mean() - loss.mean) < 6 * realised.std() / np.sqrt(len(realised))
 
 
-def test_hostile_records_give_ordinary_reports(volunteers: np.ndarray, task: tv.LinearTask) -> None:
-    for epsilon in (1.0, 30.0):
-        veil = tv.design(volunteers, task, epsilon=epsilon, method="codebook")
+def test_hostile_records_give_ordinary_reports(designed: Designed) -> None:
+    for epsilon in (1.0, 25.0):
+        veil = designed(epsilon)
         assert np.isfinite(veil.decode(veil.privatize(hostile_records(6)))).all()
 
 
@@ -87,19 +106,31 @@ def test_large_budgets_consider_lattices_and_sums_and_what_less_would_buy() -> N
 
 
 @pytest.mark.filterwarnings("ignore::taskveil.errors.FewRecordsWarning")
-def test_more_budget_costs_nothing_where_lists_end() -> None:
+@pytest.mark.parametrize(
+    ("few", "many", "stored"),
+    [
+        (7.0, 12.0, 16_000),  # on devices that store little, lists end earlier
+        pytest.param(11.0, 16.0, OnDevice().max_bytes, marks=pytest.mark.slow),
+    ],
+)
+def test_more_budget_costs_nothing_where_lists_end(few: float, many: float, stored: int) -> None:
     """Clustered records, weights 1/spread: between ε = 10 and 16, 0.1 lost more with more budget."""
     rng = np.random.default_rng(1)
     centres = rng.normal(size=(12, 16)) * 2
     X = (rng.normal(size=(600, 16)) * 0.7 + centres[rng.integers(12, size=600)]) @ rng.normal(size=(16, 16))
     task = tv.LinearTask(np.diag(1 / X[:400].std(axis=0)))
-    less, more = (tv.design(X[:400], task, epsilon=epsilon, method="codebook") for epsilon in (11.0, 16.0))
+    less, more = (
+        tv.design(X[:400], task, epsilon=epsilon, method="codebook", on_device=OnDevice(max_bytes=stored))
+        for epsilon in (few, many)
+    )
     assert isinstance(more.mechanism, SumCodebook)
     assert more.loss(X[400:]).mean < 0.95 * less.loss(X[400:]).mean
 
 
-def test_a_seed_repeats_the_design_but_never_the_reports(volunteers: np.ndarray, task: tv.LinearTask) -> None:
-    one, two = (tv.design(volunteers, task, epsilon=3.0, method="codebook", seed=5) for _ in range(2))
+def test_a_seed_repeats_the_design_but_never_the_reports(
+    volunteers: np.ndarray, task: tv.LinearTask, designed: Designed
+) -> None:
+    one, two = designed(3.0), tv.design(volunteers, task, epsilon=3.0, method="codebook")
     assert one.loss(volunteers) == two.loss(volunteers)
     assert not np.array_equal(one.privatize(volunteers), two.privatize(volunteers))
 
@@ -116,7 +147,7 @@ def test_one_thread_and_the_callers_setting_afterwards(
     options = [linear.ListedChoice(size=2, favoured=1, dim=1)]
     monkeypatch.setattr(linear, "candidates", lambda *_, **__: options)
     problem = Problem.of(volunteers, task).linear
-    (one,) = linear.linear_candidates(problem, 1.0, 0, np.arange(300) % 5, CLIENT_BYTES)
+    (one,) = linear.linear_candidates(problem, 1.0, 0, np.arange(300) % 5, OnDevice().max_bytes)
     monkeypatch.setattr(linear.Latents, "of", spy)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
@@ -143,7 +174,7 @@ def test_held_out_losses_are_those_of_codes_made_without_them(volunteers: np.nda
 
 def test_candidates_say_what_they_take(volunteers: np.ndarray, task: tv.LinearTask) -> None:
     problem = Problem.of(volunteers, task).linear
-    for each in linear.linear_candidates(problem, 3.0, 0, np.arange(300) % 5, CLIENT_BYTES):
+    for each in linear.linear_candidates(problem, 3.0, 0, np.arange(300) % 5, OnDevice().max_bytes):
         veil = each.make()
         assert (each.method, each.encoder) == ("codebook", "linear")
         assert each.bytes == pytest.approx(veil.size.client_bytes, abs=4096)
@@ -152,7 +183,9 @@ def test_candidates_say_what_they_take(volunteers: np.ndarray, task: tv.LinearTa
 
 def test_two_thousand_volunteers_judge(task: tv.LinearTask) -> None:
     records = np.random.default_rng(3).normal(size=(2100, 6))
-    found = linear.linear_candidates(Problem.of(records, task).linear, 1.0, 0, np.arange(2100) % 5, CLIENT_BYTES)
+    found = linear.linear_candidates(
+        Problem.of(records, task).linear, 1.0, 0, np.arange(2100) % 5, OnDevice().max_bytes
+    )
     for each in found:
         assert np.isfinite(each.losses).sum() == linear.JUDGED
 

@@ -18,7 +18,7 @@ from taskveil.client.encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.laplace import gradient
 from taskveil.designs.laplace import learned as veils
-from taskveil.designs.laplace.gradient import LearningSettings, fit_inverse
+from taskveil.designs.laplace.gradient import LearningSettings
 from taskveil.designs.problem import Problem
 from taskveil.errors import DataError, TaskError
 from taskveil.peers.learned import design_baselines
@@ -28,7 +28,9 @@ X = RNG.normal(size=(160, 4)) * [1.0, 20.0, 0.05, 3.0] + [0.0, 100.0, 1.0, -7.0]
 STANDARD = (X - X.mean(axis=0)) / X.std(axis=0)
 Y = np.tanh(STANDARD[:, 0] + 0.5 * STANDARD[:, 1]) + 0.05 * RNG.normal(size=160)
 LABEL = (Y > 0.1).astype(int)
-QUICK = LearningSettings(steps=120, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8)
+QUICK = LearningSettings(
+    steps=120, folds=2, checkpoints=4, encoder_hidden=8, head_hidden=8, warm_up=40, inverse_steps=60
+)
 
 
 def model(outputs: int = 1, seed: int = 1) -> nn.Module:
@@ -214,8 +216,6 @@ def test_black_boxes_and_wrong_widths_are_refused_at_once(monkeypatch: pytest.Mo
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it matters that something is learned, not how well."""
     monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: QUICK))
-    monkeypatch.setitem(fit_inverse.__kwdefaults__, "steps", 60)
-    monkeypatch.setitem(fit_inverse.__kwdefaults__, "warm_up", 40)
 
 
 @pytest.mark.usefixtures("quick")
