@@ -19,7 +19,7 @@ from cli.running import run
 from conftest import needs
 from pages import ROOT, blocks, terminal
 from taskveil.cli.serving import DAYS_UNTIL_EXPIRY as DAYS
-from taskveil.client.values import LONGEST_NAME
+from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import MOST_POSTED
 from taskveil.collector.problems import ProblemType
 from taskveil.collector.settings import Settings
@@ -91,7 +91,7 @@ def test_numbers_in_words() -> None:
     most = f"{Settings().most_bytes // 2**20} MiB and {MOST_POSTED:,} reports"
     assert f"at most {most}" in said
     assert f"fewer than {FEWEST} reports" in OPERATIONS
-    assert f"at most {most}, a round's name {LONGEST_NAME:,} bytes" in " ".join(OPERATIONS.split())
+    assert f"at most {most}, a round's name {LONGEST_TEXT:,} bytes" in " ".join(OPERATIONS.split())
 
 
 def test_every_problem_has_its_status_in_the_table() -> None:

@@ -135,14 +135,17 @@ def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
     """`seconds_of` for numpy's datetimes, in any unit."""
     unit, multiple = np.datetime_data(stamps.dtype)
     counts = stamps.astype(np.int64)
-    far = counts * multiple // multiple != counts  # whole numbers go round at 2^63
-    stamps = (counts * multiple).astype(f"datetime64[{unit}]")
+    limits = np.iinfo(np.int64)
+    first, last = limits.min, limits.max
+    if unit not in ("ns", "ps", "fs", "as"):  # all dates of these units lie between the first and the last
+        first, last = (int(end.astype(f"datetime64[{unit}]").astype(np.int64)) for end in (FIRST, LAST))
+    # Only counts of dates are multiplied and converted: others would go round at 2^63, or raise an error.
+    lost = (counts < -(-first // multiple)) | (counts > last // multiple)
+    dates = (np.where(lost, 0, counts) * multiple).astype(f"datetime64[{unit}]")
     if unit in ("ps", "fs", "as"):
-        stamps = stamps.astype("datetime64[ns]")  # numpy cannot convert these units to seconds
-    whole = stamps.astype("datetime64[s]")
-    if unit in ("Y", "M", "W", "D", "h", "m"):
-        far |= whole.astype(stamps.dtype) != stamps  # the conversion to seconds went round
-    lost = far | ~((whole >= FIRST) & (whole <= LAST))  # NaT is neither
+        dates = dates.astype("datetime64[ns]")  # numpy cannot convert these units to seconds
+    whole = dates.astype("datetime64[s]")
+    lost |= ~((whole >= FIRST) & (whole <= LAST))  # NaT is neither
     return np.where(lost, 0, whole.astype(np.int64)), lost
 
 

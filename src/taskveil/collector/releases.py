@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.values import LONGEST_NAME
+from taskveil.client.values import LONGEST_TEXT
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
@@ -135,8 +135,8 @@ def register(
 
 def round_name(name: str) -> str:
     """The name, if it is allowed for a round; else a DataError."""
-    if not 0 < len(name.encode(errors="replace")) <= LONGEST_NAME or not name.isprintable() or "/" in name:
-        raise DataError(f"a round's name is 1 to {LONGEST_NAME} bytes of text that can be printed, without a slash.")
+    if not 0 < len(name.encode(errors="replace")) <= LONGEST_TEXT or not name.isprintable() or "/" in name:
+        raise DataError(f"a round's name is 1 to {LONGEST_TEXT} bytes of text that can be printed, without a slash.")
     return name
 
 

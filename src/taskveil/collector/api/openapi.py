@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from taskveil.client.reading import CLIENT
-from taskveil.client.values import LONGEST_NAME
+from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
 from taskveil.collector.releases import FRONTIER, OpenRelease
@@ -20,7 +20,7 @@ from taskveil.estimates.assumed import Assumption, assumptions
 
 EXAMPLE_RELEASE = "5e" * 32
 ReleaseId = Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=[EXAMPLE_RELEASE])]
-RoundName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, examples=["2026-W46"])]
+RoundName = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, examples=["2026-W46"])]
 Count = Annotated[int, Field(ge=0)]
 
 
