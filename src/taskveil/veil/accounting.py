@@ -37,7 +37,7 @@ _ARITHMETIC = 1e-13  # δ asked of the composed distribution is smaller by this:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one report may reveal, and how often it is made. `parts` are its stages, if those are known."""
+    """What one report may reveal, and how often it is made. `parts` are its responses, if those are known."""
 
     epsilon: float
     delta: float = 0.0
