@@ -184,12 +184,12 @@ class TableFile:
             with _opened(self.path, self.filesystem) as file:
                 read, metadata = file, pq.read_metadata(file)
                 groups = range(metadata.num_row_groups) if groups is None else groups
-                # Small row groups are read whole, without a copy. A file may also be one large row group: there, each
-                # column has a small buffer.
-                largest = max((metadata.row_group(group).total_byte_size for group in groups), default=0)
-                buffer = BATCH_BYTES // 4 // max(len(names), 64) if largest > BATCH_BYTES else 0
+                # A small buffer for each column instead of whole row groups: a file may be one large row group.
+                buffer = BATCH_BYTES // 4 // max(len(names), 64)
                 if self.fingerprint is not None:
                     read = self.fingerprint.follow(file, metadata, names, groups)
+                    largest = max((metadata.row_group(group).total_byte_size for group in groups), default=0)
+                    buffer = buffer if largest > BATCH_BYTES else 0  # which saves a copy of all bytes
                 opened = pq.ParquetFile(read, metadata=metadata, buffer_size=buffer, pre_buffer=False)
                 yield from opened.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
                 if self.fingerprint is not None:
