@@ -7,9 +7,11 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +24,8 @@ from taskveil.client.reading import client_files
 from taskveil.errors import DataError
 from taskveil.jobs import plans
 from taskveil.jobs.commands import Done, decode_tables, privatize_tables, tally_tables
-from taskveil.jobs.parts import SOURCE, PartWriter, Privatizing
+from taskveil.jobs.fingerprints import Fingerprint
+from taskveil.jobs.parts import SOURCE, Counting, PartWriter, Privatizing
 from taskveil.jobs.plans import MANIFEST, PLAN, JobPart, Source
 from taskveil.jobs.storage import Folder
 from taskveil.jobs.tables import TableFile
@@ -264,6 +267,60 @@ def test_objects_of_a_store_are_known_by_their_etag(home: Path, monkeypatch: pyt
     in_another_order(home / "people/0.parquet")
     with pytest.raises(DataError, match="has changed since part-00000"):
         writer()(part)
+
+
+def test_a_single_file_that_changes_while_it_is_read_gives_no_reports(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, draw = home / "people/0.parquet", Privatizing.batches
+    pd.DataFrame(truths(0), columns=list("abcd")).astype(int).to_csv(home / "people.csv", index=False)
+
+    def batches(self: Privatizing, table: TableFile, groups: Any) -> Any:
+        yield from draw(self, table, groups)
+        os.utime(table.path)
+
+    monkeypatch.setattr(Privatizing, "batches", batches)
+    for source in (path, home / "people.csv"):
+        with pytest.raises(DataError, match=r"changed while it was read\. Nothing was written"):
+            privatize_tables(home / "release", source, home / "reports.parquet")
+        assert not (home / "reports.parquet").exists()
+
+
+def test_reports_that_change_after_they_were_counted_are_not_an_estimate(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(home)
+    count = Counting.__call__
+
+    def late(self: Counting, part: JobPart) -> Any:
+        found = count(self, part)
+        if part.number == 7:
+            os.utime(home / "reports/part-00000.parquet")
+        return found
+
+    monkeypatch.setattr(Counting, "__call__", late)
+    with pytest.raises(DataError, match=r"part-00000\.parquet has changed"):
+        tally_tables([home / "release"], [home / "reports"])
+
+
+def test_a_file_whose_columns_share_their_bytes_has_a_fingerprint(home: Path) -> None:
+    """A forged footer may say so; nobody waits for it forever."""
+    table = TableFile.open(home / "people/0.parquet")
+
+    class Twice:
+        """A footer in which all columns of a row group lie in one place."""
+
+        def __init__(self, found: Any) -> None:
+            self.found, self.schema, self.num_columns = found, found.schema, found.num_columns
+
+        def row_group(self, group: int) -> Any:
+            return SimpleNamespace(column=lambda _: self.found.row_group(group).column(0))
+
+    with pa.OSFile(str(table.path)) as file:
+        found = Fingerprint("job")
+        found.follow(file, Twice(pq.read_metadata(file)), list("abcd"), [0])  # type: ignore[arg-type]
+        found.finish(1000)
+        assert len(found.hexdigest()) == 64
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

@@ -199,6 +199,7 @@ def tally_tables(
         for release, folder, plan in jobs:
             work = Counting(files=known[release], sources=plan.sources, source=folder)
             counted = _tally(work, plan, engine, lambda done, _: progress(done, rows))
+            check_unchanged(folder, plan.sources)
             found[release] = found[release] + counted if release in found else counted
     used = [release for release in known if release in found]
     return [veil_of(known[release], key) for release in used], [found[release] for release in used]
@@ -242,6 +243,8 @@ class _Job:
         try:
             with Folder.of(target.parent).draft() as draft:
                 rows = write_rows(draft, self.work, table, progress=lambda done: progress(done, table.rows))
+                if TableFile.open(Path(self.source)).version != table.version:
+                    raise DataError(f"{self.source} changed while it was read. Nothing was written: run it again.")
                 (draft.replace if overwrite else draft.publish)(target.name)
         except TaskveilError:
             raise

@@ -86,13 +86,15 @@ class Fingerprint:
         self._file, self._place = file, 0
         return pa.PythonFile(self, mode="r")
 
-    def finish(self) -> None:
-        """Read the bytes that were not read yet, while the file is open."""
+    def finish(self, buffer: int) -> None:
+        """Read the bytes that were not read yet, at most `buffer` at a time, while the file is open."""
         for chunk in self._chunks:
             while chunk.place < chunk.end:
-                self.seek(chunk.place)
-                if not self.read(min(chunk.end - chunk.place, 1 << 20)):
+                self._file.seek(chunk.place)
+                content = self._file.read_buffer(min(chunk.end - chunk.place, buffer))
+                if not content.size:
                     raise OSError("the file ends early")
+                chunk.update(chunk.place, content)
 
     def hexdigest(self) -> str:
         """The fingerprint, after `finish`."""

@@ -42,7 +42,7 @@ BATCH_ROWS = 1 << 16
 """The most rows of a batch."""
 BATCH_BYTES = 1 << 26
 """The most bytes that the numbers of a batch take; there are some copies. CSV is read in blocks of a sixteenth,
-which no row may exceed. Parquet is read through buffers of a quarter, for all columns together."""
+which no row may exceed. Larger row groups are read through buffers of a quarter, for all columns together."""
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -62,8 +62,8 @@ class TableFile:
     footer: str = ""
     """The SHA-256 of the footer of a Parquet file, which lists where everything in the file lies."""
     version: str = ""
-    """A text that differs if a program has written to a Parquet file since: the ETag in an object store, otherwise the
-    times of the last changes."""
+    """A text that differs if a program has written to the file since: the ETag in an object store, otherwise the times
+    of the last changes."""
     filesystem: Any = None
     """Arrow's filesystem, unless the file lies on this machine."""
     fingerprint: Fingerprint | None = None
@@ -79,8 +79,9 @@ class TableFile:
             )
         with _reading(path):
             if _is_csv(path, filesystem):
+                version = _version(path, None, filesystem)
                 schema = pa.schema([(name, pa.string()) for name in _header(path)])
-                found = cls(path=path, schema=schema, is_text=True)
+                found = cls(path=path, schema=schema, is_text=True, version=version)
             else:
                 with _opened(path, filesystem) as file, pq.ParquetFile(file) as table:
                     version = _version(path, file, filesystem)  # before the footer is read again
@@ -179,25 +180,27 @@ class TableFile:
                 with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
                     yield from reader
                 return
-            # A small read buffer for each column instead of whole row groups: a file may be one large row group.
-            buffer = BATCH_BYTES // 4 // max(len(names), 64)
             rows = min(BATCH_ROWS, BATCH_BYTES // 8 // max(len(names), made) + 1)
             with _opened(self.path, self.filesystem) as file:
                 read, metadata = file, pq.read_metadata(file)
                 groups = range(metadata.num_row_groups) if groups is None else groups
+                # A small buffer for each column instead of whole row groups: a file may be one large row group.
+                buffer = BATCH_BYTES // 4 // max(len(names), 64)
                 if self.fingerprint is not None:
                     read = self.fingerprint.follow(file, metadata, names, groups)
+                    largest = max((metadata.row_group(group).total_byte_size for group in groups), default=0)
+                    buffer = buffer if largest > BATCH_BYTES else 0  # which saves a copy of all bytes
                 opened = pq.ParquetFile(read, metadata=metadata, buffer_size=buffer, pre_buffer=False)
                 yield from opened.iter_batches(batch_size=rows, row_groups=groups, columns=names, use_threads=False)
                 if self.fingerprint is not None:
-                    self.fingerprint.finish()
+                    self.fingerprint.finish(BATCH_BYTES // 64)
 
     def fingerprint_of(self, job: str, names: list[str], groups: Sequence[int]) -> str:
         """The fingerprint for a job of the named columns in row groups of a Parquet file."""
         found = Fingerprint(job)
         with _reading(self.path), _opened(self.path, self.filesystem) as file:
             found.follow(file, pq.read_metadata(file), names, groups)
-            found.finish()
+            found.finish(BATCH_BYTES // 64)
         return found.hexdigest()
 
     def _csv_options(self, broken: list[pa.csv.InvalidRow], reading: pa.csv.ReadOptions) -> dict[str, Any]:
