@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from taskveil.arrays import Integers
 from taskveil.collector.journal import failed
@@ -109,11 +109,8 @@ class Intake:
         if first is None:
             return [], True
         group, count = [first], len(first.submission.ids)
-        while count < MAX_REPORTS_PER_COMMIT:
-            try:
-                following = self._queue.get_nowait()
-            except Empty:
-                break
+        while count < MAX_REPORTS_PER_COMMIT and not self._queue.empty():  # no other thread takes from it
+            following = self._queue.get()
             if following is None:
                 return group, True
             group.append(following)

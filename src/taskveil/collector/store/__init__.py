@@ -1,6 +1,6 @@
 """Where reports are stored. `open_store` opens the SQLite or PostgreSQL database at an address.
 
-`tables` has the tables and what both databases share, `rows` the values that go in and out.
+`base` has the tables and what both databases share, `rows` the values that go in and out.
 """
 
 from __future__ import annotations

@@ -301,20 +301,13 @@ class Store(ABC):
 
     def tokens(self) -> tuple[StoredToken, ...]:
         """All tokens, also expired ones."""
-        columns = "SELECT name, key, digest, scope, release, expires, rate FROM tokens ORDER BY name"
+        columns = ("name", "key", "digest", "scope", "release", "expires", "rate")
         with self.reading() as execute:
-            return tuple(
-                StoredToken(
-                    name=name,
-                    key=key,
-                    digest=digest,
-                    scope=scope,
-                    release=release,
-                    expires=None if expires is None else datetime.fromtimestamp(expires, UTC),
-                    rate=rate,
-                )
-                for name, key, digest, scope, release, expires, rate in execute(columns)
-            )
+            rows = execute(f"SELECT {', '.join(columns)} FROM tokens ORDER BY name")  # noqa: S608
+            found = [dict(zip(columns, row, strict=True)) for row in rows]
+        for one in found:
+            one["expires"] = None if one["expires"] is None else datetime.fromtimestamp(one["expires"], UTC)
+        return tuple(StoredToken(**one) for one in found)
 
     def revoke_token(self, name: str) -> None:
         """Delete a token: it allows nothing any more."""
