@@ -274,7 +274,8 @@ def _bounds(attribute: Integers, threshold: Floats, seen: Callable[[Floats], Flo
         table[row, attribute] = values
         return np.asarray(seen(table)[row, attribute] > threshold)
 
-    return last_below(*np.full((2, len(order)), [[-_FARTHEST], [_FARTHEST]]), above)
+    far = np.full(len(order), _FARTHEST)
+    return last_below(-far, far, above)
 
 
 def last_below(low: Floats, high: Floats, above: Callable[[Floats], Bools]) -> Floats:
