@@ -83,7 +83,7 @@ class _Fixed(Reports):
 
 def _scaled_record(data: TrainingSet) -> Encoder:
     """The record itself, every attribute by its range, centred on the volunteers' mean."""
-    box = data.domain.bounding_box
+    box = data.problem.domain.bounding_box
     extent = box.high - box.low
     weights = np.diag(np.divide(1.0, extent, out=np.zeros_like(extent), where=extent > 0))
     return LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=-weights @ data.mean)
@@ -91,11 +91,11 @@ def _scaled_record(data: TrainingSet) -> Encoder:
 
 def _noiseless_encoders(data: TrainingSet, seeds: Sequence[int], latent_dim: int | None) -> dict[int, Encoder]:
     """One encoder per seed, learned without noise; latents are centred on the volunteers' mean."""
-    count = min(latent_dim or USUAL_DIM, data.X.shape[1])
+    count = min(latent_dim or USUAL_DIM, data.problem.X.shape[1])
     # Without noise the budget does not matter.
     grid = Grid(cells=tuple((1.0, seed) for seed in seeds), latent_dims=(count,), folds=data.settings.folds)
     replicas = grid.replicas(data.device)
-    encoder = LightEncoder(data.X.shape[1], replicas, data.settings.encoder_hidden)
+    encoder = LightEncoder(data.problem.X.shape[1], replicas, data.settings.encoder_hidden)
     reports = _Unclipped(
         u=data.u,
         replicas=replicas,
@@ -117,7 +117,7 @@ def _on_frozen_latents(data: TrainingSet, cells: Cells, encoders: dict[int, Enco
     grid = Grid(cells=cells, latent_dims=(parts[0][1].latent_dim,), folds=data.settings.folds)
     replicas = grid.replicas(data.device)
     shared = len({id(encoder) for encoder, _ in parts}) == 1
-    latents = [mechanism.bound(encoder(data.X)) for encoder, mechanism in (parts[:1] if shared else parts)]
+    latents = [mechanism.bound(encoder(data.problem.X)) for encoder, mechanism in (parts[:1] if shared else parts)]
     per_replica = grid.of_cells(torch.arange(len(cells))).numpy()
     fixed = Records.of(latents[0] if shared else np.stack(latents, axis=1)[:, per_replica], data.device)
     scales = torch.tensor([m.scale * m.region.step for _, m in parts], dtype=torch.float32, device=data.device)
@@ -131,8 +131,8 @@ def _on_frozen_latents(data: TrainingSet, cells: Cells, encoders: dict[int, Enco
 def _image(data: TrainingSet, encoder: Encoder) -> Region:
     """What latents are bounded to: the image of the domain, or of the volunteers where the encoder is not linear."""
     if isinstance(encoder, LinearEncoder):
-        return image_region(data.domain, encoder, *_as_floats(encoder))
-    return cloud_region(encoder(data.X))
+        return image_region(data.problem.domain, encoder, *_as_floats(encoder))
+    return cloud_region(encoder(data.problem.X))
 
 
 def _as_floats(encoder: LinearEncoder) -> tuple[Floats, Floats]:

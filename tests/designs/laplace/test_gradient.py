@@ -118,11 +118,11 @@ def test_replicas_do_not_learn_from_their_held_out_records(objective: Objective)
     weights = []
     for one in (objective, other):
         source = reports()
-        head = gradient.Head(source.replicas, 3, 8, 1)
+        head = gradient.Networks([3, 8, 1], source.replicas.seed, activation=torch.tanh, salt=3)
         training = LearnedAnswers(reports=source, head=head, objective=one)
         for _ in gradient._steps(training, nn.ModuleList([source.encoder, head]), held, SETTINGS, 0):
             pass
-        weights.append(head.net.weights[0].detach())
+        weights.append(head.weights[0].detach())
     same = torch.isclose(weights[0], weights[1]).flatten(1).all(1).view(GRID.shape)
     assert same[:, :, 0].all()
     assert not same[:, :, 1:].any()

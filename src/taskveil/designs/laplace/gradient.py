@@ -262,14 +262,6 @@ class LightEncoder(nn.Module):
         return (self.share + mask.log()).softmax(-1)
 
 
-class Head(nn.Module):
-    """R small networks report → answer, starting from the best constant: (R, B, Z) → (R, B, outputs)."""
-
-    def __init__(self, replicas: Replicas, latents: int, hidden: int, outputs: int) -> None:
-        super().__init__()
-        self.net = Networks([latents, hidden, outputs], replicas.seed, activation=torch.tanh, salt=3)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reports:
     """Reports while designs learn, by an encoder in training.
@@ -300,15 +292,16 @@ class Reports:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LearnedAnswers:
-    """Report → answer for every replica: the heads in training, and stage 1's result, one replica a cell."""
+    """Report → answer for every replica, by R small networks: in training, and as stage 1's result, one replica a
+    cell."""
 
     reports: Reports
-    head: Head
+    head: Networks
     objective: Objective
 
     def of(self, reports: Tensor) -> Tensor:
         """Reports (R, B, Z) → the heads' answers (R, B, outputs), centred on the best constant."""
-        answers: Tensor = self.objective.centre + self.objective.spread * self.head.net(reports * self.reports.gain)
+        answers: Tensor = self.objective.centre + self.objective.spread * self.head(reports * self.reports.gain)
         return answers
 
 
@@ -333,7 +326,8 @@ def learn(
         seed: of mini-batches and noise.
         progress: advanced by one with every step, under `title`.
     """
-    head = Head(reports.replicas, reports.gain.shape[-1], settings.head_hidden, len(objective.centre))
+    sizes = [reports.gain.shape[-1], settings.head_hidden, len(objective.centre)]
+    head = Networks(sizes, reports.replicas.seed, activation=torch.tanh, salt=3)
     training = LearnedAnswers(reports=reports, head=head, objective=objective)
     modules = nn.ModuleList([head] if reports.encoder is None else [reports.encoder, head])
     held = grid.held_out(len(reports.u), reports.u.device)

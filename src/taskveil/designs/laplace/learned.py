@@ -11,7 +11,7 @@ from torch import Tensor
 from taskveil.arrays import Floats
 from taskveil.client.encoders import Encoder, HiddenEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.designs.domain import Domain, box_region
+from taskveil.designs.domain import box_region
 from taskveil.designs.laplace.gradient import (
     Inverse,
     LearnedAnswers,
@@ -26,7 +26,6 @@ from taskveil.designs.laplace.gradient import (
 from taskveil.designs.laplace.replicas import Grid, Records
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import one_thread
-from taskveil.progress import Progress
 from taskveil.veil import Veil
 from taskveil.veil.decoders import Layer, NetworkDecoder
 
@@ -42,15 +41,13 @@ Learning = Callable[["TrainingSet", Cells, int | None], tuple[Parts, LearnedAnsw
 class TrainingSet:
     """The volunteers' records as training sees them: u = (x − mean) · gain, in single precision on `device`."""
 
-    X: Floats
-    domain: Domain
+    problem: Problem
     mean: Floats
     gain: Floats
     u: Records
     x: Records
     objective: Objective
     settings: LearningSettings
-    progress: Progress
 
     @classmethod
     def of(cls, problem: Problem, settings: LearningSettings) -> TrainingSet:
@@ -69,15 +66,13 @@ class TrainingSet:
         gain = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         mean = X.mean(axis=0)
         return cls(
-            X=X,
-            domain=problem.domain,
+            problem=problem,
             mean=mean,
             gain=gain,
             u=Records.of((X - mean) * gain, device),
             x=Records.of(X, device),
             objective=objective,
             settings=settings,
-            progress=problem.progress,
         )
 
     @property
@@ -87,7 +82,9 @@ class TrainingSet:
 
     def learn(self, reports: Reports, grid: Grid, *, seed: int, title: str) -> LearnedAnswers:
         """Stage 1 on these records."""
-        return learn(reports, self.objective, grid, self.settings, seed=seed, progress=self.progress, title=title)
+        return learn(
+            reports, self.objective, grid, self.settings, seed=seed, progress=self.problem.progress, title=title
+        )
 
 
 @one_thread()
@@ -135,7 +132,7 @@ def design_models(
 
 def _task_aware(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tuple[Parts, LearnedAnswers]:
     """Encoder, shares of the budget and head learned together, with the noise they will meet."""
-    width, settings = data.X.shape[1], data.settings
+    width, settings = data.problem.X.shape[1], data.settings
     most = min(width, latent_dim or width)
     dims = sorted({min(d, most) for d in settings.latent_dims})
     grid = Grid(cells=cells, latent_dims=tuple(dims), folds=settings.folds)
@@ -170,7 +167,7 @@ def hidden_encoder(
     skip, skip_bias = _numbers(encoder.linear.weights[0][place]), _numbers(encoder.linear.biases[0][place, 0])
     first = data.gain[:, None] * first
     skip = data.gain[:, None] * skip[:, :count] * share
-    box = data.domain.bounding_box
+    box = data.problem.domain.bounding_box
 
     def built(offset: Floats) -> HiddenEncoder:
         return HiddenEncoder.of(
@@ -185,12 +182,12 @@ def hidden_encoder(
 
     offset = share * (second_bias + skip_bias)[:count] - data.mean @ skip
     found = built(offset)
-    return built(offset - found(data.X).mean(axis=0)) if center else found
+    return built(offset - found(data.problem.X).mean(axis=0)) if center else found
 
 
 def _decoder(answers: LearnedAnswers, inverse: Inverse, place: int, latents: int) -> NetworkDecoder:
     """Head and inverse as one network; the affine maps between them merge into one layer."""
-    net, objective = answers.head.net, answers.objective
+    net, objective = answers.head, answers.objective
     gain = _numbers(answers.reports.gain[place, 0, :latents])
     first, second = (_numbers(w[place]) for w in net.weights)
     first_bias, second_bias = (_numbers(b[place, 0]) for b in net.biases)

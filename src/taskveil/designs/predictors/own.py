@@ -26,7 +26,7 @@ from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.client.fields import BaseField
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.light import affine_encoder
-from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_place, as_trees, between, from_place
+from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_trees, last_below
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
@@ -340,12 +340,8 @@ def _moved(
         return features(records)[np.arange(len(values)), feature] > threshold
 
     never, always = ~passes(high[at]), passes(low[at])
-    below, above = as_place(low[at]), as_place(high[at])
-    for _ in range(64):
-        middle = between(below, above)
-        right = passes(from_place(middle))
-        below, above = np.where(right, below, middle), np.where(right, middle, above)
-    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), from_place(below)))
+    last = last_below(low[at], high[at], passes)
+    moved = np.where(never, high[at], np.where(always, np.nextafter(low[at], -np.inf), last))
     return np.where(whole[at], threshold, moved)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.arrays import Bools, Floats, Integers, own_arrays
 from taskveil.client.encoders import Encoder
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.client.trees import MOST_KNOTS, TreeEncoder, Walk
@@ -268,31 +268,36 @@ def _bounds(attribute: Integers, threshold: Floats, seen: Callable[[Floats], Flo
     counts = np.bincount(attribute, minlength=width)
     row = np.empty(len(order), dtype=np.int64)
     row[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Doubles are ordered as their bits are, those of negative ones turned around.
-    low, high = (np.full(len(order), as_place(np.array(end))) for end in (-_FARTHEST, _FARTHEST))
     table = np.zeros((int(counts.max(initial=1)), width))
+
+    def above(values: Floats) -> Bools:
+        table[row, attribute] = values
+        return np.asarray(seen(table)[row, attribute] > threshold)
+
+    far = np.full(len(order), _FARTHEST)
+    return last_below(-far, far, above)
+
+
+def last_below(low: Floats, high: Floats, above: Callable[[Floats], Bools]) -> Floats:
+    """(N,): the largest doubles between low and high (N,) that are not `above`, which never falls; by bisection.
+
+    Doubles are ordered as their bits are, those of negative ones turned around.
+    """
+    turned = np.int64(2**63 - 1)
+
+    def place(value: Floats) -> Integers:
+        bits = value.view(np.int64)
+        return np.asarray(np.where(bits < 0, bits ^ turned, bits))
+
+    def value(place: Integers) -> Floats:
+        return np.asarray(np.where(place < 0, place ^ turned, place)).view(np.float64)
+
+    first, last = place(low), place(high)
     for _ in range(64):
-        middle = between(low, high)
-        table[row, attribute] = from_place(middle)
-        right = seen(table)[row, attribute] > threshold
-        low, high = np.where(right, low, middle), np.where(right, middle, high)
-    return from_place(low)
-
-
-def between(low: Integers, high: Integers) -> Integers:
-    """Halfway, rounded down, without overflow."""
-    return np.asarray((low >> 1) + (high >> 1) + (low & high & 1))
-
-
-def as_place(value: Floats) -> Integers:
-    """Where doubles (N,) stand among all doubles: neighbours differ by 1."""
-    bits = value.view(np.int64)
-    return np.asarray(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits))
-
-
-def from_place(place: Integers) -> Floats:
-    """The doubles (N,) that stand there."""
-    return np.asarray(np.where(place < 0, place ^ np.int64(2**63 - 1), place)).view(np.float64)
+        middle = (first >> 1) + (last >> 1) + (first & last & 1)  # rounded down, without overflow
+        right = above(value(middle))
+        first, last = np.where(right, first, middle), np.where(right, middle, last)
+    return value(first)
 
 
 def _agrees(estimator: Any, trees: Trees) -> bool:
@@ -416,10 +421,6 @@ def _xgboost(model: Any) -> _Ensemble:
 # LightGBM: double precision, values up to the threshold go to the left, and what is next to zero is zero
 
 
-def _near_zero(X: Floats) -> Floats:
-    return np.where(np.abs(X) <= np.float32(1e-35), 0.0, X)
-
-
 def _lightgbm(model: Any) -> _Ensemble:
     dumped = model.booster_.dump_model()
     trees = [_lightgbm_tree(tree["tree_structure"]) for tree in dumped["tree_info"]]
@@ -428,7 +429,7 @@ def _lightgbm(model: Any) -> _Ensemble:
         [trees[start : start + outputs] for start in range(0, len(trees), outputs)],
         np.zeros(outputs),
         hasattr(model, "predict_proba"),
-        seen=_near_zero,
+        seen=lambda X: np.where(np.abs(X) <= np.float32(1e-35), 0.0, X),
     )
 
 
@@ -512,12 +513,9 @@ class Boosted:
         """After so many rounds."""
         if not self.estimators:
             return Trees.constant(self.width, self.offset, logits=True)
-        parts = []
-        for model in self.estimators:
-            converted = as_trees(model)
-            if converted is None:  # it was checked against its own predictions
-                raise TaskError("this scikit-learn keeps its trees in another way: install one of 1.5 to 1.9.")
-            parts.append(converted)
+        parts = [trees for model in self.estimators if (trees := as_trees(model)) is not None]
+        if len(parts) < len(self.estimators):  # they were checked against their own predictions
+            raise TaskError("this scikit-learn keeps its trees in another way: install one of 1.5 to 1.9.")
         offset = self.offset.copy()
         for part, place in zip(parts, self.places, strict=True):
             offset[place] = part.offset
