@@ -20,14 +20,14 @@ VECTORS ?=
 demo: $(DEMO)
 	$(BIN)/taskveil demo
 
-test: $(READY) lint
-	@$(MAKE) --no-print-directory -j 2 types test-js
+test: $(READY)
+	@$(MAKE) --no-print-directory -j 2 lint types test-js
 	$(PYTEST) --durations=10
 
 # Everything, at full size: also tests marked `slow` and large vectors. Run it before a release; a scheduled workflow
 # runs it every week.
-test-all: $(READY) lint
-	@$(MAKE) --no-print-directory -j 2 types test-js VECTORS=--full
+test-all: $(READY)
+	@$(MAKE) --no-print-directory -j 2 lint types test-js VECTORS=--full
 	$(PYTEST) --durations=30 -m "not install"
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.

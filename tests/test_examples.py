@@ -83,8 +83,12 @@ def own_method(printed: str) -> None:
     clear, constant = numbers(r"no privacy: (\S+)\s+constant prediction: (\S+)", printed)
     assert clear < constant
     rows = re.findall(r"^(\w+)  +(\S+) \(", printed, flags=re.MULTILINE)
-    assert len(rows) >= 2
-    assert all(float(loss) > clear for _, loss in rows)
+    losses = {method: float(loss) for method, loss in rows}
+    assert {"sign", "codebook", "task_agnostic"} <= set(losses)
+    assert all(loss > clear for loss in losses.values())
+    # Both are one sign at ε = 0.5; noise on ten measurements is worth next to nothing.
+    assert losses["codebook"] <= 1.01 * losses["sign"] < losses["task_agnostic"]
+    assert "household" not in printed  # it needs nothing but scikit-learn's data
 
 
 def mixed_table(printed: str) -> None:

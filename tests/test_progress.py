@@ -299,9 +299,13 @@ def test_a_bar_is_closed_when_a_design_fails_and_there_is_one_if_it_is_nested(sc
     assert [screen.closed for screen in screens] == [1]
 
 
-def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
+def test_learning_moves_the_bar(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import nn
 
+    from taskveil.designs.laplace.gradient import LearningSettings
+
+    settings = LearningSettings(steps=40, warm_up=20, inverse_steps=40, folds=2, checkpoints=4)
+    monkeypatch.setattr(LearningSettings, "for_size", classmethod(lambda cls, records: settings))
     tv.design(
         X,
         tv.ModelTask(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))),
@@ -313,12 +317,15 @@ def test_learning_moves_the_bar(screens: list[Recorder]) -> None:
     for what, share in screens[0].shown:
         shares.setdefault(what, []).append(share or 0.0)
     stages = ("learning encoders without noise", "learning decoders", "inverting the task")
-    assert [shares[what][-1] for what in stages] == pytest.approx([400 / 1400, 800 / 1400, 1.0])
+    assert [shares[what][-1] for what in stages] == pytest.approx([40 / 140, 80 / 140, 1.0])
 
 
 def test_a_long_design_shows_a_bar_by_itself() -> None:
     program = (
         "import numpy as np, taskveil as tv\nfrom taskveil import progress\nfrom torch import nn\n"
+        "from taskveil.designs.laplace.gradient import LearningSettings\n"
+        "quick = LearningSettings(steps=100, warm_up=50, inverse_steps=100, folds=2, checkpoints=4)\n"
+        "LearningSettings.for_size = classmethod(lambda cls, records: quick)\n"
         "progress.BAR_AFTER_SECONDS = 0.05\nX = np.random.default_rng(0).normal(size=(60, 3))\n"
         "network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))\n"
         "tv.design(X, tv.ModelTask(network), epsilon=1.0, method='task_aware')"

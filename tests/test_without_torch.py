@@ -40,8 +40,8 @@ import taskveil as tv
 from taskveil.client import Client
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(240, 4))
-number = X @ [1.0, -2.0, 0.5, 0.0] + 0.3 * rng.normal(size=240)
+X = rng.normal(size=(120, 4))
+number = X @ [1.0, -2.0, 0.5, 0.0] + 0.3 * rng.normal(size=120)
 label = np.digitize(number, [-1.0, 1.0])
 
 def whole_way(task, y=None):
@@ -49,7 +49,7 @@ def whole_way(task, y=None):
     print(round(veil.guarantee.epsilon, 6), np.isfinite(veil.loss(X, y).mean))
     veil.save("release", overwrite=True)
     server = tv.Veil.load("release")
-    with Client.load("release", ledger="budget.sqlite", cap=4.0) as client:
+    with Client.load("release", ledger=server.release_id, cap=4.0) as client:
         received = server.receive(client.report(X[0]).to_bytes())
     print(len(received.reports), len(server.predict(received.reports)))
     print(tv.estimate(server, server.privatize(X)).reports)
@@ -79,11 +79,12 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_whole_way(task: str, tmp_path: Path) -> None:
-    done = run(f"{START}\nwhole_way({TASKS[task]})", tmp_path)
+@pytest.mark.parametrize("tasks", [("matrix", "means", "forest"), ("regression", "network", "own loss")])
+def test_the_whole_way(tasks: tuple[str, ...], tmp_path: Path) -> None:
+    """Several tasks in one process, which takes seconds to start."""
+    done = run("\n".join([START, *(f"whole_way({TASKS[task]})" for task in tasks)]), tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["4.0 True", "1 1", "240", "2 False"]
+    assert done.stdout.splitlines() == ["4.0 True", "1 1", "120", "2 False"] * len(tasks)
 
 
 def test_the_usual_methods_are_those_that_need_no_torch(tmp_path: Path) -> None:
@@ -108,8 +109,10 @@ print("torch" in sys.modules)
     assert (done.returncode, done.stdout) == (0, "True\nTrue\nFalse\n"), done.stderr
 
 
-def test_the_demo(tmp_path: Path) -> None:
-    code = "sys.argv = ['taskveil', 'demo', '--json', '--picture', 'demo.png']\n"
+@pytest.mark.parametrize("budgets", ["(2.0,)", pytest.param("demo.EPSILONS", marks=pytest.mark.slow)])
+def test_the_demo(budgets: str, tmp_path: Path) -> None:
+    code = f"from taskveil.experiments import demo; demo.EPSILONS = {budgets}\n"
+    code += "sys.argv = ['taskveil', 'demo', '--json', '--picture', 'demo.png']\n"
     code += "import atexit; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\n"
     done = run(code + "from taskveil.cli import main; main()", tmp_path)
     assert (done.returncode, done.stderr) == (0, "False\n")

@@ -95,7 +95,7 @@ class ModelTask:
         Estimators of scikit-learn are known by their type. Torch modules and ONNX files are asked about records of all
         sizes; the answer is kept.
         """
-        return self.frozen.lines(up_to_shift=self.cost.logits is True) if self.takes_numbers else None
+        return self.frozen.lines if self.takes_numbers else None
 
     def parted(self, y: Any = None) -> tuple[tuple[ModelTask, float, Any], ...]:
         """The tasks whose weighted sum this is, with weights and labels: itself."""

@@ -66,7 +66,6 @@ class FrozenModel:
         self._make_module = make_module
         self._may_be_linear = may_be_linear or module is not None
         self._logits = logits
-        self._lines: dict[bool, Lines | None] = {}
         self.classes = classes
         self.must_be_logits = must_be_logits
         self.frame = frame
@@ -100,21 +99,18 @@ class FrozenModel:
         every dense layer of a network with ReLU between its layers, which gives the same outputs. Else None."""
         return None if self.layered is None else self.layered.relu_layers
 
-    def lines(self, *, up_to_shift: bool) -> Lines | None:
+    @property
+    def lines(self) -> Lines | None:
         """Weights (m, n) and offset (m,) of a model that is linear in its records; None for any other, and as long as
-        their width is not known.
-
-        Args:
-            up_to_shift: outputs count up to a number that is added to all those of a record, as logits do.
-        """
+        their width is not known. Logits count up to a number that is added to all those of a record."""
         if self.layered is not None:
             return self.layered.lines
-        if self.width is None or not self._may_be_linear:
-            return None
-        if up_to_shift not in self._lines:
-            asked = self._logits if self._logits is not None and up_to_shift else self
-            self._lines[up_to_shift] = probed_lines(asked, self.width, self._rounding, up_to_shift=up_to_shift)
-        return self._lines[up_to_shift]
+        return self._probed_lines if self.width is not None and self._may_be_linear else None
+
+    @cached_property
+    def _probed_lines(self) -> Lines | None:
+        asked = self._logits if self._logits is not None and self.must_be_logits else self
+        return probed_lines(asked, self.width or 0, self._rounding, up_to_shift=self.must_be_logits)
 
     @property
     def outputs(self) -> int:
