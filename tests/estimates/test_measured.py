@@ -11,8 +11,10 @@ from scipy.stats import binom, norm
 import collections_drawn as drawn
 import releases
 import taskveil as tv
+from auditing.exhibits import lattice_veil
 from taskveil.estimates.intervals import exact_limits
 from taskveil.estimates.scores import Tally
+from taskveil.veil.volunteers import Volunteers, truths
 
 PEOPLE = 300
 
@@ -187,3 +189,18 @@ def test_two_scores_have_clopper_and_pearsons_limits() -> None:
     low, high = exact_limits([270, 30], [0.0, 1.0])
     assert low == pytest.approx(beta.ppf(0.025, 30, 271), rel=1e-6)
     assert high == pytest.approx(beta.ppf(0.975, 31, 270), rel=1e-6)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e16, 1e50])
+def test_means_far_from_zero_are_compared_with_the_volunteers(far: float) -> None:
+    """Sums of squares then lose the spread to rounding: the test for drift raised a LinAlgError."""
+    X, task = np.random.default_rng(2).uniform(-1, 1, size=(500, 2)), tv.LinearTask(np.eye(2))
+    veil = lattice_veil(3.0)
+    veil = replace(veil, decoder=replace(veil.decoder, offset=np.array([far, 0.0])), task=task)
+    known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(X), X, task, truths(task, X, None))
+    found = tv.estimate(replace(veil, volunteers=known), veil.privatize(X))
+    assert not found.drift.raised
+    first, second = found.reported
+    assert first.low < first.mean < first.high
+    assert first.mean == pytest.approx(far)
+    assert -0.5 < second.low < second.high < 0.5

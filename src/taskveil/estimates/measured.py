@@ -176,7 +176,7 @@ def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> t
         raise TooFewReportsError(
             f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
         )
-    mean, variance = moments(scores, tally)
+    mean, covariance = moments(scores, tally)
     names = scores.names or [f"mean codeword: {label.name}" for label in attribute_labels(veil)]
     labels, forged = [Label(name) for name in names], spans if scores.forged is None else scores.forged
     if rule.anytime:
@@ -187,21 +187,24 @@ def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> t
         )
         low, high = np.where(flat, mean, limits)
     else:
-        reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
+        reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(np.diag(covariance) / count)
         low, high = mean - reach, mean + reach
     if known is None:
         return rows_of(labels, mean, low, high, *np.full((2, len(mean)), np.nan), forged), WITHOUT_VOLUNTEERS
     own = known.mean if scores.weights is None else known.mean @ scores.weights
     rows = rows_of(labels, mean, low, high, own, np.sqrt(known.variance), forged)
-    errors = (tally.square / count / scores.kept**2 - np.outer(mean, mean)) / max(count - 1, 1)
-    return rows, _drift(*drift.of_means(mean, errors, count, own, known.variance, known.count), rows)
+    return rows, _drift(*drift.of_means(mean, covariance / count, count, own, known.variance, known.count), rows)
 
 
 def moments(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
-    """The people's mean of u (p,), and the variance (p,) of one person's score of it."""
-    mean = tally.total / tally.count
-    spread = np.diag(tally.square) / tally.count - mean**2
-    return mean / scores.kept, np.maximum(spread, 0.0) * tally.count / max(tally.count - 1, 1) / scores.kept**2
+    """The people's mean of u (p,), and the covariance (p, p) of one person's score of it.
+
+    A sum of N numbers is exact to N roundings. So much is added to the variances: if the mean is far larger than the
+    spread, the difference of two large sums says nothing more.
+    """
+    count, mean, square = tally.count, tally.total / tally.count, tally.square / tally.count
+    rounding = np.finfo(np.float64).eps * np.diag(np.diag(tally.square))
+    return mean / scores.kept, (square - np.outer(mean, mean) + rounding) * count / max(count - 1, 1) / scores.kept**2
 
 
 def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:

@@ -82,6 +82,10 @@ SERVER_KINDS: Kinds = {
 """What may appear in `server/`."""
 
 
+MOST_SERVER_WEIGHTS = 32 * MOST_WEIGHTS
+"""Bytes of the weights in `server/`, 1 GiB: 4,096 codewords of 10,000 numbers take a third of it."""
+
+
 def files_of(device: Device, parts: Mapping[str, Any]) -> dict[str, bytes]:
     """The files of the release of a veil, by name.
 
@@ -137,7 +141,8 @@ def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict
 
 def release_files(folder: Path) -> dict[str, bytes]:
     """The files of both halves of the release in a folder, by name."""
-    return {**folder_files(folder / CLIENT, CLIENT, most=MOST_WEIGHTS), **folder_files(folder / SERVER, SERVER)}
+    client = folder_files(folder / CLIENT, CLIENT, most=MOST_WEIGHTS)
+    return {**client, **folder_files(folder / SERVER, SERVER, most=MOST_SERVER_WEIGHTS)}
 
 
 def save(files: Files, folder: Path, *, overwrite: bool = False, private: bool = True) -> None:
@@ -211,7 +216,7 @@ def parts_of(
     Any fault is a ReleaseError. A task that is a model is not stored: it is None.
     """
     device, client = read_device(files, verify_key, where=where)
-    server, arrays = read_files(files, SERVER, verify_key, where=where)
+    server, arrays = read_files(files, SERVER, verify_key, most=MOST_SERVER_WEIGHTS, where=where)
 
     def unpacked(name: str, *expected: type[Any]) -> Any:
         packed = server.get(name)
@@ -264,9 +269,11 @@ def _bounded(array: Array) -> bool:
 
 def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> None:
     """A ReleaseError unless the parts that estimates use fit the reports that devices make."""
+    codes = [most + 1 for most in device.mechanism.layout.high]
+    lattice = getattr(device.mechanism, "lattice", None)
     for decoder in (parts["decoder"], parts["answering"]):
-        codes = [most + 1 for most in device.mechanism.layout.high]
-        if isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes:
+        listed = isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes
+        if listed or (isinstance(decoder, LatticeDecoder) and not _same(decoder.lattice, lattice)):
             raise ReleaseError(f"{where}: the decoder has other codewords than reports name.")
     volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
     if outputs is not None and parts["answering"] is not None and parts["answering"].shape[0] != len(outputs.names):
@@ -302,6 +309,10 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
+def _same(one: Lattice, other: Lattice | None) -> bool:
+    return other is not None and all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+
+
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
     """The schema of a device's fields, with the types of the volunteers' table; without fields, records are numbers."""
     numbers = Schema.numbers(device.columns or device.encoder.width, units=device.units)
@@ -310,7 +321,20 @@ def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
     if table is None or device.columns is None:
         raise ReleaseError("client and server files differ about what a record consists of.")
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
-    return Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)
+    schema = Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)
+    # What the types hold is tried, because only the package of the table knows its types: every category and flag once.
+    widths = [place.stop - place.start for place in schema.fields.places]
+    X = np.vstack([np.zeros((max(widths), schema.width)), np.ones((1, schema.width))])
+    for place, width in zip(schema.fields.places, widths, strict=True):
+        X[np.arange(len(X) - 1), place.start + np.arange(len(X) - 1) % width] = 1.0
+    try:
+        schema.collapse(X)
+        schema.for_model(X)
+    except ImportError:  # another machine may have that package
+        pass
+    except Exception as error:
+        raise ReleaseError(f"the types of the table's columns do not fit its fields: {error!r}") from error
+    return schema
 
 
 def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
