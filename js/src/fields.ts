@@ -7,7 +7,7 @@
 import type { Json } from "./canonical.js";
 import { CYCLES, DAY, isNoDate, moment, waves } from "./dates.js";
 import { need } from "./files.js";
-import { LONGEST_NAME } from "./options.js";
+import { LONGEST_TEXT } from "./options.js";
 import { fields as only, real } from "./packed.js";
 
 interface Any {
@@ -84,7 +84,7 @@ function readField(packed: Json, name: string): Field {
   if (kind === "flag") need(typeof fill === "boolean", "fill of a flag");
   else if (kind === "category") {
     need(texts(values) && values.length && !values.includes(NO_VALUE), "values of a category");
-    need(values.every((text) => text.length <= LONGEST_NAME), "a category whose values are too long");
+    need(values.every((text) => text.length <= LONGEST_TEXT), "a category whose values are too long");
   } else if (kind === "date") {
     const [first, last] = [moment(low), moment(high)];
     need(first && last && first.seconds <= last.seconds, "bounds of a date");
@@ -144,7 +144,7 @@ const numberOf = (value: unknown): number =>
 
 /** The text that a value of a category goes by, null for a missing one. */
 function textOf(value: unknown): string | null {
-  if (typeof value === "string") return value.length <= LONGEST_NAME ? value : NO_VALUE; // no more of it is read
+  if (typeof value === "string") return value.length <= LONGEST_TEXT ? value : NO_VALUE; // no more of it is read
   if (typeof value === "boolean") return String(value);
   if (value === null || value === undefined || Number.isNaN(value) || isNoDate(value)) return null;
   const number = numberOf(value);

@@ -30,8 +30,8 @@ export function abortSignal(value: unknown): AbortSignal | undefined {
   return good ? (value as AbortSignal | undefined) : fail("data", "signal must be an AbortSignal.");
 }
 
-/** Bytes of a round's name, and characters of a category's value. */
-export const LONGEST_NAME = 1000;
+/** Bytes of a round's name, and characters of a category's value and of a reason that a collector gives. */
+export const LONGEST_TEXT = 1000;
 
 /**
  * The name of a round, as Python takes it. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN
@@ -40,9 +40,9 @@ export const LONGEST_NAME = 1000;
 export function roundName(round: unknown): string {
   const name = Number.isSafeInteger(round) ? String(round) : round;
   const length = typeof name === "string" && !/\p{Surrogate}/u.test(name) ? new TextEncoder().encode(name).length : 0;
-  return length > 0 && length <= LONGEST_NAME
+  return length > 0 && length <= LONGEST_TEXT
     ? (name as string)
-    : fail("data", `a round is text or a whole number of 1 to ${LONGEST_NAME} characters. No report was made.`);
+    : fail("data", `a round is text or a whole number of 1 to ${LONGEST_TEXT} characters. No report was made.`);
 }
 
 /** An address, relative to the page where there is one; null where it is none. */

@@ -5,7 +5,7 @@
 import type { Json } from "./canonical.js";
 import { system } from "./entropy.js";
 import { fail, type Rejection } from "./errors.js";
-import { abortSignal, addressOf, duration, onlyKnown, whole } from "./options.js";
+import { abortSignal, addressOf, duration, LONGEST_TEXT, onlyKnown, whole } from "./options.js";
 import { body, Patience, pauseFor } from "./patience.js";
 import { alike, BINARY, isReport, packBatch, type Report } from "./wire.js";
 
@@ -37,8 +37,6 @@ const OPTIONS = ["token", "batch", "attempts", "timeout", "pause", "signal"];
 const LONGEST = 60_000;
 /** Reports in one request. */
 const MOST_POSTED = 20_000;
-/** Characters of the reason for a rejected report. */
-const LONGEST_REASON = 2 ** 10;
 
 /**
  * Send all reports to `url` (…/v1/reports); resolves to their number, or throws with the server's reason.
@@ -154,7 +152,7 @@ function aborted(signal: AbortSignal, before: { sent: number; rejected: Rejectio
 
 /** What an answer says in JSON; nothing if it is another server's. */
 async function told(answer: Response): Promise<Json> {
-  const said = new TextDecoder().decode(await body(answer, LONGEST_REASON * MOST_POSTED));
+  const said = new TextDecoder().decode(await body(answer, LONGEST_TEXT * MOST_POSTED));
   try {
     return Object(JSON.parse(said));
   } catch {
@@ -169,7 +167,7 @@ function rejections({ accepted, duplicate, rejected }: Json, count: number): Rej
   const places = new Set(rejected.map((one) => one?.place));
   const sound = [...places].every((place) => below(place, count - 1)) && places.size === rejected.length;
   if (!sound || accepted + duplicate + places.size !== count) return null;
-  const found = rejected.map(({ place, reason }) => ({ place, reason: String(reason || "none was given.").slice(0, LONGEST_REASON) }));
+  const found = rejected.map(({ place, reason }) => ({ place, reason: String(reason || "none was given.").slice(0, LONGEST_TEXT) }));
   return found.sort((one, other) => one.place - other.place);
 }
 

@@ -17,7 +17,7 @@ from taskveil.client.encoders import LinearEncoder
 from taskveil.client.fields import Category
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
-from taskveil.client.values import LONGEST_NAME, NO_VALUE, text_of
+from taskveil.client.values import LONGEST_TEXT, NO_VALUE, text_of
 from taskveil.errors import DataError
 
 WIDTH = 10_000
@@ -54,9 +54,9 @@ def test_one_odd_value_takes_no_longer(device: Device, odd: Any, form: Callable[
 @pytest.mark.parametrize("letter", ["a", "\u00fc", "\U0001f600"])
 def test_long_words_take_no_longer_than_short_ones(letter: str) -> None:
     """Before, a release with words of 400,000 letters made devices read as many of a value."""
-    field = Category([letter * (LONGEST_NAME // 2), "short"])
+    field = Category([letter * (LONGEST_TEXT // 2), "short"])
     fields = Fields(names=("word",), fields=(field,))
-    assert fields.expand_one([letter * (LONGEST_NAME // 2)]).tolist() == [[1.0, 0.0]]
+    assert fields.expand_one([letter * (LONGEST_TEXT // 2)]).tolist() == [[1.0, 0.0]]
     longest = [letter * 400_000]
     assert fields.expand_one(longest).tolist() == [[0.0, 0.0]]
     assert ratio(lambda: fields.expand_one(longest), lambda: fields.expand_one(["other"])) < 1.5

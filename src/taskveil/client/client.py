@@ -15,7 +15,7 @@ from taskveil.client.encoders import Function, bring
 from taskveil.client.ledger import RESTORE, Ledger, default_path
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import client_files, read_device, read_key
-from taskveil.client.values import LONGEST_NAME
+from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 
@@ -155,8 +155,8 @@ def _as_round(round: Any) -> str:
     """The name of a round; 3 and "3" are the same round."""
     try:
         name = str(int(round)) if isinstance(round, Integral) and not isinstance(round, bool) else round
-        if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_NAME:
+        if isinstance(name, str) and 0 < len(name.encode()) <= LONGEST_TEXT:
             return name
     except ValueError:  # thousands of digits, or halves of characters
         pass
-    raise DataError(f"a round is text or a whole number of at most {LONGEST_NAME} characters. No report was made.")
+    raise DataError(f"a round is text or a whole number of at most {LONGEST_TEXT} characters. No report was made.")

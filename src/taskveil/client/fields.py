@@ -33,7 +33,7 @@ from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.client.values import (
     CYCLES,
     DAY,
-    LONGEST_NAME,
+    LONGEST_TEXT,
     NO_VALUE,
     TRUTHS,
     Values,
@@ -377,7 +377,7 @@ class Category(BaseField):
             raise DataError(f"a category has 1 to {MOST_COLUMNS} values, all different as text.")
         if None in texts or NO_VALUE in texts or type(self.missing) is not bool:
             raise DataError(
-                f"the values of a category are texts of up to {LONGEST_NAME} characters, whole numbers or truth values."
+                f"the values of a category are texts of up to {LONGEST_TEXT} characters, whole numbers or truth values."
             )
         object.__setattr__(self, "values", tuple(text for text in texts if text is not None))
 

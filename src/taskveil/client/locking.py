@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from shutil import rmtree
 from typing import TypeVar
@@ -57,35 +58,21 @@ def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
     Raises LedgerError after `patience` seconds. The file is made if it is missing, readable by its owner only. It is
     not deleted: two processes could then hold the lock at once.
     """
-    deadline = time.monotonic() + patience
-    handle = _locked(path, deadline)
-    try:
-        while not _names(path, handle):  # deleted or replaced before it was locked: others lock the new one
-            os.close(handle)
-            handle = -1
-            handle = _locked(path, deadline)
-        yield
-    finally:
-        if handle >= 0:
+    deadline, pause = time.monotonic() + patience, 0.0005
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
+        try:
+            if _take(handle) and _names(path, handle):  # else deleted or replaced meanwhile: others lock the new one
+                yield
+                return
+        finally:
             os.close(handle)  # which releases the lock
-
-
-def _locked(path: Path, deadline: float) -> int:
-    """A descriptor of the file, which holds the lock."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
-    try:
-        pause = 0.0005
-        while not _take(handle):
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"another process has held {path} for too long; no report was made. Try again when it is done."
-                )
-            time.sleep(pause)
-            pause = min(2 * pause, 0.02)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
+        if time.monotonic() > deadline:
+            raise LedgerError(
+                f"another process has held {path} for too long; no report was made. Try again when it is done."
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
 
 
 def _names(path: Path, handle: int) -> bool:
@@ -128,28 +115,23 @@ def undisturbed(work: Callable[[], Result]) -> Result:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    results: list[Result] = []
-    errors: list[BaseException] = []
-    done = threading.Lock()
-    done.acquire()
+    try:
+        begun = in_thread(work)
+    except RuntimeError as error:
+        raise LedgerError(f"no thread could be started ({error}); no report was made.") from error
+    return begun.result()
+
+
+def in_thread(work: Callable[[], Result]) -> Future[Result]:
+    """The future result of `work`, in a thread of its own that no signal handler enters and no exit waits for."""
+    future: Future[Result] = Future()
 
     def run() -> None:
         try:
-            results.append(work())
+            future.set_result(work())
         except BaseException as error:
-            errors.append(error)
-        finally:
-            done.release()
+            future.set_exception(error)
 
-    try:
-        # Not threading.Thread, which waits for the thread twice: without the fsync, that doubles the time of a report.
-        _thread.start_new_thread(run, ())
-    except RuntimeError as error:
-        raise LedgerError(f"no thread could be started ({error}); no report was made.") from error
-    done.acquire()
-    if errors:
-        try:
-            raise errors[0]
-        finally:
-            errors.clear()  # an error that is in its own traceback's frames would never be freed
-    return results[0]
+    # Not threading.Thread, which waits for the thread twice: without the fsync, that doubles the time of a report.
+    _thread.start_new_thread(run, ())
+    return future

@@ -13,10 +13,8 @@ import contextlib
 import http.client
 import json
 import math
-import queue
 import re
 import secrets
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -24,19 +22,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
+from taskveil.client.locking import in_thread
+from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, MOST_POSTED, PROBLEM, ProblemDocument, Report, pack_batch
 from taskveil.errors import UploadError
-
-Result = TypeVar("Result")
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
 _RETRIED = (408, 429)  # too slow, too many requests: try again later, as after a failure of the server
-_MOST_REASON = 1 << 10  # characters that are read of the reason for one rejected report
-_MOST_ANSWER = MOST_POSTED * _MOST_REASON  # bytes that are read of an answer
+_MOST_ANSWER = MOST_POSTED * LONGEST_TEXT  # bytes that are read of an answer: a reason for every report
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as in RFC 6750
 
 
@@ -133,9 +130,12 @@ class _Connection:
             pause = min(2 * pause, _LONGEST_PAUSE)
             request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")  # noqa: S310
             try:
-                status, answer, asked = _within(self.timeout, partial(_attempt, request, self.timeout))
+                # A socket's own timeout starts again with every byte. An attempt that takes too long ends by itself
+                # later. It may still succeed: a report that arrives twice is counted once.
+                attempted = in_thread(partial(_attempt, request, self.timeout))
+                status, answer, asked = attempted.result(timeout=self.timeout)
             except (OSError, http.client.HTTPException) as error:  # no connection, reset, timeout, half an answer
-                reason, status = repr(error), None
+                reason, status = repr(error) if error.args else f"no answer within {self.timeout:g} seconds", None
                 continue
             if 200 <= status < 300:
                 rejected = _rejected(answer, count)
@@ -182,35 +182,12 @@ def _rejected(answer: bytes, count: int) -> dict[int, str] | None:
     try:
         said: Any = json.loads(answer)
         accepted, duplicate, listed = said["accepted"], said["duplicate"], said["rejected"]
-        found = {one["place"]: str(one.get("reason") or "none was given.")[:_MOST_REASON] for one in listed}
+        found = {one["place"]: str(one.get("reason") or "none was given.")[:LONGEST_TEXT] for one in listed}
         sound = all(type(n) is int and 0 <= n <= count for n in (accepted, duplicate, *found)) and count not in found
         sound = sound and len(found) == len(listed) == count - accepted - duplicate
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return dict(sorted(found.items())) if sound else None
-
-
-def _within(seconds: float, work: Callable[[], Result]) -> Result:
-    """The result of `work`, or a TimeoutError: a socket's own timeout starts again with every byte.
-
-    Work that takes too long ends by itself later. It may still succeed: a report that arrives twice is counted once.
-    """
-    answers: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put(work())
-        except BaseException as error:
-            answers.put(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        found = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no whole answer within {seconds:g} seconds") from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:

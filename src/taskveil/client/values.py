@@ -24,8 +24,8 @@ from taskveil.arrays import Bools, Floats, Integers, one_float, tolerant
 Values = Sequence[Any] | NDArray[Any]
 """Natural values (N,) of one field, of any quality."""
 
-LONGEST_NAME = 1000
-"""Characters of a category's value, and bytes of a round's name."""
+LONGEST_TEXT = 1000
+"""Characters of a category's value and of a reason that a collector gives, and bytes of a round's name."""
 
 NO_VALUE = "\0"
 """The text of a value that no category can have."""
@@ -40,13 +40,13 @@ _LONGEST_NUMBER = 40  # characters; longer texts are not parsed, so that a text 
 def text_of(value: Any) -> str | None:
     """The text by which a category knows a value, None for a missing value. Never an error.
 
-    A value is text of at most `LONGEST_NAME` characters, a whole number below 2^53, or true or false. The text of any
+    A value is text of at most `LONGEST_TEXT` characters, a whole number below 2^53, or true or false. The text of any
     other value is `NO_VALUE`, which no category has.
     """
     number = math.inf
     with tolerant:  # another type, or a class of the caller's own
         if isinstance(value, str):
-            return _joined(str.__str__(value)) if str.__len__(value) <= LONGEST_NAME else NO_VALUE  # no more is read
+            return _joined(str.__str__(value)) if str.__len__(value) <= LONGEST_TEXT else NO_VALUE  # no more is read
         if isinstance(value, bool | np.bool_):
             return "true" if value else "false"
         if isinstance(value, np.datetime64 | np.timedelta64):  # these include numpy's missing value, NaT
@@ -62,7 +62,7 @@ def _joined(text: str) -> str:
     if text.isascii():
         return text
     raw = text.encode("utf-16-le", "surrogatepass")
-    return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_NAME else NO_VALUE
+    return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_TEXT else NO_VALUE
 
 
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
