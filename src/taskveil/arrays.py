@@ -121,5 +121,5 @@ def one_float(value: Any) -> float:
         try:
             return float(value)
         except OverflowError:
-            return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+            return math.inf if value > 0 else -math.inf
     return math.nan
