@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -39,9 +40,11 @@ class Answer(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         ids = arrived(body).ids
         self.server.found.append((self.path, ids.tobytes(), self.headers["Authorization"]))
+        said = json.dumps({"accepted": len(ids), "duplicate": 0, "rejected": []}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(said)))
         self.end_headers()
+        self.wfile.write(said)
 
     def log_message(self, *_: object) -> None:
         pass
