@@ -154,8 +154,9 @@ class _Connection:
         )
 
     def _hidden(self, words: str) -> str:
-        """The words without the token, in case the server quotes it."""
-        return words if self.token is None else words.replace(self.token, "…")
+        """The server's words without the token, in case it quotes it, and without codes that a terminal would obey."""
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
+        return shown if self.token is None else shown.replace(self.token, "…")
 
 
 def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, bytes, float]:
