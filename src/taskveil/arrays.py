@@ -100,7 +100,7 @@ def as_floats(values: Any) -> Floats:
         with np.errstate(all="ignore"):
             return found.astype(np.float64, copy=False)
     if found.dtype.kind != "O":
-        raise refusal
+        raise refusal from None
     return np.array([one_float(value) for value in found.ravel().tolist()], dtype=np.float64).reshape(found.shape)
 
 

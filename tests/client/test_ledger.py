@@ -271,6 +271,9 @@ def test_a_new_ledger_touches_no_other_file(tmp_path: Path) -> None:
             other.once(ONE, "0", 1.0, 1.0, lambda: b"other")
     with Ledger(tmp_path / "l") as ledger:
         ledger.once(ONE, "0", 1.0, 1.0, lambda: b"x")
+    long = "x" * 247  # as long as a name can be beside its journal
+    with Ledger(tmp_path / long) as ledger:
+        ledger.once(ONE, "0", 1.0, 1.0, lambda: b"x")
     for name in ("l.new", "l.draft", "l.lock.new"):
         with Ledger(tmp_path / name) as other:
             assert other.once(ONE, "0", 1.0, 1.0, never) == b"other"
@@ -537,11 +540,11 @@ def test_a_new_ledger_overwrites_none_that_appears_meanwhile(tmp_path: Path, mon
     connect = sqlite3.connect
 
     def late(path: Path, **options: Any) -> sqlite3.Connection:
-        if Path(path).name.startswith("new.") and not (tmp_path / "new").exists():
+        if Path(path).suffix == ".new" and not (tmp_path / "new").exists():
             shutil.copy2(tmp_path / "old", tmp_path / "new")  # a backup, restored at the worst moment
         return connect(path, **options)
 
     monkeypatch.setattr(sqlite3, "connect", late)
     with Ledger(tmp_path / "new") as new:
         assert new.once(ONE, "0", 1.0, 9.0, never) == b"recorded"
-    assert not list(tmp_path.glob("new.*.new"))
+    assert not list(tmp_path.glob("*.new"))

@@ -293,6 +293,14 @@ def test_rejected_reports_cost_the_others_nothing(collector: Collector) -> None:
     assert caught.value.sent == 8
 
 
+def test_reasons_cannot_steer_a_terminal(collector: Collector) -> None:
+    collector.script = [answer(9, 0, (2, "no\x1b[2J\x1b]0;all is well\x07"))]
+    with pytest.raises(UploadError) as caught:
+        upload(REPORTS, collector.url)
+    assert str(caught.value).isprintable()
+    assert caught.value.rejected[2].isprintable()
+
+
 def test_what_is_left_after_trouble_can_be_told(collector: Collector) -> None:
     collector.script = [answer(3, 0, (2, "no.")), 403]
     with pytest.raises(UploadError, match="withdrawn") as caught:

@@ -350,7 +350,7 @@ def _private(path: str, flags: int) -> int:
 
 def _create(path: Path) -> None:
     """Make a new ledger with its table, readable by its owner only. It appears at once, never half of it."""
-    handle, name = tempfile.mkstemp(".new", f"{path.name}.", path.parent)  # a name that is nobody's ledger
+    handle, name = tempfile.mkstemp(".new", "ledger-", path.parent)  # a name that is nobody's ledger
     os.close(handle)
     draft = Path(name)
     connection = _connect(draft)

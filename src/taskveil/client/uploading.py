@@ -19,7 +19,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -83,14 +82,14 @@ def upload(
         raise UploadError(f"{url!r} names no server, or has characters that must be written as %XX. Nothing was sent.")
     if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
         raise UploadError("this is no token: it is one word of letters, digits and ._~+/-. Nothing was sent.")
-    connection = _Connection(url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
+    send = partial(_send, url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
     done, rejected = 0, dict[int, str]()
     for _, same in groupby(reports, key=lambda report: (report.release, len(report.payload))):
         waiting = list(same)  # a batch carries reports of one release; all are sent in their order
         for start in range(0, len(waiting), batch):
             chunk = waiting[start : start + batch]
             try:
-                answer = connection.send(pack_batch(chunk), len(chunk))
+                answer = send(pack_batch(chunk), len(chunk))
             except UploadError as error:
                 error.sent, error.rejected = done - len(rejected), rejected
                 raise
@@ -106,56 +105,55 @@ def upload(
     return done
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Connection:
-    """Where to send, and how often to try."""
+def _send(
+    body: bytes,
+    count: int,
+    *,
+    url: str,
+    token: str | None,
+    attempts: int,
+    timeout: float,
+    pause: float,
+    sleep: Callable[[float], object],
+) -> dict[int, str]:
+    """The places of rejected reports in a batch of `count`, with the reasons; UploadError if none arrived."""
+    headers = {"Content-Type": BINARY, "Accept": f"application/json, {PROBLEM}"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    reason, status, wait = "no attempt was made", None, 0.0
+    for attempt in range(attempts):
+        if attempt:
+            sleep(wait)
+        wait = min(pause * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310
+        try:
+            # A socket's own timeout starts again with every byte. An attempt that takes too long ends by itself later.
+            # It may still succeed: a report that arrives twice is counted once.
+            status, answer, asked = in_thread(partial(_attempt, request, timeout)).result(timeout=timeout)
+        except (OSError, http.client.HTTPException) as error:  # no connection, reset, timeout, half an answer
+            reason, status = repr(error) if error.args else f"no answer within {timeout:g} seconds", None
+            continue
+        if 200 <= status < 300:
+            rejected = _rejected(answer, count)
+            if rejected is not None:
+                return {place: _shown(why, token) for place, why in rejected.items()}
+            reason = f"an answer that does not say what became of {count} reports; another server's, or half of one"
+            continue
+        reason = _shown(str(ProblemDocument.from_json(answer, status=status)), token)
+        if status not in _RETRIED and status < 500:
+            raise UploadError(f"the collector refused the reports ({status}): {reason}", status=status)
+        wait = max(wait, asked)
+    raise UploadError(
+        f"the reports were not accepted after {attempts} attempts (last: {reason}). Send the same reports again later.",
+        status=status,
+    )
 
-    url: str
-    token: str | None
-    attempts: int
-    timeout: float
-    pause: float
-    sleep: Callable[[float], object]
 
-    def send(self, body: bytes, count: int) -> dict[int, str]:
-        """The places of rejected reports in a batch of `count`, with the reasons; UploadError if none arrived."""
-        headers = {"Content-Type": BINARY, "Accept": f"application/json, {PROBLEM}"}
-        if self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token}"
-        reason, status, wait, pause = "no attempt was made", None, 0.0, self.pause
-        for attempt in range(self.attempts):
-            if attempt:
-                self.sleep(wait)
-            wait = min(pause * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")  # noqa: S310
-            try:
-                # A socket's own timeout starts again with every byte. An attempt that takes too long ends by itself
-                # later. It may still succeed: a report that arrives twice is counted once.
-                attempted = in_thread(partial(_attempt, request, self.timeout))
-                status, answer, asked = attempted.result(timeout=self.timeout)
-            except (OSError, http.client.HTTPException) as error:  # no connection, reset, timeout, half an answer
-                reason, status = repr(error) if error.args else f"no answer within {self.timeout:g} seconds", None
-                continue
-            if 200 <= status < 300:
-                rejected = _rejected(answer, count)
-                if rejected is not None:
-                    return {place: self._hidden(why) for place, why in rejected.items()}
-                reason = f"an answer that does not say what became of {count} reports; another server's, or half of one"
-                continue
-            reason = self._hidden(str(ProblemDocument.from_json(answer, status=status)))
-            if status not in _RETRIED and status < 500:
-                raise UploadError(f"the collector refused the reports ({status}): {reason}", status=status)
-            wait = max(wait, asked)
-        raise UploadError(
-            f"the reports were not accepted after {self.attempts} attempts (last: {reason}). Send the same reports "
-            "again later.",
-            status=status,
-        )
-
-    def _hidden(self, words: str) -> str:
-        """The words without the token, in case the server quotes it."""
-        return words if self.token is None else words.replace(self.token, "…")
+def _shown(words: str, token: str | None) -> str:
+    """The server's words without the token, in case it quotes it, and without codes that a terminal would obey."""
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
+    return shown if token is None else shown.replace(token, "…")
 
 
 def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, bytes, float]:
