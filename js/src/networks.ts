@@ -39,7 +39,7 @@ export type NetworkLayer = Weighted | Pooling;
 
 /** A layer may take, give, or lay out side by side for one record. */
 export const MOST_NUMBERS = 2 ** 22;
-/** Layers of a network, stages of a sum, or latents of a group: they are computed one after the other. */
+/** Layers of a network, encoders of a mean, stages of a sum, or latents of a group: they are computed one after the other. */
 export const MOST_STEPS = 64;
 /** Products that the networks or the codewords of a release may take for a record. */
 export const MOST_OPERATIONS = 2 ** 28;

@@ -14,8 +14,6 @@ import { MOST_KNOTS, plant, reaches } from "./trees.js";
 
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
-/** Of a mean. */
-const MOST_ENCODERS = 8;
 /** The fields of every mechanism that draws code numbers. */
 const CODED = {
   codebook: "region stages",
@@ -34,7 +32,7 @@ export class Parts {
   encoder(e: Json): Encoder {
     if (e.kind !== "mean_encoder") return this.oneEncoder(e);
     fields(e, "encoders weights");
-    const encoders = list(e.encoders, 2, MOST_ENCODERS, "encoders of a mean", (one) => this.oneEncoder(one));
+    const encoders = list(e.encoders, 2, MOST_STEPS, "encoders of a mean", (one) => this.oneEncoder(one));
     const alike = (latents: (one: PlainEncoder | LayeredEncoder) => number): boolean =>
       encoders.every((one) => latents(one) === latents(encoders[0]!));
     need(alike((one) => one.low.length) && alike((one) => one.step.length), "encoders of a mean must fit each other");

@@ -20,6 +20,11 @@ from numpy.typing import NDArray
 
 from taskveil.errors import DataError
 
+EXACT = 2**53
+"""A double holds all integers up to this one exactly."""
+NUMBERS_AT_A_TIME = 2**18
+"""Numbers of a work array on a device: few enough that the array stays in the processor's cache."""
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Integers32 = NDArray[np.int32]
@@ -30,11 +35,6 @@ Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
 """Of any kind of numbers."""
-
-EXACT = 2**53
-"""A double holds all integers up to this one exactly."""
-NUMBERS_AT_A_TIME = 2**18
-"""Numbers of a work array on a device: few enough that the array stays in the processor's cache."""
 
 
 class _Tolerant:

@@ -51,7 +51,7 @@ def mean_of_means(content: dict[str, Any], arrays: Arrays) -> None:
 NAMED = NamedEncoder(name="package:model", low=np.zeros(8), high=np.ones(8), latents=3)
 MEANS: list[tuple[str, str, Change]] = [
     ("a mean of one encoder", MEAN, of(releases.linear(8))),
-    ("a mean of nine encoders", MEAN, of(*[releases.linear(8)] * 9)),
+    ("a mean of 65 encoders", MEAN, of(*[releases.linear(8)] * 65)),
     ("a mean of nothing", MEAN, of()),
     ("a mean of a model that is not there", MEAN, of(releases.linear(8), NAMED)),
     ("a mean of other attributes", MEAN, of(releases.linear(8), releases.linear(7))),

@@ -23,6 +23,7 @@ from taskveil.arrays import Floats, Integers, as_floats, check_arrays, own_array
 from taskveil.client.networks import (
     LEVELS,
     MOST_OPERATIONS,
+    MOST_STEPS,
     LayeredEncoder,
     RangedEncoder,
     check_layer,
@@ -383,9 +384,6 @@ class TabledEncoder:
 Plain = LinearEncoder | HiddenEncoder | TabledEncoder | TreeEncoder | LayeredEncoder
 """The encoders that a mean can contain."""
 
-MOST_ENCODERS = 8
-"""In a mean."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanEncoder:
@@ -396,9 +394,9 @@ class MeanEncoder:
     weights: Floats
 
     def __post_init__(self) -> None:
-        several = 2 <= len(self.encoders) <= MOST_ENCODERS
+        several = 2 <= len(self.encoders) <= MOST_STEPS
         if not several or not all(isinstance(encoder, Plain) for encoder in self.encoders):
-            raise DataError(f"a mean is made of 2 to {MOST_ENCODERS} encoders, none of which is a mean or a name.")
+            raise DataError(f"a mean is made of 2 to {MOST_STEPS} encoders, none of which is a mean or a name.")
         own_arrays(self)
         shares = self.weights.shape == (len(self.encoders),) and bool(((self.weights >= 0) & (self.weights <= 1)).all())
         if self.weights.dtype != np.float64 or not shares:

@@ -44,7 +44,8 @@ MOST_NUMBERS = 2**22
 MOST_SHIFT = EXACT.bit_length() - 2
 """Divisions by two of a whole number: one more leaves nothing of any sum."""
 MOST_STEPS = 64
-"""Layers of a network, stages of a sum of codebooks, or latents of a group: they are computed one after the other."""
+"""Layers of a network, encoders of a mean, stages of a sum of codebooks, or latents of a group: they are computed one
+after the other."""
 MOST_OPERATIONS = 2**28
 """Products that the networks or the codewords of a release may take for a record: about a second in a browser."""
 

@@ -36,10 +36,9 @@ def test_no_more_noise_than_needed(width: int, epsilon: float) -> None:
 
 
 def test_privacy_loss_on_exact_values_and_edges() -> None:
-    mechanism = Laplace(region=region(8), scale=4.0)
-    assert mechanism.privacy_loss(0) == 0.0
-    assert mechanism.privacy_loss(1) == 0.25
-    assert mechanism.epsilon == 2.0
+    assert Laplace(region=region(0), scale=4.0).epsilon == 0.0
+    assert Laplace(region=region(1), scale=4.0).epsilon == 0.25
+    assert Laplace(region=region(8), scale=4.0).epsilon == 2.0
     third = Laplace(region=region(1), scale=3.0).epsilon
     assert Fraction(third) >= Fraction(1, 3) > Fraction(float(np.nextafter(third, 0)))
 

@@ -65,16 +65,12 @@ class Laplace(Mechanism):
     @property
     def epsilon(self) -> float:
         """The privacy loss between the two farthest inputs, rounded up."""
-        return self.privacy_loss(self.region.l1_diameter)
+        return round_up(Fraction(self.region.l1_diameter) / Fraction(self.scale))
 
     @property
     def exact_epsilon(self) -> Decimal:
         """Δ₁/scale in sixty digits."""
         return Context(prec=60).divide(Decimal(self.region.l1_diameter), Decimal(self.scale))
-
-    def privacy_loss(self, distance: int) -> float:
-        """ln of the largest ratio of report probabilities for latents `distance` grid steps apart, rounded up."""
-        return round_up(Fraction(distance) / Fraction(self.scale))
 
     @property
     def noise_variance(self) -> float:

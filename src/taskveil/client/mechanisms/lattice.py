@@ -150,10 +150,8 @@ class Lattice:
 
     def unrank(self, digits: Integers) -> Integers:
         """Codeword numbers as 62-bit digits (N, width) → level numbers (N, d): the inverse of `rank`, for many."""
-        held = self.holds(digits)
-        if not held.all():
-            (wrong,) = self.places(digits[~held][:1])
-            raise MechanismError(f"there is no codeword {wrong}: the lattice has {self.size}.")
+        if not self.holds(digits).all():
+            raise MechanismError(f"a report names no codeword: the lattice has {self.size}.")
         numbers = np.empty((len(digits), self.dim), dtype=np.int64)
         rows, left = np.arange(len(digits)), np.full(len(digits), self.budget, dtype=np.int16)
         for i, (_, lengths) in enumerate(self.directions):
@@ -184,16 +182,6 @@ class Lattice:
     def digits(self, places: list[int]) -> Integers:
         """Codeword numbers (N,) of any size → 62-bit digits (N, width), the highest first."""
         return _digits(places, self.report_width)
-
-    def places(self, digits: Integers) -> list[int]:
-        """62-bit digits (N, width) → codeword numbers: the inverse of `digits`."""
-        numbers = []
-        for row in digits.tolist():
-            place = 0
-            for digit in row:
-                place = place << 62 | digit
-            numbers.append(place)
-        return numbers
 
     def level_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean (d,) and mean square (d,) of each direction's level in a codeword drawn uniformly."""
