@@ -134,3 +134,17 @@ def test_what_no_mean_is_made_of_is_refused() -> None:
     for weights in (np.ones(3), np.array([0.5, 1.1]), np.array([0.5, np.nan]), np.array([-0.1, 1.0]), np.ones(2, int)):
         with pytest.raises(DataError, match="weight"):
             MeanEncoder(encoders=(one, one), weights=weights)
+
+
+@pytest.mark.parametrize("name", ["laplace_sign_hidden", "layers_dense", "codebook_trees"])
+def test_powers_of_two_come_from_their_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some machines round powers. Exponents have 32 bits: on Windows, numpy takes no others."""
+    device, real, asked = releases.devices()[name], np.ldexp, []
+
+    def ldexp(x: np.ndarray, exponent: np.ndarray | int, **more: object) -> np.ndarray:
+        asked.append(np.asarray(exponent).dtype if isinstance(exponent, np.ndarray) else np.dtype(np.int32))
+        return real(x, exponent, **more)  # type: ignore[no-any-return, call-overload]
+
+    monkeypatch.setattr(np, "ldexp", ldexp)
+    device.encoder(np.zeros((2, device.encoder.width)))
+    assert set(asked) == {np.dtype(np.int32)}

@@ -280,7 +280,7 @@ class HiddenEncoder(RangedEncoder):
         with np.errstate(all="ignore"):  # too wide or too narrow ranges give NaN, which regions bring inside
             q = levels(X, self.low, self.high)
             raw = np.maximum(affine(q, self.hidden_weights, self.hidden_offset), 0.0)
-            hidden = np.floor(np.ldexp(raw, -self.hidden_shift))
+            hidden = np.floor(np.ldexp(raw, -self.hidden_shift.astype(np.int32)))
             latents = (affine(hidden, self.weights, self.offset) + affine(q, self.skip, np.zeros(1))) * self.step
             return portable_softmax(latents) if self.softmax else latents
 

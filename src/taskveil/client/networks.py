@@ -304,7 +304,7 @@ class WeightedLayer:
     def clipped(self, sums: Array) -> Array:
         """Sums (N, outputs, places) without the offset → the layer's numbers, in place."""
         sums += self.offset.astype(sums.dtype)[:, None]
-        sums *= np.ldexp(np.ones(1, sums.dtype), -self.shift)[:, None]
+        sums *= np.ldexp(np.ones(1, sums.dtype), -self.shift.astype(np.int32))[:, None]
         np.floor(sums, out=sums)
         return np.clip(sums, 0 if self.relu else -self.top, self.top, out=sums)
 
