@@ -25,7 +25,7 @@ from taskveil.errors import DataError
 from taskveil.jobs import plans
 from taskveil.jobs.commands import Done, decode_tables, privatize_tables, tally_tables
 from taskveil.jobs.fingerprints import Fingerprint
-from taskveil.jobs.parts import SOURCE, Counting, PartWriter, Privatizing
+from taskveil.jobs.parts import JOB, SOURCE, Counting, PartWriter, Privatizing
 from taskveil.jobs.plans import MANIFEST, PLAN, JobPart, Source
 from taskveil.jobs.storage import Folder
 from taskveil.jobs.tables import TableFile
@@ -256,7 +256,7 @@ def test_objects_of_a_store_are_known_by_their_etag(home: Path, monkeypatch: pyt
     monkeypatch.setattr(Bucket, "etag", '"1"')
     early = writer()
     made = early(part)
-    assert json.loads(pq.read_metadata(home / "reports" / part.name).metadata[SOURCE])[0] == 'etag="1"'
+    assert json.loads(pq.read_metadata(home / "reports" / part.name).metadata[SOURCE])["version"] == 'etag="1"'
     with monkeypatch.context() as patch:
         patch.delattr(TableFile, "fingerprint_of")  # the store vouches for it: not read again
         assert writer()(part) == made
@@ -321,6 +321,19 @@ def test_a_file_whose_columns_share_their_bytes_has_a_fingerprint(home: Path) ->
         found.follow(file, Twice(pq.read_metadata(file)), list("abcd"), [0])  # type: ignore[arg-type]
         found.finish(1000)
         assert len(found.hexdigest()) == 64
+
+
+@pytest.mark.parametrize("stated", [b"", b"[1, 2, 3]", b'"abc"', b'{"version": 1, "columns": [], "fingerprint": null}'])
+def test_a_part_that_states_its_source_otherwise_is_refused(
+    stated: bytes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(home, monkeypatch)
+    path = home / "reports/part-00000.parquet"
+    table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({JOB: metadata[JOB], SOURCE: stated})
+    refused(home, seen(home), monkeypatch, "is not the part that this job makes|since part-00000.parquet was made")
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

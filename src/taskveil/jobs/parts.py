@@ -190,8 +190,12 @@ class PartWriter:
         table = replace(source.open(self.source), fingerprint=fingerprint)
 
         def metadata() -> dict[bytes, bytes]:
-            stated = [table.version, fingerprint.whole, fingerprint.hexdigest()]
-            return {JOB: self._stated(part), SOURCE: json.dumps(stated).encode()}
+            made_of = {
+                "version": table.version,
+                "columns": "all" if fingerprint.whole else "some",
+                "fingerprint": fingerprint.hexdigest(),
+            }
+            return {JOB: self._stated(part), SOURCE: json.dumps(made_of).encode()}
 
         with self.target.draft() as draft:
             rows = write_rows(draft, self.work, table, range(part.first, part.last), metadata=metadata)
@@ -211,7 +215,8 @@ class PartWriter:
         try:
             with self.target.open(part.name) as file, pq.ParquetFile(file) as written:
                 size, rows, stated = file.size(), written.metadata.num_rows, written.metadata.metadata or {}
-            version, whole, fingerprint = json.loads(stated[SOURCE])
+            source = json.loads(stated[SOURCE])
+            version, columns, fingerprint = (str(source[key]) for key in ("version", "columns", "fingerprint"))
         except (pa.ArrowException, KeyError, ValueError, TypeError):
             rows, stated = -1, {}
         if rows != part.rows or stated.get(JOB) != self._stated(part):
@@ -220,7 +225,7 @@ class PartWriter:
                 "the disk has damaged it. Nothing was changed."
             )
         if not made:
-            self._compare(part, version, whole, fingerprint)
+            self._compare(part, version, columns, fingerprint)
         return WrittenPart(
             file=part.name,
             rows=rows,
@@ -231,14 +236,14 @@ class PartWriter:
             fingerprint=fingerprint,
         )
 
-    def _compare(self, part: JobPart, version: str, whole: bool, fingerprint: str) -> None:
+    def _compare(self, part: JobPart, version: str, columns: str, fingerprint: str) -> None:
         """Raises a DataError unless the source still has the bytes that a part was made of."""
         source = self.sources[part.source]
         table, place = source.open(self.source), self.source.at(source.name)
         if table.version == version and version.startswith("etag="):  # an object store vouches for all bytes
             return
         remedy = "Put the old file back, or start a new job in another folder."
-        if table.version != version and not whole:
+        if table.version != version and columns != "all":
             raise DataError(
                 f"{place} was written, moved or copied since {part.name} was made of it. This job reads only some of "
                 "its columns, so that it cannot tell whether the rows are still those of the same people. No report "
