@@ -9,7 +9,7 @@ import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, SignRegion
 from taskveil.designs.domain import GRID_BITS, Domain, box_region, cloud_region, grid_step, image_region
-from taskveil.designs.laplace.closed_form import build_linear
+from taskveil.designs.laplace.closed_form import build_linear, loss_bounds
 from taskveil.designs.moments import LinearProblem
 from taskveil.veil.decoders import AffineDecoder
 
@@ -79,6 +79,6 @@ def test_what_is_given_is_used(volunteers: np.ndarray, task: tv.LinearTask) -> N
     veil = build_linear(problem, 2.0, weights=weights, offset=offset, method="mine", region=region, decoder=decoder)
     assert veil.mechanism.region is region
     assert veil.decoder is decoder
-    assert (veil.method, veil.bounds, veil.task) == ("mine", None, task)
+    assert (veil.method, veil.bounds, veil.task) == ("mine", loss_bounds(problem, 2.0), task)
     best = build_linear(problem, 2.0, weights=weights, offset=offset, method="mine", region=region)
     assert best.loss(volunteers).mean < veil.loss(volunteers).mean
