@@ -41,6 +41,11 @@ DRAWS = 12
 MOST = 2
 """Draws in which noise may look like something: at the 5% level, more would happen once in fifty."""
 
+SIZES = pytest.mark.parametrize(
+    ("count", "most"), [pytest.param(5, 1, id="small"), pytest.param(DRAWS, MOST, id="full", marks=pytest.mark.slow)]
+)
+"""How many draws: a few at the same level (more than one of five would happen once in forty), or all."""
+
 
 # What users see.
 
@@ -90,9 +95,13 @@ def draws(
     ],
     ids=["logistic", "ridge", "tree", "tree's labels", "neighbour", "tree of values", "neighbour's value"],
 )
-def test_models_that_know_the_labels_do_not_win(estimator: Any, loss: str, encoder: str, epsilon: float) -> None:
-    seen = draws(estimator, loss, epsilon, on_device=OnDevice(encoder=encoder, share_model=encoder == "own"))
-    assert seen.chosen <= MOST
+@SIZES
+def test_models_that_know_the_labels_do_not_win(
+    estimator: Any, loss: str, encoder: str, epsilon: float, count: int, most: int
+) -> None:
+    allowed = OnDevice(encoder=encoder, share_model=encoder == "own")
+    seen = draws(estimator, loss, epsilon, count=count, on_device=allowed)
+    assert seen.chosen <= most
     assert seen.worst <= 1.05
 
 
@@ -105,9 +114,10 @@ def test_models_that_know_the_labels_do_not_win(estimator: Any, loss: str, encod
     ],
     ids=["classes", "values"],
 )
-def test_many_candidates_do_not_win_either(estimator: Any, loss: str, epsilon: float) -> None:
-    seen = draws(estimator, loss, epsilon, on_device=OnDevice(share_model=True))
-    assert seen.chosen <= MOST
+@SIZES
+def test_many_candidates_do_not_win_either(estimator: Any, loss: str, epsilon: float, count: int, most: int) -> None:
+    seen = draws(estimator, loss, epsilon, count=count, on_device=OnDevice(share_model=True))
+    assert seen.chosen <= most
     assert seen.worst <= 1.05
 
 
@@ -181,12 +191,15 @@ def only(monkeypatch: pytest.MonkeyPatch, *competing: Family) -> None:
 @pytest.mark.filterwarnings("ignore::taskveil.errors.NothingToReportWarning")
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
 @pytest.mark.parametrize("spy", SPIES, ids=["averaged", "averaged guesses", "one", "one as it is"])
-def test_a_predictor_that_memorises_does_not_win(spy: Memorising, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@SIZES
+def test_a_predictor_that_memorises_does_not_win(
+    spy: Memorising, loss: str, count: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     only(monkeypatch, spy)
     model = LinearRegression() if loss == "mse" else LogisticRegression()
     for epsilon in (1.0, 4.0):
-        seen = draws(model, loss, epsilon, on_device=OnDevice(encoder="linear"))
-        assert seen.chosen <= MOST
+        seen = draws(model, loss, epsilon, count=count, on_device=OnDevice(encoder="linear"))
+        assert seen.chosen <= most
         assert seen.worst <= 1.05
 
 
