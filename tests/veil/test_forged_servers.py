@@ -211,6 +211,14 @@ def test_a_decoder_of_another_lattice_is_refused() -> None:
         tv.Veil.from_files(forged.files())
 
 
+def test_a_task_with_answers_that_overflow_is_refused() -> None:
+    """Limits of such answers failed in a search for a root."""
+    veil = releases()["a survey"][0]
+    wild = replace(veil, task=tv.MeanTask(np.full_like(veil.task.K, 1e150)))
+    with pytest.raises(ReleaseError, match="answers would lie beyond"):
+        tv.Veil.from_files(wild.files())
+
+
 @pytest.mark.parametrize("name", ["x", "", "category[x]"])
 def test_types_that_no_table_has_are_refused(name: str) -> None:
     """`decode` raised a TypeError, long after the release had been read."""

@@ -280,6 +280,12 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the answers are not of the task's outputs.")
     if outputs is not None and task is not None and len(outputs.names) != task.outputs:
         raise ReleaseError(f"{where}: the outputs' names are not those of the task.")
+    if isinstance(task, MatrixTask):
+        n, sums = task.K.shape[1], [] if volunteers is None else [volunteers.cells]
+        rows = [parts["decoder"].codewords] if isinstance(parts["decoder"], CodewordDecoder) else []
+        rows += [part[:, :n] for one in sums for part in (one.means, np.sqrt(one.variances))]
+        if not all(_bounded(np.abs(part) @ np.abs(task.K).T) for part in rows):
+            raise ReleaseError(f"{where}: the task's answers would lie beyond ±{FARTHEST:g}.")
     if volunteers is None:
         return
     channel = channel_of(device.mechanism, parts["decoder"])
