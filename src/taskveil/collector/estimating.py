@@ -26,9 +26,8 @@ from taskveil.estimates.assumed import Assumption
 from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.veil import Veil
+from taskveil.veil.intervals import CONFIDENCE
 
-CONFIDENCE = 0.95
-"""Of all intervals, also those of changes."""
 KEPT_TIMES_AS_LONG = 10.0
 """An estimate is given again for this many times its computing time."""
 MAX_ESTIMATES = 32

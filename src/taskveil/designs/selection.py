@@ -25,10 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from taskveil.arrays import Floats, Integers
 from taskveil.veil import Veil
+from taskveil.veil.intervals import LEVEL
 from taskveil.veil.losses import Considered
-
-LEVEL = 0.05
-"""The chance that a worthless design is taken for one that beats the constant prediction."""
 
 SLACK = 0.01
 """A fraction of the lowest loss: designs within it count as equally good."""

@@ -22,13 +22,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from taskveil.arrays import Floats
+from taskveil.arrays import NUMBERS_AT_A_TIME, Floats
 from taskveil.errors import DataError, SensitivityError
 
 MAX_SIGNS = 24
 """At most 2^23 sign vectors are enumerated: about a second, and the same on every machine."""
-
-_CHUNK = 2**20  # numbers held at a time
 
 
 def l1_diameter(points: ArrayLike) -> float:
@@ -72,7 +70,7 @@ def _sign_sums(M: Floats) -> Iterator[Floats]:
     """
     M = np.ascontiguousarray(M)
     split = 1
-    while split < len(M) and 2**split * M.shape[1] <= _CHUNK:
+    while split < len(M) and 2**split * M.shape[1] <= NUMBERS_AT_A_TIME:
         split += 1
     sums = np.empty((2 ** (split - 1), M.shape[1]))
     sums[0] = M[0]

@@ -21,6 +21,7 @@ from taskveil.estimates.result import Estimate, Forged, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
+from taskveil.veil.intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
 __all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
@@ -32,7 +33,7 @@ def estimate(
     *,
     assume: Assumption | None = None,
     anytime: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Rows that the reports measure, with intervals; with `assume`, also rows that follow from that assumption.
 

@@ -20,13 +20,14 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.estimates.drift import LEVEL, is_two_valued
+from taskveil.estimates.drift import is_two_valued
 from taskveil.estimates.labels import Label
 from taskveil.estimates.mixture import Mixture
 from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_of, rows_of
 from taskveil.estimates.scores import Tally
 from taskveil.veil import Veil
 from taskveil.veil.channels import Channel, channel_of
+from taskveil.veil.intervals import LEVEL
 from taskveil.veil.volunteers import Groups, Missing, Volunteers, missing_in
 
 Assumption = Literal["cells", "labels"]

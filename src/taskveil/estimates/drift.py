@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.veil.intervals import LEVEL
 from taskveil.veil.volunteers import FOLDS, Volunteers
 
-LEVEL = 0.05
-"""How often the test raises an alarm where people are like the volunteers."""
 DRAWS = 2000
 """Of the simulation: the level is then right within half a percent."""
 _NAMED = 5  # rows in a sentence

@@ -41,6 +41,7 @@ from scipy.special import ndtri
 
 from taskveil.arrays import Floats, as_floats
 from taskveil.errors import DataError
+from taskveil.veil.intervals import CONFIDENCE
 
 STEP = 1 / 8  # of the trapezoidal rule: relative errors of tail probabilities stay below 1e-6
 MOST_STEPS = 200  # of Newton's method, which needs about ten
@@ -55,7 +56,9 @@ Excess = Callable[[Floats, Floats, Floats], float]
 """Of counts (k,), their u (k,) and the u of the whole support: above zero where the hypothesis is not rejected."""
 
 
-def exact_limits(counts: Any, values: Any, weights: Any = None, *, confidence: float = 0.95) -> tuple[float, float]:
+def exact_limits(
+    counts: Any, values: Any, weights: Any = None, *, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
     """Low and high: limits of the mean of `values`, or of its ratio to the mean of `weights`, for one look at the data.
 
     `counts` (K,) say how often each code was reported, `values` (K,) and `weights` (K,) are the codes' scores; every
@@ -71,7 +74,9 @@ def exact_limits(counts: Any, values: Any, weights: Any = None, *, confidence: f
     return _both_sides(counts, values, weights, excess)
 
 
-def anytime_limits(counts: Any, values: Any, weights: Any = None, *, confidence: float = 0.95) -> tuple[float, float]:
+def anytime_limits(
+    counts: Any, values: Any, weights: Any = None, *, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
     """Low and high: limits as of `exact_limits` (same arguments) that hold at all sample sizes at once."""
     level = math.log(2 / _miss(confidence))
 
@@ -87,7 +92,13 @@ def anytime_limits(counts: Any, values: Any, weights: Any = None, *, confidence:
 
 
 def anytime_sum_limits(
-    total: Any, count: float, span: Any, *, noise: Noise | None = None, most: float = math.inf, confidence: float = 0.95
+    total: Any,
+    count: float,
+    span: Any,
+    *,
+    noise: Noise | None = None,
+    most: float = math.inf,
+    confidence: float = CONFIDENCE,
 ) -> tuple[Floats, Floats]:
     """Low and high, (...) each: limits of the mean score from sums alone, which hold at all sample sizes at once.
 

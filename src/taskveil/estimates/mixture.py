@@ -44,6 +44,7 @@ from scipy.special import chdtrc, ndtri
 from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.estimates.intervals import MOST_STEPS
+from taskveil.veil.intervals import CONFIDENCE
 from taskveil.veil.volunteers import Groups
 
 DEFICIT = 1e-6
@@ -91,7 +92,7 @@ class Mixture(NamedTuple):
         groups: Groups,
         *,
         kinds: tuple[Floats, Floats] | None = None,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
     ) -> Self:
         """The mixture that explains `counts` (K,) of codes sent with chance base + extra · [favoured].
 

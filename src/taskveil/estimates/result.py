@@ -13,10 +13,11 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.promise import rounded_up
 from taskveil.errors import DataError
-from taskveil.estimates.drift import LEVEL, Drift
+from taskveil.estimates.drift import Drift
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import draw
 from taskveil.estimates.rows import FORGED, Interval, Row, finite
+from taskveil.veil.intervals import LEVEL
 
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""

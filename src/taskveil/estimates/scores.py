@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers, own_arrays
+from taskveil.arrays import Floats, Integers, blocks, own_arrays
 from taskveil.errors import DataError
 from taskveil.veil import Veil
 from taskveil.veil.channels import UnbiasedScores, channel_of
-from taskveil.veil.channels.channel import blocks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from taskveil.arrays import Bools, Floats
-from taskveil.veil.intervals import bounds, circular_means, few_leaders, interval
+from taskveil.veil.intervals import CONFIDENCE, bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
 
@@ -171,7 +171,7 @@ def surely_kept(surpluses: Floats, *, confidence: float, block: int = 1) -> tupl
 
 
 def share_interval(
-    losses: Floats, clear: Floats, constant: Floats, *, confidence: float = 0.95, block: int = 1
+    losses: Floats, clear: Floats, constant: Floats, *, confidence: float = CONFIDENCE, block: int = 1
 ) -> tuple[float | None, float | None]:
     """The shares kept that `losses` (N,) are compatible with, by the interval of the surplus; None where there is no
     end.

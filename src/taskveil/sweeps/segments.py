@@ -33,9 +33,7 @@ from taskveil.records.tables import column_names, read_column, select
 from taskveil.sweeps.frontier import Frontier, written
 from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial
-from taskveil.veil.intervals import bounds, interval
-
-CONFIDENCE = 0.95
+from taskveil.veil.intervals import CONFIDENCE, bounds, interval
 
 FEWEST_VOLUNTEERS = FOLDS * FOLDS
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no

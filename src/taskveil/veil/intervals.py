@@ -35,8 +35,13 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.errors import DataError, needs
 
+CONFIDENCE = 0.95
+"""Of an interval, if you do not ask for another."""
+LEVEL = 0.05
+"""Of a test: how often it rejects a hypothesis that is true."""
 
-def interval(values: Floats, *, confidence: float = 0.95, block: int = 1) -> tuple[Floats, Floats]:
+
+def interval(values: Floats, *, confidence: float = CONFIDENCE, block: int = 1) -> tuple[Floats, Floats]:
     """Limits that hold the mean over all people with the `confidence` named, half of the rest on either side.
 
     Args:

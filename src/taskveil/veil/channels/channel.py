@@ -7,19 +7,16 @@ mechanism and the decoder. It imports neither `Veil` nor the estimates, which as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats, Integers, blocks
 from taskveil.client.mechanisms import Mechanism
 from taskveil.tasks import Task, take_labels
 from taskveil.veil.decoders import CodewordDecoder, Decoder
-
-NUMBERS_AT_A_TIME = 2**22
-"""Losses or probabilities in memory at once: 32 MiB."""
 
 
 class Codes(NamedTuple):
@@ -192,9 +189,3 @@ CHANNELS: dict[type[Any], Callable[[Any, Decoder], Channel]] = {}
 def channel_of(mechanism: Mechanism, decoder: Decoder) -> Channel:
     """The channel of reports that this mechanism makes and this decoder reads."""
     return CHANNELS.get(mechanism.__class__, Channel)(mechanism, decoder)
-
-
-def blocks(count: int, width: int) -> Iterator[slice]:
-    """Rows of a table (count, width), as many at a time as fit into memory."""
-    rows = max(1, NUMBERS_AT_A_TIME // width)
-    return (slice(start, start + rows) for start in range(0, count, rows))

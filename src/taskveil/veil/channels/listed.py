@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Floats, Integers, blocks
 from taskveil.client.mechanisms import Codebook, Stage
-from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues, blocks
+from taskveil.veil.channels.channel import Channel, Codes, Encoded, VolunteerValues
 
 
 @dataclass(frozen=True, eq=False)
