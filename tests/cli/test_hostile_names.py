@@ -48,14 +48,12 @@ def test_names_in_other_scripts_are_none() -> None:
 def test_what_a_release_is_called_is_shown_without_effect(tmp_path: Path) -> None:
     """Such a release was made by another program, or by a former version."""
     import pyarrow.parquet as pq
-    from taskveil.client.record import Fields
 
     from taskveil.records.schema import Schema
 
     names = (RED, LINE)
     veil = small_veil()
-    fields = Fields.numbers(names)
-    veil = replace(veil, columns=names, schema=Schema(fields, library="pandas"))
+    veil = replace(veil, columns=names, schema=Schema.numbers(names, library="pandas"))
     with running(tmp_path, veil) as asked:
         asked.send(veil, veil.privatize(records(500, np.random.default_rng(1))))
         exported = asked.ask("GET", f"/v1/export?release={veil.release_id}", "read").content
