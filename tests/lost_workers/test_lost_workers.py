@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +37,14 @@ def test_every_row_has_one_report_however_many_workers_are_lost(short: Path) -> 
     # How many there is time for depends on what else the machine does; `make ray` insists on all.
     assert [complaint for complaint in job.complaints if not complaint.startswith("only")] == []
     assert job.counts["workers"] >= 3
+
+
+def test_a_job_is_of_one_state_of_its_source_however_often_it_is_killed(short: Path) -> None:
+    """At small size; by itself, the script repeats it 100 times."""
+    script, environment = Path(__file__).with_name("changes.py"), {**os.environ, "TMPDIR": str(short)}
+    command = [sys.executable, "-W", "ignore", str(script), "--repeat", "10"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 ROWS = 1200
