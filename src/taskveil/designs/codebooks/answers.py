@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from taskveil.arrays import Floats
 from taskveil.designs.selection import one_thread
@@ -117,11 +117,11 @@ def _by_gradient(asked: _Asked, cost: Learnable, wanted: Floats, X: Floats) -> F
         slopes = spread * pulled(cost.slopes(outputs, wanted))
         return float(cost.losses(outputs, wanted).sum()), slopes.ravel()
 
-    bounds = np.stack([(low - begin) / spread, (high - begin) / spread], axis=-1).reshape(-1, 2)
+    bounds = Bounds(*(((end - begin) / spread).ravel() for end in (low, high)))
     found = minimize(loss, np.zeros(begin.size), jac=True, method="L-BFGS-B", bounds=bounds)
     moved = np.clip(begin + spread * found.x.reshape(begin.shape), low, high)
     worse = cost.losses(asked(moved)[0], wanted) > cost.losses(asked(begin)[0], wanted)
-    return np.where(worse[:, None], begin, moved)
+    return np.asarray(np.where(worse[:, None], begin, moved))
 
 
 def _by_search(task: ModelTask, cost: Learnable, wanted: Floats, X: Floats, rng: np.random.Generator) -> Floats:
