@@ -59,10 +59,25 @@ def test_short_work_shows_nothing() -> None:
     assert work(None, terminal=True, after=2.0).err == ""
 
 
-def test_a_pipe_gets_nothing() -> None:
+def test_a_pipe_gets_nothing_unless_forced() -> None:
     assert work(None, terminal=False).err == ""
     assert work(None, terminal=False, FORCE_COLOR="1").err == ""
-    assert work(True, terminal=False).err == ""
+    forced = work(True, terminal=False).err
+    assert forced.startswith("counting sheep")
+    assert "\x1b" not in forced
+
+
+def test_lines_are_few(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with Progress(True) as bar:
+        bar.begin("first", 80)
+        for step in range(80):
+            now[0] += 0.125
+            bar.advance("first" if step < 40 else "second")
+    assert [line.split("  ")[:2] for line in capsys.readouterr().err.splitlines()] == [
+        ["first", "0%"], ["first", "20%"], ["first", "40%"], ["second", "60%"], ["second", "80%"], ["second", "100%"],
+    ]  # fmt: skip
 
 
 def test_forced_on_a_terminal() -> None:
@@ -76,6 +91,7 @@ def test_terminals_without_colours_and_without_a_cursor() -> None:
     assert "\x1b[3" not in plain
     assert "\x1b[3" in work(None, terminal=True).err
     assert work(None, terminal=True, TERM="dumb").err == ""
+    assert work(True, terminal=True, TERM="dumb").err.startswith("counting sheep")
 
 
 def test_a_long_first_step_shows_something_and_an_error_leaves_nothing() -> None:
@@ -203,6 +219,7 @@ def test_no_second_bar_beside_the_first(screens: list[Recorder]) -> None:
 
 
 def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_on_terminal", lambda: True)
     monkeypatch.setattr(module, "BAR_AFTER_SECONDS", 0.05)
     with Progress() as bar:
         bar.begin("x", 1)
@@ -220,7 +237,7 @@ def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypa
     assert len(screens) == 1
 
 
-def test_a_notebook_gets_a_bar_with_widgets_and_nothing_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_gets_a_bar_with_widgets_and_lines_without(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
     for there in (True, False):

@@ -1,4 +1,4 @@
-"""A progress bar for long work, shown by `rich` on a terminal or in a notebook.
+"""A progress bar for long work, shown by `rich` on a terminal or in a notebook, and lines elsewhere.
 
 The function that starts the work opens a `Progress` in a `with` statement and hands it down; functions below only count
 what is done. `rich` is imported when a bar appears, not before.
@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +18,7 @@ from typing import Any, Self
 from taskveil.errors import installed
 
 BAR_AFTER_SECONDS = 2.0
-"""Work of this length gets a bar by default."""
+"""Work of this length gets a bar by default. Lines have this distance."""
 
 Show = Callable[[str, float | None], None]
 """A function that takes a description and the share that is done: from 0 to 1, or None while it is not known."""
@@ -30,8 +31,8 @@ class Progress:
     """Counts work and shows it inside a `with` statement; the outermost one closes the bar."""
 
     def __init__(self, shown: bool | Show | None = None) -> None:
-        """None: a bar after two seconds of work. True: at once. False: never. Or a function that is called instead. A
-        bar needs a terminal or a notebook; elsewhere nothing is shown."""
+        """None: a bar after two seconds of work. True: at once. False: never. Or a function that is called instead.
+        Where no bar can be redrawn (a file, a pipe, a notebook without ipywidgets), True prints lines."""
         self._shown = shown
         self._lock = threading.RLock()
         self._depth = 0
@@ -102,7 +103,7 @@ class Progress:
     def _open(self) -> None:
         if self._shown:
             self._appear()
-        elif self._shown is None and _can_draw():
+        elif self._shown is None and (_in_notebook() or _on_terminal()):
             # In a thread of its own, because the first step may take minutes.
             self._timer = threading.Timer(BAR_AFTER_SECONDS, self._appear)
             self._timer.daemon = True
@@ -116,11 +117,13 @@ class Progress:
 
     def _appear(self) -> None:
         with self._lock:
-            drawn = callable(self._shown) or _can_draw()
-            if self._depth == 0 or self._show is not None or not drawn or not _one_bar.acquire(blocking=False):
+            if self._depth == 0 or self._show is not None or not _one_bar.acquire(blocking=False):
                 return
             self._closing.callback(_one_bar.release)
-            self._show = self._shown if callable(self._shown) else self._closing.enter_context(_bar())
+            if callable(self._shown):
+                self._show = self._shown
+            else:
+                self._show = self._closing.enter_context(_bar()) if _can_draw() else _lines()
             self._draw()
 
     def _draw(self) -> None:
@@ -183,6 +186,19 @@ def _bar() -> Iterator[Show]:
         yield lambda what, share: bar.update(
             job, description=what, total=None if share is None else 1.0, completed=share
         )
+
+
+def _lines() -> Show:
+    """A function that prints a line on stderr, at most one every two seconds."""
+    due = 0.0
+
+    def show(what: str, share: float | None) -> None:
+        nonlocal due
+        if sys.stderr is not None and time.monotonic() >= due:
+            due = time.monotonic() + BAR_AFTER_SECONDS
+            print(f"{what}…" if share is None else f"{what}  {share:.0%}", file=sys.stderr, flush=True)
+
+    return show
 
 
 def _can_draw() -> bool:
