@@ -6,6 +6,7 @@ From Python 3.13 on, one that is left to the garbage collector is a ResourceWarn
 from __future__ import annotations
 
 import sqlite3
+import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -36,4 +37,7 @@ def connections_are_closed() -> Iterator[None]:
     _open.clear()
     yield
     patch.undo()
+    deadline = time.monotonic() + 10.0
+    while _open and time.monotonic() < deadline:  # an estimate that nobody waits for gives its connection back later
+        time.sleep(0.01)
     assert not _open, "\n".join(_open.values())

@@ -168,6 +168,10 @@ for model in (LinearRegression(), make_pipeline(StandardScaler(), MLPRegressor(m
             "or if it is written for torch: pip install 'taskveil[torch]'",
         ),
         (
+            "import onnx\n"
+            "from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info as info\n"
+            "same = make_node('Identity', ['x'], ['y'])\n"
+            "onnx.save(make_model(make_graph([same], 'g', [info('x', 1, [4])], [info('y', 1, [4])])), 'model.onnx')\n"
             "sys.modules['onnxruntime'] = None; tv.ModelTask('model.onnx')",
             "ONNX files need onnxruntime or torch: pip install 'taskveil[onnx]' runs ONNX files, pip install "
             "'taskveil[torch]' gives their gradients too",
