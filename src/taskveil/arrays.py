@@ -22,7 +22,7 @@ from taskveil.errors import DataError
 
 EXACT = 2**53
 """A double holds all integers up to this one exactly."""
-NUMBERS_AT_A_TIME = 2**18
+NUMBERS_AT_A_TIME = 2**16
 """Numbers of a work array on a device: few enough that the array stays in the processor's cache."""
 
 Floats = NDArray[np.float64]

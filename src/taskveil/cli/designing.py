@@ -29,7 +29,7 @@ from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select, take_rows
 from taskveil.tasks import LinearTask, take_labels
-from taskveil.veil.losses import Considered, Loss
+from taskveil.veil.losses import REPORTS, Considered, Loss
 from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words
 from taskveil.veil.volunteers import FEWEST as MIN_GROUP
@@ -43,9 +43,6 @@ no column is named: with fifteen, one in six would be named by mistake."""
 
 NO_SIGNAL = 0.01
 """Reports that explain at most this share of a column's variance contain almost no information about the column."""
-
-REPORTS_DRAWN = 2**14
-"""About this many reports of the volunteers held out are drawn to measure the share."""
 
 
 def schema(
@@ -346,7 +343,7 @@ def _silent(twin: tv.Veil, task: LinearTask, job: Job, train: Floats, X: Floats)
     For each column, R² compares estimates of X (N, n) from reports with the means of `train`. Many reports are drawn,
     so that their noise averages out.
     """
-    draws = int(np.clip(REPORTS_DRAWN // len(X), 1, 256))
+    draws = int(np.clip(REPORTS // len(X), 1, 256))
     wrong = np.mean([((twin.estimates(twin.privatize(X)) - X) ** 2).mean(axis=0) for _ in range(draws)], axis=0)
     constant = ((X - train.mean(axis=0)) ** 2).mean(axis=0)
     places = job.schema.fields.places

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats, Integers, one_float, tolerant
+from taskveil.arrays import NUMBERS_AT_A_TIME, Array, Floats, Integers, one_float, tolerant
 from taskveil.client.encoders import Encoder
 from taskveil.client.fields import MOST_COLUMNS, BaseField, Coded, Number, expand
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.values import Values
 from taskveil.errors import DataError
 
-_NUMBERS_AT_A_TIME = 1 << 15  # numbers encoded at a time, so that the work arrays stay in the processor's cache
 _REPORTS_AT_A_TIME = 1 << 13  # reports randomised at a time, so that asking the operating system costs little
 
 
@@ -172,7 +171,7 @@ class Device:
         return _in_pieces(lambda rows: self.mechanism(self._encode(rows)), X, _REPORTS_AT_A_TIME)
 
     def _encode(self, X: Floats) -> Floats:
-        return _in_pieces(self.encoder, X, _NUMBERS_AT_A_TIME // max(self.encoder.width, self.encoder.latent_dim))
+        return _in_pieces(self.encoder, X, NUMBERS_AT_A_TIME // max(self.encoder.width, self.encoder.latent_dim))
 
 
 def _in_pieces(work: Callable[[Floats], Array], X: Floats, rows: int) -> Array:

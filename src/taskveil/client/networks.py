@@ -49,7 +49,7 @@ after the other."""
 MOST_OPERATIONS = 2**28
 """Products that the networks or the codewords of a release may take for a record: about a second in a browser."""
 
-_SINGLE = 2**24  # single precision holds all integers up to this one exactly
+SINGLE = 2**24  # single precision holds all integers up to this one exactly
 
 Weights = Integers8 | Integers16 | Integers32
 
@@ -455,5 +455,5 @@ class LayeredEncoder(RangedEncoder):
     def _run(self, q: Array) -> Array:
         """The last layer's numbers for the levels of some records."""
         for layer, reach in zip(self.layers, self._reaches, strict=True):
-            q = layer(q.astype(np.float32 if reach < _SINGLE else np.float64, copy=False))
+            q = layer(q.astype(np.float32 if reach < SINGLE else np.float64, copy=False))
         return q

@@ -20,14 +20,12 @@ from numpy.typing import ArrayLike
 
 from taskveil.arrays import Floats, owned
 from taskveil.client.encoders import LinearEncoder
+from taskveil.client.networks import LEVELS
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError, SensitivityError
 from taskveil.records.schema import Schema
 from taskveil.records.tables import as_records, as_volunteers
-
-GRID_BITS = 20
-"""A region is about 2^20 steps wide, so rounding a latent costs about a millionth of its sensitivity."""
 
 
 @dataclass(frozen=True, init=False)
@@ -217,8 +215,9 @@ def fit_domain(domain: Domain | Schema | None, X: Floats) -> Domain:
 
 
 def grid_step(extent: float) -> float:
-    """The power of two that divides `extent` into 2^20 to 2^21 steps."""
-    return float(2.0 ** (np.floor(np.log2(max(extent, 1e-280))) - GRID_BITS))
+    """The power of two that divides `extent` into 2^20 to 2^21 steps, as many as an attribute has levels. So rounding a
+    latent costs about a millionth of its sensitivity."""
+    return float(2.0 ** np.floor(np.log2(max(extent, 1e-280)))) / LEVELS
 
 
 def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset: Floats) -> Region:

@@ -8,7 +8,7 @@ import pytest
 import taskveil as tv
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, SignRegion
-from taskveil.designs.domain import GRID_BITS, Domain, box_region, cloud_region, grid_step, image_region
+from taskveil.designs.domain import Domain, box_region, cloud_region, grid_step, image_region
 from taskveil.designs.laplace.closed_form import build_linear, loss_bounds
 from taskveil.designs.moments import LinearProblem
 from taskveil.veil.decoders import AffineDecoder
@@ -25,7 +25,7 @@ def encoder_for(domain: Domain, weights: np.ndarray, offset: np.ndarray) -> Line
 def test_grid_steps_are_powers_of_two_that_divide_finely(extent: float) -> None:
     step = grid_step(extent)
     assert np.frexp(step)[0] == 0.5
-    assert 2**GRID_BITS <= extent / step < 2 ** (GRID_BITS + 1)
+    assert 2**20 <= extent / step < 2**21
 
 
 @pytest.mark.parametrize(

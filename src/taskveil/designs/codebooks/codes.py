@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from taskveil.arrays import Array, Floats, Integers
+from taskveil.arrays import Array, Floats, Integers, blocks
 from taskveil.client.mechanisms import Codebook, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice, spread
 from taskveil.client.mechanisms.sum_codebook import nearest_sums
@@ -38,7 +38,6 @@ from taskveil.designs.domain import box_region
 from taskveil.veil.decoders import CodewordDecoder, LatticeDecoder
 
 JUDGED = 2000  # volunteers that judge codes and refine lattices; more would hardly change them
-_ROWS = 512  # records at a time: the scores stay in the cache
 
 BRANCHES = 8
 """Sums that a device follows from stage to stage; while fitting, more than half of them bring nothing."""
@@ -131,13 +130,13 @@ def _nearest(sample: Floats, codewords: Floats, count: int) -> NDArray[np.intp]:
     found = np.empty((len(sample), count), dtype=np.intp)
     points, doubled = sample.astype(np.float32), (2.0 * codewords.T).astype(np.float32)
     squares = (codewords**2).sum(axis=1).astype(np.float32)
-    for start in range(0, len(sample), _ROWS):
-        scores = points[start : start + _ROWS] @ doubled
+    for some in blocks(len(sample), len(codewords)):
+        scores = points[some] @ doubled
         scores -= squares
         rows = np.arange(len(scores))
         for place in range(count):
             best = scores.argmax(axis=1)
-            found[start : start + _ROWS, place] = best
+            found[some, place] = best
             scores[rows, best] = -np.inf
     return found
 

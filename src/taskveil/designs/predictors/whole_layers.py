@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Array, Floats, Integers
+from taskveil.arrays import EXACT, Array, Floats, Integers
 from taskveil.client.networks import (
     LEVELS,
+    SINGLE,
     ConvolutionLayer,
     DenseLayer,
     LayeredEncoder,
@@ -28,9 +29,8 @@ from taskveil.designs.selection import SEEN
 from taskveil.errors import DataError
 
 _HEADROOM = 1.25  # times the largest number of a volunteer: larger numbers of a layer are cut off
-_UNBOUNDED = 2**53 - 1
 _COARSE, _FINE = 8, 16  # bits of a layer's numbers
-_EXACT_IN_SINGLE = 2.0**23  # half of the sums that single precision holds exactly; the other half is for offsets
+_EXACT_SUM = SINGLE / 2  # single precision holds twice as much exactly; the other half is for offsets
 _MAX_FINE_BYTES = 2**16  # of finer weights
 
 
@@ -161,7 +161,7 @@ class Layers:
         first = self.layers[0]
         if not isinstance(first, Convolution) or self._bits(0) > _COARSE:
             return 0
-        left = int(np.log2(_EXACT_IN_SINGLE / (127 * first.weights[0].size)))
+        left = int(np.log2(_EXACT_SUM / (127 * first.weights[0].size)))
         return LEVELS.bit_length() - 1 - left if left > _COARSE + 1 else 0
 
     def _bits(self, place: int) -> int:
@@ -252,7 +252,7 @@ def _whole(
         "weights": numbers.reshape(layer.weights.shape),
         "offset": offset,
         "shift": np.zeros(len(offset), dtype=np.int64),
-        "top": _UNBOUNDED,
+        "top": EXACT - 1,  # unbounded
         "relu": layer.relu,
         "groups": layer.groups,
     }
@@ -271,7 +271,7 @@ def _whole(
 
     fine = halvings(_FINE)
     heaviest = _heaviest(following, np.repeat(step * 2.0**fine, places)) * 2.0 ** (later_bits - 1)
-    left = int(np.floor(np.log2(_EXACT_IN_SINGLE / heaviest)))
+    left = int(np.floor(np.log2(_EXACT_SUM / heaviest)))
     kept = min(left, _FINE) if left >= _COARSE else _FINE
     halved = halvings(kept)
     # Half a unit more, and rounding down rounds to the nearest.
