@@ -191,7 +191,7 @@ def test_a_file_that_changes_during_a_run_is_noticed(parts: int, home: Path, mon
 
 
 def without_fingerprints(home: Path) -> None:
-    """The folder as 0.2 would have left it."""
+    """The folder as an earlier version would have left it."""
     plan = json.loads((home / "reports" / PLAN).read_text())
     plan.pop("format")
     for source in plan["sources"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,10 +12,11 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.arrays import Array, Bools, Floats, Integers
+from taskveil.arrays import Floats, Integers
 from taskveil.client import reading
 from taskveil.client.encoders import LinearEncoder
 from taskveil.client.mechanisms import Response
+from taskveil.client.mechanisms.mechanism import ResponseMechanism
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.designs.problem import Problem
@@ -26,16 +26,13 @@ from taskveil.veil.decoders import CodewordDecoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bit:
+class Bit(ResponseMechanism):
     """ε-LDP for every input, ε = ln(a/b): one bit is reported as it is with probability a/(a + b), else turned."""
 
     region: BoxRegion
     response: Response
 
-    delta: ClassVar[float] = 0.0
     enforced_by: ClassVar[str] = "One bit is turned at random."
-    latent_dim: ClassVar[int] = 1
-    report_width: ClassVar[int] = 1
     layout: ClassVar[Layout] = Layout(low=(0,), high=(1,))
 
     def __post_init__(self) -> None:
@@ -43,36 +40,12 @@ class Bit:
         if not bit or (self.response.size, self.response.favoured) != (2, 1):
             raise tv.errors.MechanismError("a bit is 0 or 1, and one of the two is favoured.")
 
-    @property
-    def responses(self) -> tuple[Response, ...]:
-        return (self.response,)
-
-    @property
-    def epsilon(self) -> float:
-        return self.response.epsilon
-
-    @property
-    def exact_epsilon(self) -> Decimal:
-        return self.response.exact_epsilon
-
-    def bound(self, latents: Floats) -> Floats:
-        return np.asarray(self.region.enforce(latents) * self.region.step, dtype=np.float64)
-
     def __call__(self, latents: Floats) -> Integers:
         return self.response(self.region.enforce(latents))[:, None]
-
-    def values(self, reports: Integers) -> Array:
-        return reports
-
-    def possible(self, reports: Integers) -> Bools:
-        return self.layout.holds(reports)
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
         same = reports == self.region.enforce(latents)[:, 0]
         return self.response.log_chances(same)
-
-    def contrast(self, latents: Floats) -> Floats:
-        return self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
         return None if ((k == 0) | (k == 1)).all() else "A bit is neither 0 nor 1."
