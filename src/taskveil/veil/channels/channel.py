@@ -1,7 +1,7 @@
 """Questions that the server asks about a mechanism, and the answers for a mechanism that nothing is known about.
 
-The files beside this one answer for the mechanisms that exist. A `Channel` belongs to the reports of one release: it knows the
-mechanism and the decoder. It imports neither `Veil` nor the estimates, which ask it.
+The files beside this one answer for the mechanisms that exist. A `Channel` belongs to the reports of one release: it
+knows the mechanism and the decoder. It imports neither `Veil` nor the estimates, which ask it.
 """
 
 from __future__ import annotations
