@@ -121,17 +121,17 @@ async function send(
       if (answer.ok) {
         const refused = rejections(await told(answer), batch.length);
         if (refused) {
-          for (const { place, reason } of refused) rejected.push({ place: done + place, reason: hidden(reason, token) });
+          for (const { place, reason } of refused) rejected.push({ place: done + place, reason: shown(reason, token) });
           return;
         }
         reason = `an answer that does not say what became of ${batch.length} reports; another server's, or half of one`;
         continue;
       }
-      reason = hidden(await problem(answer), token);
+      reason = shown(await problem(answer), token);
       wait = Math.max(wait, Math.min(1000 * (Number(answer.headers.get("Retry-After")) || 0), LONGEST));
     } catch (error) {
       if (signal?.aborted) aborted(signal, before);
-      [reason, status] = [String(error), undefined];
+      [reason, status] = [shown(String(error), token), undefined];
     } finally {
       patience.end();
     }
@@ -167,12 +167,13 @@ function rejections({ accepted, duplicate, rejected }: Json, count: number): Rej
   const places = new Set(rejected.map((one) => one?.place));
   const sound = [...places].every((place) => below(place, count - 1)) && places.size === rejected.length;
   if (!sound || accepted + duplicate + places.size !== count) return null;
-  const found = rejected.map(({ place, reason }) => ({ place, reason: String(reason || "none was given.").slice(0, LONGEST_TEXT) }));
+  const found = rejected.map(({ place, reason }) => ({ place, reason: (typeof reason === "string" && reason) || "none was given." }));
   return found.sort((one, other) => one.place - other.place);
 }
 
-/** Without the token, should the server quote it. */
-const hidden = (words: string, token: string | undefined): string => (token ? words.replaceAll(token, "…") : words);
+/** The server's words without the token, should it quote it, and without codes that a terminal would obey. */
+const shown = (words: string, token: string | undefined): string =>
+  (token ? words.replaceAll(token, "…") : words).slice(0, LONGEST_TEXT).replace(/(?! )[\p{C}\p{Z}]/gu, "\ufffd");
 
 /** What an RFC 9457 problem document says, however little that is. */
 async function problem(answer: Response): Promise<string> {

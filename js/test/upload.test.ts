@@ -233,7 +233,12 @@ describe("uploads", () => {
     { accepted: true, duplicate: 9, rejected: [] },
     told(8, 0, [-1, "no"], [10, "no"]),
     told(9, 0, [0.5, "no"]),
+    told(9, 0, [10, "no"]),
     told(8, 0, [3, "no"], [3, "no"]),
+    told(9, 0, [3, "no"], [3, "no"]),
+    { accepted: 10, duplicate: 0, rejected: {} },
+    { accepted: 10, duplicate: 0, rejected: "" },
+    Buffer.from('{"accepted": 10, "duplicate": 0, "rejected": [], "more": NaN}'),
     { accepted: 9, duplicate: 0, rejected: [{ place: "1" }] },
     { accepted: 9, duplicate: 0, rejected: [null] },
   ])("are sent again until an answer of success accounts for all of them: %o", async (foreign) => {
@@ -251,6 +256,28 @@ describe("uploads", () => {
     script = [told(8, 0, [0, `no ${word}`], [7, "no"])];
     const failed = upload(reports, url, { token: word });
     await expect(failed).rejects.toMatchObject({ code: "upload", sent: 8, rejected: [{ place: 0, reason: "no …" }, { place: 7 }] });
+  });
+
+  test("read whole numbers however they are written, and reasons that are text", async () => {
+    script = [Buffer.from('{"accepted": 8.0, "duplicate": 1e0, "rejected": [{"place": 3.0, "reason": {"toString": 1}}]}')];
+    await expect(upload(reports, url)).rejects.toMatchObject({ sent: 9, rejected: [{ place: 3, reason: "none was given." }] });
+  });
+
+  test("cut long reasons, but not in the middle of their token", async () => {
+    script = [told(9, 0, [0, "x".repeat(990) + token + "y".repeat(90)])];
+    const reason = "x".repeat(990) + "…" + "y".repeat(9);
+    await expect(upload(reports, url, { token })).rejects.toMatchObject({ rejected: [{ place: 0, reason }] });
+    const broken = globalThis.fetch;
+    globalThis.fetch = () => Promise.reject(new TypeError(`Bearer ${token}`));
+    const error = await upload(reports, url, { token, attempts: 1 }).catch((caught: unknown) => caught);
+    globalThis.fetch = broken;
+    expect(String(error)).toContain("Bearer …");
+  });
+
+  test("let no reason steer a terminal", async () => {
+    script = [told(9, 0, [2, "no \u001b[2J\u009b\u202e\u2028\ud800 ü"])];
+    const reason = "no \ufffd[2J\ufffd\ufffd\ufffd\ufffd ü";
+    await expect(upload(reports, url)).rejects.toMatchObject({ rejected: [{ place: 2, reason }] });
   });
 
   test("of nothing are nothing", async () => {

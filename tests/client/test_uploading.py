@@ -72,6 +72,8 @@ class Answer(BaseHTTPRequestHandler):
                 time.sleep(0.1)
         elif step == "garbage":
             self.wfile.write(b"I am no HTTP server\r\n\r\n")
+        elif isinstance(step, str) and step.startswith("raw "):
+            self.wfile.write(step[4:].encode())
         elif step == "redirect":
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
@@ -143,6 +145,14 @@ def test_what_arrived_twice_has_the_same_ids(collector: Collector) -> None:
     upload(REPORTS, collector.url, sleep=lambda _: None)
     assert collector.accepted == REPORTS * 2
     assert len({report.id for report in collector.accepted}) == 10
+
+
+@pytest.mark.parametrize("status", ["200 OK", "503 No"])
+def test_an_answer_of_nonsense_is_retried(collector: Collector, status: str) -> None:
+    """A chunk of −5 bytes raised a ValueError out of `upload`."""
+    collector.script = [f"raw HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc\r\n"] * 2
+    assert upload(REPORTS, collector.url, sleep=lambda _: None) == 10
+    assert len(collector.bodies) == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422])
@@ -229,7 +239,9 @@ def test_an_attempt_ends_in_time_however_its_answer_trickles_in(collector: Colle
 
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"batch": -1}, {"batch": 1.5}, {"attempts": 0}, {"attempts": True},
-                                   {"pause": -1}, {"pause": math.nan}, {"timeout": -1.0}, {"pause": "1"}])  # fmt: skip
+                                   {"pause": -1}, {"pause": math.nan}, {"timeout": -1.0}, {"pause": "1"},
+                                   {"timeout": 1e300}, {"timeout": 10**400}, {"pause": 10**400},
+                                   {"pause": 2**31 / 1000}])  # fmt: skip
 def test_impossible_wishes_are_refused_before_anything_is_sent(wrong: dict[str, Any], collector: Collector) -> None:
     with pytest.raises(UploadError, match="Nothing was sent"):
         upload(REPORTS, collector.url, **wrong)
@@ -263,13 +275,30 @@ def test_a_token_goes_along_with_every_attempt(collector: Collector) -> None:
     assert collector.tokens[-1] is None
 
 
-@pytest.mark.parametrize("step", [401, 503, "drop", "garbage", "redirect", "quote", "reject"])
+@pytest.mark.parametrize("step", [401, 503, "drop", "garbage", "redirect", "quote", "reject",
+                                  f"raw Authorization: Bearer {TOKEN}\r\n\r\n"])  # fmt: skip
 def test_no_error_holds_the_token(collector: Collector, step: object) -> None:
     collector.script = [answer(9, 0, (0, f"not {TOKEN}")) if step == "reject" else step]
     with pytest.raises(UploadError) as caught:
         upload(REPORTS, collector.url, token=TOKEN, attempts=1)
     for shown in (str(caught.value), repr(caught.value), str(caught.value.rejected), repr(caught.value.__cause__)):
         assert "secret" not in shown
+
+
+def test_no_error_holds_a_piece_of_the_token(collector: Collector) -> None:
+    """A long reason is cut, but not in the middle of the token."""
+    collector.script = [answer(9, 0, (0, "x" * 990 + TOKEN + "y" * 90))]
+    with pytest.raises(UploadError) as caught:
+        upload(REPORTS, collector.url, token=TOKEN)
+    assert caught.value.rejected == {0: "x" * 990 + "…" + "y" * 9}
+
+
+@pytest.mark.parametrize("url", ["https://user:pa55@host/", "http://user:pa55@host/", "https://user:pa55@[bad/",
+                                 "https://user:pa55@host:99999/"])  # fmt: skip
+def test_no_error_holds_the_password_of_an_address(url: str) -> None:
+    with pytest.raises(UploadError, match="name or password") as caught:
+        upload(REPORTS, url)
+    assert "pa55" not in repr(caught.value)
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\r\nX-Other: 1", "ключ", 5, b"tv_a_b"])
@@ -299,6 +328,15 @@ def test_reasons_cannot_steer_a_terminal(collector: Collector) -> None:
         upload(REPORTS, collector.url)
     assert str(caught.value).isprintable()
     assert caught.value.rejected[2].isprintable()
+
+
+def test_numbers_are_read_as_browsers_read_them(collector: Collector) -> None:
+    """Whole numbers, however they are written, and reasons that are text."""
+    numbers = b'"accepted": 8.0, "duplicate": 1e0, "more": ' + b"9" * 5000
+    collector.script = [b'{"rejected": [{"place": 3.0, "reason": {"a": 1}}], %s}' % numbers]
+    with pytest.raises(UploadError, match="none was given") as caught:
+        upload(REPORTS, collector.url)
+    assert repr(caught.value.rejected) == "{3: 'none was given.'}"
 
 
 def test_what_is_left_after_trouble_can_be_told(collector: Collector) -> None:
@@ -331,8 +369,14 @@ FOREIGN = {
     "accepted as true": b'{"accepted": true, "duplicate": 9, "rejected": []}',
     "a negative number": answer(-1, 11),
     "places outside": answer(8, 0, (-1, "no"), (10, "no")),
+    "a place behind the last": answer(9, 0, (10, "no")),
     "a place twice": answer(8, 0, (3, "no"), (3, "no")),
-    "places that are none": b'{"accepted": 9, "duplicate": 0, "rejected": [{"place": 1.0, "reason": "no"}]}',
+    "a place twice, counted once": answer(9, 0, (3, "no"), (3, "no")),
+    "places that are none": b'{"accepted": 9, "duplicate": 0, "rejected": [{"place": 1.5, "reason": "no"}]}',
+    "an object": b'{"accepted": 10, "duplicate": 0, "rejected": {}}',
+    "a text": b'{"accepted": 10, "duplicate": 0, "rejected": ""}',
+    "no JSON": b'{"accepted": 10, "duplicate": 0, "rejected": [], "more": NaN}',
+    "UTF-16": answer(10, 0).decode().encode("utf-16"),
     **{f"rejected {number}": body for number, body in enumerate(REJECTED)},
 }
 

@@ -11,12 +11,13 @@ report that was drawn but not committed is discarded unseen. A new ledger appear
 empty file means a loss.
 
 **An older copy.** A ledger that was restored from an old copy has forgotten reports. A small file beside it, the mark
-(`….mark`), therefore holds how many reports were recorded and what they cost. It is written after the commit and before
-the report is returned, so that every report that left the device is in it. A ledger that is behind its mark is refused.
-A kill between the two writes leaves the ledger ahead: nothing is lost, and the mark follows. A disk that loses its last
-commit in a power cut leaves the mark ahead by one report: this report is counted as spent, and the device goes on. If
-both files are restored or deleted, the loss is not detected. The mark is not synced: after a power cut it may be some
-seconds old.
+(`….mark`), therefore holds how many reports were recorded, what they cost, and the XOR of the hashes of their releases
+and rounds. It is written after the commit and before the report is returned, so that every report that left the device
+is in it. A ledger that is behind its mark, or holds other reports, is refused. A kill between the two writes leaves the
+ledger ahead: nothing is lost, and the mark follows. A disk that loses its last commit in a power cut, or a copy older
+by one report, leaves the mark ahead by one. The device then goes on: this report is counted as spent, and the XOR tells
+its round, for which no other is made. If both files are restored or deleted, the loss is not detected. The mark is not
+synced: after a power cut it may be some seconds old.
 
 The journal is a rollback journal. A write-ahead log would need one fsync instead of three. But its locks outlive
 transactions, and a process loses them when it forks or when any of its code closes the file (a backup). The log can
@@ -26,15 +27,19 @@ then be deleted while another process still writes to it, and a recorded report 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import sqlite3
+import stat
 import struct
 import tempfile
 import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import xor
 from pathlib import Path
 
 from taskveil.client.locking import PATIENCE, Result, alone, undisturbed
@@ -51,7 +56,8 @@ _LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
-_MARK = struct.Struct("<QdI")  # how many reports were recorded, what they cost, and a checksum of both
+_MARK = struct.Struct("<Qd32sI")  # how many reports were recorded, what they cost, which they are, and a checksum
+_FIRST_MARK = struct.Struct("<QdI")  # did not say which they are
 
 RESTORE = "No report was made. Restore its newest copy: an older one, or a new ledger, would forget what was spent."
 
@@ -103,10 +109,16 @@ class Ledger:
 
         def transact(connection: sqlite3.Connection) -> bytes:
             with self._explained():
-                budgets, spent = self._budgets(connection)
-                found = self._find(connection, release, round)
+                budgets, spent, names = self._budgets(connection)
+                found, name = self._find(connection, release, round), _hash(release, round.encode())
+                lost = connection.execute("SELECT 1 FROM reports WHERE release = x'' AND bytes = ?", (name,)).fetchone()
             if found is not None:
                 return found
+            if lost:
+                raise LedgerError(
+                    f"a report of the round {round!r} may have been sent, but the ledger {self.path} has lost it: no "
+                    "other report was made. Other rounds go on."
+                )
             if not math.fsum((spent, epsilon)) <= cap * (1 + _SLACK):
                 raise BudgetSpentError(
                     f"this report costs ε = {rounded_up(epsilon)} and {rounded_up(spent)} of {cap:g} are spent "
@@ -120,7 +132,13 @@ class Ledger:
                 connection.execute("COMMIT")
                 if _inode(self._file) != self._inode:
                     raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
-                self._write_mark(len(budgets) + 1, _total([*budgets, epsilon]))
+                try:
+                    self._write_mark(len(budgets) + 1, _total([*budgets, epsilon]), names ^ _number(name))
+                except OSError as error:
+                    raise LedgerError(
+                        f"the report was recorded in {self.path}, but not in {self._mark} ({error}). Free some space "
+                        "and ask again: the same report is returned."
+                    ) from error
             return made
 
         return self._alone(transact)
@@ -231,6 +249,8 @@ class Ledger:
         """This process's connection: a fork must not share its parent's. The caller holds the lock."""
         if self._process != os.getpid():
             self._disconnect()
+        if self._connection is not None and not (self._file.exists() and _inode(self._file) == self._inode):
+            self._disconnect()  # replaced: a report in the old file would be unknown after a restart
         if self._connection is None:
             if not self._file.exists():
                 _create(self._file)
@@ -260,47 +280,61 @@ class Ledger:
             raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {RESTORE}")
         return None if row is None else bytes(row[0])
 
-    def _budgets(self, connection: sqlite3.Connection) -> tuple[list[float], float]:
-        """The budgets of all recorded reports and their sum. The mark is compared with them, and follows them."""
-        budgets = [row[0] for row in connection.execute("SELECT epsilon FROM reports")]
+    def _budgets(self, connection: sqlite3.Connection) -> tuple[list[float], float, int]:
+        """The budgets of all recorded reports, their sum, and the XOR of the hashes of their releases and rounds.
+
+        The mark is compared with them, and follows them.
+        """
+        query = "SELECT epsilon, release, round, CASE release WHEN x'' THEN bytes END FROM reports"
+        rows = connection.execute(query).fetchall()
+        budgets = [row[0] for row in rows]
         if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
             raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {RESTORE}")
-        total, (marked, cost) = _total(budgets), self._read_mark()
-        if len(budgets) + 1 == marked and total < cost:
-            lost = math.nextafter(cost - total, math.inf)
-            connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (b"", f"lost {marked}", lost, b""))
+        hashes = (_hash(release, round) if lost is None else lost for _, release, round, lost in rows)
+        total, names = _total(budgets), reduce(xor, map(_number, hashes), 0)
+        marked, cost, told = self._read_mark()
+        if len(budgets) + 1 == marked and total < cost and told is not None:
+            budget, name = math.nextafter(cost - total, math.inf), (names ^ told).to_bytes(32, "little")
+            connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (b"", f"lost {marked}", budget, name))
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
             return self._budgets(connection)
-        if len(budgets) < marked or total < cost:
+        other = len(budgets) == marked and told not in (None, names)
+        if len(budgets) < marked or total < cost or other:
             raise LedgerError(
                 f"the ledger {self.path} is an older copy or another ledger: it holds {len(budgets)} reports of "
-                f"ε = {rounded_up(total)} together, but {marked} of ε = {rounded_up(cost)} were made ({self._mark}). "
-                f"{RESTORE} If there is none, delete both files to start anew; what was sent before still counts."
+                f"ε = {rounded_up(total)} together, but {marked}{' others' * other} of ε = {rounded_up(cost)} were "
+                f"made ({self._mark}). {RESTORE} If there is none, delete both files to start anew; what was sent "
+                "before still counts."
             )
-        if len(budgets) > marked:
-            self._write_mark(len(budgets), total)
-        return budgets, total
+        if len(budgets) > marked or told is None:
+            self._write_mark(len(budgets), total, names)
+        return budgets, total, names
 
-    def _write_mark(self, count: int, cost: float) -> None:
-        raw = _MARK.pack(count, cost, zlib.crc32(_MARK.pack(count, cost, 0)))
-        with open(self._mark, "r+b" if self._mark.exists() else "xb", buffering=0, opener=_private) as file:
-            file.write(raw)
+    def _write_mark(self, count: int, cost: float, names: int) -> None:
+        known = count, cost, names.to_bytes(32, "little")
+        with open(self._mark, "r+b" if self._mark.exists() else "xb", opener=_private) as file:
+            file.write(_MARK.pack(*known, zlib.crc32(_MARK.pack(*known, 0))))
 
-    def _read_mark(self) -> tuple[int, float]:
-        """The number of reports in the mark and their cost; zeros if it was not written yet."""
+    def _read_mark(self) -> tuple[int, float, int | None]:
+        """What the mark holds; zeros if it was not written yet. A mark of the first kind has no XOR."""
         try:
-            with open(self._mark, "rb") as file:
-                raw = file.read(_MARK.size + 1)
+            with open(self._mark, "rb", opener=_private) as file:
+                plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                raw = file.read(_MARK.size + 1) if plain else b"a pipe"
         except FileNotFoundError:
-            return 0, 0.0
+            return 0, 0.0, 0
         if not any(raw):  # a power cut can leave a file of no bytes, or of zeros
-            return 0, 0.0
-        if len(raw) == _MARK.size:
-            count, cost, check = _MARK.unpack(raw)
-            if check == zlib.crc32(_MARK.pack(count, cost, 0)) and cost >= 0:
-                return count, cost
-        raise LedgerError(f"{self._mark} is damaged, or is another file: a ledger's mark belongs there. {RESTORE}")
+            return 0, 0.0, 0
+        for kind in (_MARK, _FIRST_MARK):
+            if len(raw) == kind.size:
+                count, cost, *names, check = kind.unpack(raw)
+                if check == zlib.crc32(kind.pack(count, cost, *names, 0)) and cost >= 0:
+                    return count, cost, _number(names[0]) if names else None
+        raise LedgerError(
+            f"{self._mark} is damaged, or is another file: a ledger's mark belongs there. No report was made. If the "
+            "ledger itself is no older copy, delete the mark alone: it is made anew."
+        )
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -324,6 +358,15 @@ def _total(budgets: list[float]) -> float:
     return total if math.fsum([*budgets, -total]) <= 0 else math.nextafter(total, math.inf)
 
 
+def _hash(release: bytes, round: bytes) -> bytes:
+    """What the mark tells of a report."""
+    return hashlib.sha256(release + round).digest()
+
+
+def _number(hashed: bytes) -> int:
+    return int.from_bytes(hashed, "little")
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     """Autocommit, because transactions are written out above; threads take turns through the ledger's lock."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, check_same_thread=False)
@@ -344,8 +387,8 @@ def _inode(path: Path) -> tuple[int, int]:
 
 
 def _private(path: str, flags: int) -> int:
-    """Opens a file that only its owner can read."""
-    return os.open(path, flags, 0o600)
+    """Opens a file that only its owner can read. Waits for nobody at the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
 
 
 def _create(path: Path) -> None:

@@ -10,9 +10,7 @@ single reports of a batch and accept the others. Standard library only.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
-import math
 import re
 import secrets
 import time
@@ -67,19 +65,20 @@ def upload(
             f"batch and attempts are whole numbers of at least 1, and a batch has {MOST_POSTED:,} reports at most. "
             "Nothing was sent."
         )
-    if not all(isinstance(n, int | float) and 0 <= n < math.inf for n in (timeout, pause)):
-        raise UploadError("timeout and pause are seconds, finite and not negative. Nothing was sent.")
+    if not all(isinstance(n, int | float) and 0 <= n < 2**31 / 1000 for n in (timeout, pause)):  # as in browsers
+        raise UploadError("timeout and pause are seconds, not negative and below 25 days. Nothing was sent.")
+    shown = "an address with a name or password (not shown)" if "@" in repr(url) else repr(url)
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")  # a label of more than 63 characters is no name
         named = bool(host) and parts.port != 0 and parts.username is None
         written = parts._replace(netloc="").geturl().isascii() and url.isprintable() and " " not in url
     except (ValueError, TypeError, AttributeError):
-        raise UploadError(f"{url!r} is no address. Nothing was sent.") from None
+        raise UploadError(f"{shown} is no address. Nothing was sent.") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
-        raise UploadError(f"reports are sent over https only, got {url!r}.")
+        raise UploadError(f"reports are sent over https only, got {shown}.")
     if not (named and written):
-        raise UploadError(f"{url!r} names no server, or has characters that must be written as %XX. Nothing was sent.")
+        raise UploadError(f"{shown} names no server, or a user too, or has letters to write as %XX. Nothing was sent.")
     if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
         raise UploadError("this is no token: it is one word of letters, digits and ._~+/-. Nothing was sent.")
     send = partial(_send, url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
@@ -131,8 +130,8 @@ def _send(
             # A socket's own timeout starts again with every byte. An attempt that takes too long ends by itself later.
             # It may still succeed: a report that arrives twice is counted once.
             status, answer, asked = in_thread(partial(_attempt, request, timeout)).result(timeout=timeout)
-        except (OSError, http.client.HTTPException) as error:  # no connection, reset, timeout, half an answer
-            reason, status = repr(error) if error.args else f"no answer within {timeout:g} seconds", None
+        except Exception as error:  # no connection, reset, timeout, half an answer, or one that http.client trips over
+            reason, status = _shown(repr(error), token) if error.args else f"no answer within {timeout:g} seconds", None
             continue
         if 200 <= status < 300:
             rejected = _rejected(answer, count)
@@ -152,8 +151,8 @@ def _send(
 
 def _shown(words: str, token: str | None) -> str:
     """The server's words without the token, in case it quotes it, and without codes that a terminal would obey."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
-    return shown if token is None else shown.replace(token, "…")
+    hidden = words if token is None else words.replace(token, "…")
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in hidden[:LONGEST_TEXT])
 
 
 def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, bytes, float]:
@@ -164,7 +163,7 @@ def _attempt(request: urllib.request.Request, timeout: float) -> tuple[int, byte
     except urllib.error.HTTPError as error:
         said, asked = b"", 0.0
         with error:
-            with contextlib.suppress(OSError, http.client.HTTPException):  # half of it: the status must do
+            with contextlib.suppress(Exception):  # half of it: the status must do
                 said = error.read(_MOST_ANSWER)
             with contextlib.suppress(ValueError):
                 asked = min(max(float(error.headers.get("Retry-After", "0")), 0.0), _LONGEST_PAUSE)
@@ -175,17 +174,20 @@ def _rejected(answer: bytes, count: int) -> dict[int, str] | None:
     """The places (0 … count − 1) that a collector's answer to `count` reports rejects, in order, with the reasons.
 
     None if it is not a collector's answer, or if accepted, duplicate and rejected reports do not add up to `count`: a
-    proxy's page or an empty body says nothing about the reports.
+    proxy's page or an empty body says nothing about the reports. JSON is read as browsers read it: UTF-8, every number
+    a double, no NaN.
     """
     try:
-        said: Any = json.loads(answer)
+        said: Any = json.loads(answer.decode("utf-8-sig", "replace"), parse_int=float, parse_constant=int)
         accepted, duplicate, listed = said["accepted"], said["duplicate"], said["rejected"]
-        found = {one["place"]: str(one.get("reason") or "none was given.")[:LONGEST_TEXT] for one in listed}
-        sound = all(type(n) is int and 0 <= n <= count for n in (accepted, duplicate, *found)) and count not in found
+        reasons = ((one["place"], one.get("reason")) for one in listed)
+        found = {place: why if why and isinstance(why, str) else "none was given." for place, why in reasons}
+        sound = all(type(n) is float and 0 <= n <= count and n % 1 == 0 for n in (accepted, duplicate, *found))
+        sound = sound and isinstance(listed, list) and count not in found
         sound = sound and len(found) == len(listed) == count - accepted - duplicate
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return dict(sorted(found.items())) if sound else None
+    return {int(place): found[place] for place in sorted(found)} if sound else None
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
