@@ -363,7 +363,8 @@ def spellings() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "a header that ends in a line", respelled(lambda raw: raw + b"\n")
     yield "a name in other letters", respelled(lambda raw: raw.replace(b'"encoder', b'"\\u0065ncoder'))
     yield "a length with a fraction", respelled(lambda raw: raw.replace(b'"shape":[30]', b'"shape":[30.0]'))
-    yield "a shape of 500,000 lengths", respelled(lambda raw: raw.replace(b'shape":[', b'shape":[' + b"9," * 500_000, 1))
+    long = b'"shape":[' + b"9," * 500_000
+    yield "a shape of 500,000 lengths", respelled(lambda raw: raw.replace(b'"shape":[', long, 1))
 
 
 def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:

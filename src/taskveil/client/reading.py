@@ -135,9 +135,7 @@ _BUDGET = {"epsilon", "delta"}
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
 # The header of the weights as the safetensors library writes it. JSON readers differ about other texts, and multiplying
 # a million lengths of a shape takes seconds.
-_HEADER = re.compile(
-    rb'\{(?:"[\w.]+":\{"dtype":"\w+","shape":\[[\d,]{0,99}\],"data_offsets":\[[\d,]{3,40}\]\},?)*\} *'
-)
+_HEADER = re.compile(rb'\{(?:"[\w.]+":\{"dtype":"\w+","shape":\[[\d,]{0,99}\],"data_offsets":\[[\d,]{3,40}\]\},?)*\} *')
 BROKEN = (Exception,)
 """What building a device from forged files may raise: everything that is wrong with them is a ReleaseError."""
 
