@@ -147,3 +147,11 @@ def test_numbers_of_any_length_are_the_doubles_next_to_them(number: Decimal | Fr
 def test_fractions_beyond_all_doubles_are_infinite() -> None:
     assert [one_float(Fraction(sign * 10**4000, 3)) for sign in (1, -1)] == [np.inf, -np.inf]
     assert [one_float(Fraction(sign * 10**4000, 10**3000 + 1)) for sign in (1, -1)] == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_last_second_of_all_dates_has_parts(unit: str) -> None:
+    """Browsers took it for a date, and so did Python where it was text."""
+    end = np.datetime64("9999-12-31T23:59:59.999999").astype(f"datetime64[{unit}]")
+    assert one(end) == one(str(end)) == ENDS[1]
+    assert one(end + 1) is None
