@@ -134,6 +134,12 @@ LONG = {
     "a date of 10 MB": "2021-03-04T" + "0" * 10_000_000,
     "a million items": list(range(1_000_000)),
     "a million digits": 1 << 3_321_928,
+    "a decimal of a million digits": decimal.Decimal("9" * 1_000_000),
+    "a decimal of a million places": decimal.Decimal("0." + "123456789" * 111_111),
+    "a missing decimal of many digits": decimal.Decimal("NaN" + "1" * 1_000_000),
+    "a fraction of a million digits": Fraction(3001, 3000) ** 300_000,
+    "a fraction below 0 of a million digits": -(Fraction(3001, 3000) ** 300_000),
+    "a fraction of a million digits over 3": Fraction(1 << 3_321_928, 3),
 }
 """What is long; a device must not take longer for it."""
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import releases
@@ -35,7 +38,7 @@ def test_a_batch_is_encoded_as_its_records_are_one_by_one(name: str, monkeypatch
     monkeypatch.setattr(entropy, "system_bytes", lambda n: bytes([0x5A]) * n)
     one_by_one = np.concatenate([device.privatize(row[None, :]) for row in X])
     assert np.array_equal(device.privatize(X), one_by_one)
-    monkeypatch.setattr(module, "_NUMBERS_AT_A_TIME", 64)
+    monkeypatch.setattr(module, "NUMBERS_AT_A_TIME", 64)
     monkeypatch.setattr(module, "_REPORTS_AT_A_TIME", 100)
     assert np.array_equal(device.privatize(X), one_by_one)
 
@@ -48,3 +51,12 @@ def test_no_records_give_no_reports() -> None:
 def test_names_are_optional() -> None:
     parts = DEVICES["laplace_box"]
     assert Device(encoder=parts.encoder, mechanism=parts.mechanism).columns is None
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pa.table, pa.RecordBatch.from_pydict])
+@pytest.mark.parametrize("columns", [("a", "b", "c", "d", "e"), None])
+def test_a_table_is_no_record(library: Callable[[object], object], columns: tuple[str, ...] | None) -> None:
+    """Its names were ignored, and its columns taken in their order."""
+    device = replace(DEVICES["laplace_box"], columns=columns, units=None)
+    with pytest.raises(DataError, match="5 numbers"):
+        device.record(library({name: [1.0] for name in "edcba"}))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -85,22 +85,43 @@ def test_wide_integers_use_as_many_words_as_the_bound_has(bound: int, data: st.D
         assert entropy.wide_uniform_below(bound) == (whole if whole < bound else 0)
 
 
+@given(st.integers(1, 2**300), st.integers(-2, 2))
+def test_wide_integers_are_below_the_bound(bound: int, near: int) -> None:
+    bits = max((bound - 1).bit_length(), 1)
+    count = -(-bits // 64)
+    candidate = min(max(bound + near, 0), 2**bits - 1)
+    spread = candidate << (64 * count - bits)
+    with pytest.MonkeyPatch.context() as patch:
+        left = feed(patch, [spread >> 64 * place & 2**64 - 1 for place in reversed(range(count))] + [0] * count)
+        assert entropy.wide_uniform_below(bound) == (candidate if candidate < bound else 0)
+        assert len(left) == (count if candidate < bound else 0)
+
+
 def fractions() -> st.SearchStrategy[tuple[int, int]]:
     return st.integers(1, 2**42).flatmap(lambda whole: st.tuples(st.integers(0, whole - 1), st.just(whole)))
 
 
-@given(fractions(), st.integers(-3, 3), st.integers(0, 2**64 - 1))
-def test_a_lot_compares_a_uniform_number_with_the_fraction(fraction: tuple[int, int], near: int, second: int) -> None:
-    """The first 63 digits of the number, around those of the fraction, and the next 63 where they decide."""
-    part, whole = fraction
-    first = min(max((part << 63) // whole + near, 0), 2**63 - 1)
-    number = Fraction((first << 63) + (second >> 1), 2**126)
-    tied = first == (part << 63) // whole
-    decided = not tied or second >> 1 != ((part << 63) % whole << 63) // whole
+@given(fractions(), st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63), min_size=3, max_size=3))
+@example((1, 3), [0, 1, 0])
+@example((1, 3), [0, -1, 0])
+@example((1, 3), [0, -(2**61), 0])  # between a third and two thirds, which is what the first 63 digits leave over
+@example((1, 3), [0, 0, 1])
+@example((1, 3), [0, 0, -1])
+def test_a_lot_compares_a_uniform_number_with_the_fraction(fraction: tuple[int, int], near: list[int]) -> None:
+    """63 digits of the number at a time, around those of the fraction; the next 63 are drawn where all are equal."""
+    (part, whole), rest, drawn = fraction, fraction[0], []
+    needed = 0
+    for place, beside in enumerate(near):
+        digits, rest = divmod(rest << 63, whole)
+        drawn.append(min(max(digits + beside, 0), 2**63 - 1))
+        needed = needed or (place + 1 if drawn[-1] != digits else 0)
+    number = Fraction((drawn[0] << 126) + (drawn[1] << 63) + drawn[2], 2**189)
     with pytest.MonkeyPatch.context() as patch:
-        left = feed(patch, [first << 1, second, 2**64 - 1])
-        assert entropy.bernoulli(np.array([part]), np.array([whole]))[0] == (number < Fraction(part, whole))
-        assert len(left) == (2 if not tied else 1 if decided else 0)
+        left = feed(patch, [*(word << 1 for word in drawn), 2**64 - 1])  # no fraction here has a fourth 63 ones
+        assert entropy.bernoulli(np.array([part]), np.array([whole]))[0] == (
+            number < Fraction(part, whole) and needed > 0
+        )
+        assert len(left) == (4 - needed if needed else 0)
 
 
 def test_lots_of_many_fractions_at_once() -> None:

@@ -207,16 +207,26 @@ def test_whatever_a_value_raises_it_is_an_input(error: BaseException, veil: tv.V
 
         __str__ = __hash__ = __len__  # type: ignore[assignment]
 
+    class Nameless(type):
+        @property
+        def __name__(cls) -> str:
+            raise error
+
+    class Anonymous(metaclass=Nameless):  # type: ignore[misc]
+        pass
+
     class Unknown:
         @property
         def __class__(self) -> type:  # type: ignore[override]
             raise error
 
-    for value in (Raising(1.0), Text("Europe"), Unknown()):
+    for value in (Raising(1.0), Text("Europe"), Unknown(), Anonymous()):
         for name in FIELDS.names:
             assert_inside(FIELDS.expand_one({**GOOD, name: value}), 1)
         assert len(veil.privatize(pd.DataFrame({name: _objects([value]) for name in FIELDS.names}))) == 1
         assert math.isnan(one_float(Raising(1.0)))
+    with pytest.raises(DataError, match="numbers only"):
+        one_float(Anonymous())
 
 
 def test_a_person_s_own_interruption_passes() -> None:

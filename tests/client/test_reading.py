@@ -155,12 +155,25 @@ def test_a_newer_schema_is_named_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["[]", "7", "[" * 9000, '{"a": {"dtype": "I8", "shape": [-1], "data_offsets": [0, 4]}}']
+    "header",
+    [
+        *("[]", "7", "[" * 9000, '{"a":{"dtype":"I8","shape":[-1],"data_offsets":[0,4]}}'),
+        '{"a":{"dtype":"I8","shape":[' + "9," * 519_999 + '9],"data_offsets":[0,0]}}',
+    ],
+    ids=["a list", "a number", "brackets", "a length below 0", "a shape of 520,000 lengths"],
 )
 def test_weights_that_are_none_are_refused(header: str) -> None:
     raw = len(header).to_bytes(8, "little") + header.encode() + bytes(4)
+    start = time.process_time()
     with pytest.raises(ReleaseError):
         _parse_safetensors(raw, "weights")
+    assert time.process_time() - start < 1
+
+
+def test_a_header_ends_before_the_file_does() -> None:
+    assert _parse_safetensors(tools.headed(b"{}", b""), "weights") == {}
+    with pytest.raises(ReleaseError):
+        _parse_safetensors((9).to_bytes(8, "little") + b"{}", "weights")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -219,6 +232,7 @@ BOMBS = [
     "a lattice of more than 2^1500 codewords",
     "a manifest in brackets",
     "a header beyond the file",
+    "a shape of 500,000 lengths",
 ]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from taskveil.arrays import one_float
 from taskveil.client.values import CYCLES, DAY, FIRST, LAST, seconds_of, waves
 
 EVERY_DAY = np.arange("0001-01-01", "10000-01-01", dtype="datetime64[D]")
@@ -120,3 +123,35 @@ def test_weeks_begin_on_monday_and_years_in_january() -> None:
     assert date(2024, 1, 1).weekday() == 0
     for cycle in CYCLES:
         assert waves(monday, cycle).tolist() == [[1.0, 0.0]]
+
+
+HALFWAY = Decimal(1) + Decimal(2) ** -53
+"""Between 1 and the next double."""
+
+
+@given(st.decimals(allow_nan=False) | st.fractions())
+@example(Decimal(f"{HALFWAY}{'0' * 2000}1"))  # not the half any more
+@example(Decimal(f"-{HALFWAY}{'0' * 2000}1"))
+@example(Decimal(f"{HALFWAY}{'0' * 2000}"))
+@example(Decimal("4.9e-324"))
+@example(Decimal("-1e-999999999"))
+@example(Decimal("1.7976931348623158e308"))
+@example(Decimal("-1e999999999"))
+@example(Fraction(10**3000 + 1, 3 * 10**2999))
+@example(Fraction(-(10**3000) - 1, 3 * 10**2999))
+@example(Fraction(1, 10**3000))
+def test_numbers_of_any_length_are_the_doubles_next_to_them(number: Decimal | Fraction) -> None:
+    assert one_float(number) == float(number)
+
+
+def test_fractions_beyond_all_doubles_are_infinite() -> None:
+    assert [one_float(Fraction(sign * 10**4000, 3)) for sign in (1, -1)] == [np.inf, -np.inf]
+    assert [one_float(Fraction(sign * 10**4000, 10**3000 + 1)) for sign in (1, -1)] == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_last_second_of_all_dates_has_parts(unit: str) -> None:
+    """Browsers took it for a date, and so did Python where it was text."""
+    end = np.datetime64("9999-12-31T23:59:59.999999").astype(f"datetime64[{unit}]")
+    assert one(end) == one(str(end)) == ENDS[1]
+    assert one(end + 1) is None

@@ -29,6 +29,7 @@ from forged.tools import (
     part,
     put,
     reheaded,
+    respelled,
     restated,
     stored,
     tensor,
@@ -336,6 +337,36 @@ def overlapping(count: int = 4000, size: int = 1 << 20) -> tuple[bytes, bytes]:
     return written(manifest, stored({f"t{i}": entry for i in range(count)}, bytes(size)))
 
 
+METADATA = {
+    "text": b'"x"',
+    "NaN": b"NaN",
+    "an infinite number": b"-Infinity",
+    "a number beyond all doubles": b"1e999",
+    "half a character": b'"\xed\xa0\x80"',
+    "brackets 5,000 deep": b"[" * 5000 + b"]" * 5000,
+    "a number of 5,000 digits": b"9" * 5000,
+}
+
+
+def spellings() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
+    """Headers of the weights that JSON readers may take, each in its own way."""
+    for what, value in METADATA.items():
+        for place, before in (("metadata", b'{"__metadata__":'), ("a tensor named twice", b'{"encoder.low":')):
+            yield f"{place}: {what}", respelled(lambda raw, new=before + value + b",": raw.replace(b"{", new, 1))
+        yield (
+            f"one more entry of a tensor: {what}",
+            respelled(lambda raw, new=b'{"more":' + value + b',"dtype"': raw.replace(b'{"dtype"', new, 1)),
+        )
+    for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-8-sig"):
+        yield f"a header in {code}", respelled(lambda raw, code=code: raw.decode().encode(code))
+    yield "a header with other blanks", respelled(lambda raw: raw.replace(b":", b": "))
+    yield "a header that ends in a line", respelled(lambda raw: raw + b"\n")
+    yield "a name in other letters", respelled(lambda raw: raw.replace(b'"encoder', b'"\\u0065ncoder'))
+    yield "a length with a fraction", respelled(lambda raw: raw.replace(b'"shape":[30]', b'"shape":[30.0]'))
+    long = b'"shape":[' + b"9," * 500_000
+    yield "a shape of 500,000 lengths", respelled(lambda raw: raw.replace(b'"shape":[', long, 1))
+
+
 def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     """What can be wrong with the header of the weights."""
 
@@ -395,5 +426,5 @@ def forgeries() -> list[Forgery]:
         ("a lattice of 66,000 levels and a budget of 0", changed("lattice", level_lattice(3, 22_000))),
         ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430, 5))),
     ]
-    found += list(heads())
+    found += [*heads(), *spellings()]
     return [Forgery(why=why, manifest=files[0], weights=files[1]) for why, files in found]

@@ -43,7 +43,11 @@ def changed(name: str, change: Change) -> tuple[bytes, bytes]:
 
 def stored(header: dict[str, Any], data: bytes) -> bytes:
     """A safetensors file with any header whatsoever."""
-    raw = json.dumps(header).encode()
+    return headed(json.dumps(header, separators=(",", ":")).encode(), data)
+
+
+def headed(raw: bytes, data: bytes) -> bytes:
+    """A safetensors file with these bytes as its header."""
     return struct.pack("<Q", len(raw)) + raw + data
 
 
@@ -54,6 +58,13 @@ def reheaded(change: Callable[[dict[str, Any]], object], more: bytes = b"") -> t
     header = json.loads(weights[8 : 8 + length])
     change(header)
     return written(manifest, stored(header, weights[8 + length :] + more))
+
+
+def respelled(change: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    """A codebook's release with the header of its weights in other bytes."""
+    manifest, weights = manifest_of(*packed(DEVICES["codebook"]))
+    (length,) = struct.unpack_from("<Q", weights)
+    return written(manifest, headed(change(weights[8 : 8 + length]), weights[8 + length :]))
 
 
 def restated(epsilon: float, change: Change) -> Change:

@@ -154,7 +154,8 @@ class Device:
         if self.fields is not None:
             return self.fields.expand_one(x)
         with tolerant:  # a class of the caller's own may be impossible to inspect
-            if hasattr(x, "__array__") and not hasattr(x, "keys"):
+            # What has names, as tables do, is not taken in its order.
+            if hasattr(x, "__array__") and not (hasattr(x, "keys") or hasattr(x, "columns")):
                 x = x if isinstance(x, np.ndarray) else np.asarray(x)  # a tensor
                 x = x.tolist() if x.dtype.kind in "biufO" else x  # what is masked becomes None
             if isinstance(x, list | tuple) and len(x) == 1 and is_row(x[0]):

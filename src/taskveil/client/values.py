@@ -139,6 +139,7 @@ def _of_stamps(stamps: NDArray[Any]) -> tuple[Integers, Bools]:
     first, last = limits.min, limits.max
     if unit not in ("ns", "ps", "fs", "as"):  # all dates of these units lie between the first and the last
         first, last = (int(end.astype(f"datetime64[{unit}]").astype(np.int64)) for end in (FIRST, LAST))
+        last += {"ms": 999, "us": 999_999}.get(unit, 0)  # the last second has parts
     # Only counts of dates are multiplied and converted: others would go round at 2^63, or raise an error.
     lost = (counts < -(-first // multiple)) | (counts > last // multiple)
     dates = (np.where(lost, 0, counts) * multiple).astype(f"datetime64[{unit}]")

@@ -30,6 +30,14 @@ from taskveil.client.wire import Layout
 
 DEVICES = releases.devices()
 DRAWS = 20_000
+TOGETHER = pytest.mark.parametrize("together", [True, False], ids=["a batch", "one by one"])
+
+
+def draws(mechanism: Mechanism, latent: np.ndarray, count: int, together: bool) -> np.ndarray:
+    """Reports of one latent (1, d), which devices draw one by one; a batch may take another way."""
+    if together:
+        return mechanism(np.repeat(latent, count, axis=0))
+    return np.concatenate([mechanism(latent) for _ in range(count)])
 
 
 def combinations(mechanism: Mechanism) -> int:
@@ -71,15 +79,17 @@ def test_probabilities_of_all_reports_sum_to_one(name: str) -> None:
     assert chances.sum(axis=0) == pytest.approx(1.0, abs=1e-9)
 
 
+@TOGETHER
 @pytest.mark.parametrize("name", LISTED)
-def test_draws_are_as_frequent_as_their_likelihood_says(name: str) -> None:
+def test_draws_are_as_frequent_as_their_likelihood_says(name: str, together: bool) -> None:
     """Reports of equal likelihood form a class: how often each class is drawn, against its probability."""
     device = DEVICES[name]
     mechanism, latent = device.mechanism, latents(device, 0.3)
     listed = all_reports(mechanism)
     classes, member = np.unique(mechanism.log_likelihood(listed, latent)[:, 0].round(9), return_inverse=True)
-    expected = DRAWS * np.bincount(member, np.exp(classes[member]))
-    drawn = mechanism.log_likelihood(mechanism(np.repeat(latent, DRAWS, axis=0)), latent)[:, 0].round(9)
+    count = DRAWS if together else DRAWS // 10
+    expected = count * np.bincount(member, np.exp(classes[member]))
+    drawn = mechanism.log_likelihood(draws(mechanism, latent, count, together), latent)[:, 0].round(9)
     seen = np.bincount(np.searchsorted(classes, drawn), minlength=len(classes))
     rare = expected < 5
     observed = np.append(seen[~rare], seen[rare].sum())
@@ -90,7 +100,7 @@ def test_draws_are_as_frequent_as_their_likelihood_says(name: str) -> None:
     assert len(observed) == 1 or chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > 1e-6
 
 
-def likelihood_ratios(device: Device, judge: Mechanism) -> np.ndarray:
+def likelihood_ratios(device: Device, judge: Mechanism, together: bool = True) -> np.ndarray:
     """P[r | b] / P[r | a] as `judge` says, for reports r drawn from a; their mean is 1 if it says the truth.
 
     b is as far from a as costs 1.5 at most: with larger ratios the mean would rest on a few reports.
@@ -101,17 +111,18 @@ def likelihood_ratios(device: Device, judge: Mechanism) -> np.ndarray:
     a, far = device.mechanism.bound(np.array([-along, along]))
     cost = np.abs(far - a).sum() / (device.mechanism.scale * device.mechanism.region.step)
     pair = np.array([a, a + (far - a) * min(1.0, 1.5 / cost)])
-    said = judge.log_likelihood(device.mechanism(np.repeat(pair[:1], DRAWS, axis=0)), pair)
+    said = judge.log_likelihood(draws(device.mechanism, pair[:1], DRAWS if together else DRAWS // 10, together), pair)
     return np.exp(said[:, 1] - said[:, 0])
 
 
 def is_one(ratios: np.ndarray) -> bool:
-    return abs(ratios.mean() - 1) < 5 * ratios.std() / np.sqrt(DRAWS)
+    return abs(ratios.mean() - 1) < 5 * ratios.std() / np.sqrt(len(ratios))
 
 
+@TOGETHER
 @pytest.mark.parametrize("name", NOISY)
-def test_likelihoods_of_noise_that_cannot_be_listed(name: str) -> None:
-    assert is_one(likelihood_ratios(DEVICES[name], DEVICES[name].mechanism))
+def test_likelihoods_of_noise_that_cannot_be_listed(name: str, together: bool) -> None:
+    assert is_one(likelihood_ratios(DEVICES[name], DEVICES[name].mechanism, together))
 
 
 def test_a_likelihood_of_another_scale_is_noticed() -> None:
@@ -121,11 +132,12 @@ def test_a_likelihood_of_another_scale_is_noticed() -> None:
         assert not is_one(likelihood_ratios(device, replace(device.mechanism, scale=wrong * device.mechanism.scale)))
 
 
+@TOGETHER
 @pytest.mark.parametrize("name", ["lattice_digits", "lattice_far", "sums_many"])
-def test_the_nearest_of_very_many_codewords_is_as_frequent_as_it_should(name: str) -> None:
+def test_the_nearest_of_very_many_codewords_is_as_frequent_as_it_should(name: str, together: bool) -> None:
     """In 0.1 the likelihood of reports of several digits was always that of another codeword."""
     mechanism, latent = DEVICES[name].mechanism, latents(DEVICES[name], 0.3)
-    said = mechanism.log_likelihood(mechanism(np.repeat(latent, 400, axis=0)), latent)[:, 0]
+    said = mechanism.log_likelihood(draws(mechanism, latent, 400, together), latent)[:, 0]
     chance = np.exp(mechanism.responses[0].log_chances(True))
     told = (said == mechanism.responses[0].log_chances(True)).mean()
     assert abs(told - chance) <= 5 * np.sqrt(chance * (1 - chance) / 400) + 1e-9

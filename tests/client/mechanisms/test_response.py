@@ -113,6 +113,8 @@ def test_impossible_channels_are_refused(make: object) -> None:
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=12, max_size=12), st.integers(1, 11))
 @example([-1.5e308, -1e308] * 6, 11)  # finite, but their sum is not
+@example([0.0] * 12, 5)  # one chosen must not be chosen again
+@example([1.0] + [0.0] * 11, 3)
 @example([math.nan, -math.inf, 1.7e308, 1.6e308] * 3, 7)
 def test_any_scores_give_exactly_m_distinct_outputs(scores: list[float], count: int) -> None:
     chosen = top(np.array([scores]), count)[0]
