@@ -97,7 +97,7 @@ def test_latents_do_not_depend_on_the_batch(name: str, monkeypatch: pytest.Monke
     assert np.isfinite(batch).all()
     assert np.array_equal(batch, np.vstack([encoder(row[None]) for row in X]))
     assert encoder(X[:0]).shape == (0, encoder.latent_dim)
-    monkeypatch.setattr("taskveil.client.networks._SINGLE", 0)  # double precision throughout
+    monkeypatch.setattr("taskveil.client.networks.SINGLE", 0)  # double precision throughout
     assert np.array_equal(batch, replace(encoder)(X))
     monkeypatch.setattr("taskveil.arrays.NUMBERS_AT_A_TIME", 1000)
     assert np.array_equal(batch, encoder(X))
