@@ -18,16 +18,16 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-"""Of letters that reverse the text after them. Joiners, which some scripts need, are not among them."""
+_JOINERS = "\u200c\u200d"
+"""Some scripts need them."""
 
 
 def printable(text: str) -> str:
-    """The text with � for each control character, so that a name from a file cannot move a terminal's cursor, begin a
-    line of its own, or reverse what follows."""
+    """The text with � for each control or invisible character, so that a name from a file cannot move a terminal's
+    cursor, begin a line of its own, reverse the text after it, or look like another name."""
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
-        if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(letter) in _DIRECTIONS
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in _JOINERS
         else letter
         for letter in text
     )

@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 _LOOKS = {
     "codebook": ("codebook (ours)", "#d35400", "D"),
@@ -43,6 +44,9 @@ def save(fig: Figure, path: Path) -> Path:
 
 
 def save_to(fig: Figure, target: Path | BinaryIO, *, dpi: int = 130) -> None:
-    """As PNG of `dpi` dots an inch, into a `target` file or buffer."""
-    fig.savefig(target, dpi=dpi, format="png")
+    """As PNG of `dpi` dots an inch, into a `target` file or buffer. Names of columns are text, also with a $."""
+    for text in fig.findobj(Text):
+        text.set_parse_math(False)
+    with plt.rc_context({"text.parse_math": False}):
+        fig.savefig(target, dpi=dpi, format="png")
     plt.close(fig)

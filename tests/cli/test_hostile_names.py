@@ -25,7 +25,7 @@ def harmless(text: str) -> bool:
     return not controls and not any(line.startswith("ε = 0.01") for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name", [RED, LINE, "a\r", "a\u2028b", "a\u202eb", "a\x7f"])
+@pytest.mark.parametrize("name", [RED, LINE, "a\r", "a\u2028b", "a\u202eb", "a\u200bb", "a\x7f"])
 def test_a_design_refuses_them_in_one_sentence(name: str, tmp_path: Path) -> None:
     table = pd.DataFrame({name: np.arange(50.0), "b": np.arange(50.0) % 7})
     for task in (tv.MeanTask(np.eye(2)), tv.LinearTask(np.eye(2))):

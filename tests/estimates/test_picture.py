@@ -24,8 +24,8 @@ def drawn(
     count: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: np.ndarray | None = None
 ) -> list:
     """The figure's axes, which are drawn to a file too."""
-    kept = []
-    monkeypatch.setattr(style, "save", lambda fig, path: (kept.append(fig), fig.savefig(path), path)[2])
+    kept, save = [], style.save
+    monkeypatch.setattr(style, "save", lambda fig, path: (kept.append(fig), save(fig, path))[1])
     away = np.array([[0.1, -0.2, 0.4]] * count) if away is None else away
     rows = [
         row(f"{name} {place}", limits, "they are alike" if place > count // 2 else None)
@@ -64,6 +64,11 @@ def test_of_many_means_those_that_differ_are_drawn(tmp_path: Path, monkeypatch: 
 def test_a_single_mean_is_a_picture_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, ax = drawn(1, "x", tmp_path, monkeypatch)
     assert lines(ax) == ["x 0"]
+
+
+def test_a_name_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ax = drawn(2, r"$\frac{$ x", tmp_path, monkeypatch)
+    assert lines(ax) == [r"$\frac{$ x 0", r"$\frac{$ x 1"]
 
 
 def test_a_share_beyond_its_limits_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
