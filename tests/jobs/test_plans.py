@@ -120,7 +120,16 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
         source.open(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"job": 1, "what": {}, "sources": [1], "parts": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"job": 1, "what": {}, "sources": [1], "parts": []}',
+        b'{"job": "\\ud800", "what": {}, "sources": [], "parts": []}',
+    ],
+)
 def test_what_is_no_plan(content: bytes) -> None:
     with pytest.raises(DataError, match="here is no plan"):
         JobPlan.read(content, "here")
@@ -142,9 +151,10 @@ def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None
     (tmp_path / "part-00000.parquet").unlink()
     with pytest.raises(DataError, match="does not hold the parts"):
         opened(tmp_path)
-    (tmp_path / MANIFEST).write_text("[")
-    with pytest.raises(DataError, match="is no manifest"):
-        opened(tmp_path)
+    for content in ("[", '{"job": "\\ud800", "parts": []}'):
+        (tmp_path / MANIFEST).write_text(content)
+        with pytest.raises(DataError, match="is no manifest"):
+            opened(tmp_path)
 
 
 def test_parts_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:

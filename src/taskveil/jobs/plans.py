@@ -122,7 +122,7 @@ class JobPlan:
         try:
             found = json.loads(content)
             return cls(
-                job=str(found["job"]),
+                job=_job_in(found),
                 format=str(found.get("format", "")),
                 what=dict(found["what"]),
                 sources=tuple(Source(**source) for source in found["sources"]),
@@ -130,6 +130,11 @@ class JobPlan:
             )
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{place} is no plan of taskveil ({type(error).__name__}).") from error
+
+
+def _job_in(found: Any) -> str:
+    """The name of the job in a plan or a manifest, or a ValueError if it is no text (half of a surrogate pair)."""
+    return str(found["job"]).encode().decode()
 
 
 def check_job(job: str, target: Folder) -> None:
@@ -215,7 +220,7 @@ def check_complete(folder: Folder) -> dict[str, str]:
         raise DataError(f"{folder.path} is not complete: run its job again to continue.")
     try:
         manifest = json.loads(folder.read(MANIFEST))
-        job, listed = str(manifest["job"]), {str(part["file"]): str(part["sha256"]) for part in manifest["parts"]}
+        job, listed = _job_in(manifest), {str(part["file"]): str(part["sha256"]) for part in manifest["parts"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{folder.at(MANIFEST)} is no manifest of taskveil ({type(error).__name__}).") from error
     check_job(job, folder)
