@@ -157,6 +157,27 @@ def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None
             opened(tmp_path)
 
 
+@pytest.mark.parametrize("below", ["", "reports"])
+def test_parts_without_their_plan_are_compared_with_their_manifest(below: str, tmp_path: Path) -> None:
+    home = tmp_path / below
+    path = write(home / "part-00000.parquet", 10)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    listed = json.dumps({"job": "it", "parts": [{"file": path.name, "sha256": digest}]})
+    (home / MANIFEST).write_text(listed)
+    names = [str(path.relative_to(tmp_path))]
+    assert list(opened(tmp_path)[1]) == names
+    write(path, 10, value=1.0)
+    with pytest.raises(DataError, match=r"part-00000\.parquet is not the file that its job wrote"):
+        opened(tmp_path)
+    assert list(opened(tmp_path, verify=False)[1]) == names
+    for damaged in (listed[:-1], listed.replace('"job"', '"jab"')):
+        (home / MANIFEST).write_text(damaged)
+        with pytest.raises(DataError, match="is no manifest of taskveil"):
+            opened(tmp_path)
+    (home / MANIFEST).write_text('{"files": []}')  # another program's
+    assert list(opened(tmp_path)[1]) == names
+
+
 def test_parts_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     names = ["part-00002.parquet", "part-10001.parquet", "part-99999.parquet", "part-100000.parquet"]
     for name in reversed(names):
