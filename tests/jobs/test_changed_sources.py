@@ -269,6 +269,53 @@ def test_objects_of_a_store_are_known_by_their_etag(home: Path, monkeypatch: pyt
         writer()(part)
 
 
+class Silent(Bucket):
+    """A folder of this machine in a storage that says nothing about the versions of files."""
+
+    type_name = "py::fsspec+silent"
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(open(path, "rb"), mode="r")
+
+    def get_file_info(self, path: str) -> fs.FileInfo:
+        found = fs.LocalFileSystem().get_file_info(path)
+        return fs.FileInfo(path, found.type, size=found.size)
+
+
+@pytest.mark.parametrize("stated", ["", "None"])
+@pytest.mark.parametrize("unread", [False, True])
+def test_a_version_that_nobody_states_is_not_the_same_version(unread: bool, stated: str, home: Path) -> None:
+    """Some storages of fsspec have no time of the last change."""
+    path, order = home / "people/0.parquet", np.arange(ROWS)
+    write(path, np.sort(truths(0), axis=0), **({"person": order} if unread else {}))
+    table = TableFile.open(path, Silent())
+    assert table.version == ""
+    source, target = Folder(filesystem=Silent(), path=str(home / "people")), Folder.of(home / "reports")
+    target.create()
+    (home / "reports" / PLAN).write_text('{"job": "job"}')
+    work = Privatizing(files=tuple(client_files(home / "release").items()))
+    sources = (Source.of("0.parquet", table),)
+    writer = PartWriter(job="job", work=work, sources=sources, source=source, target=target)
+    part = JobPart(number=0, source=0, first=0, last=1, row=0, rows=GROUP)
+    made = writer(part)
+    place = home / "reports" / part.name
+    if stated:  # as earlier versions wrote it
+        reports, metadata = pq.read_table(place), pq.read_metadata(place).metadata
+        found = json.loads(metadata[SOURCE])
+        del found["seal"]
+        with pq.ParquetWriter(place, reports.schema) as again:
+            again.write_table(reports)
+            again.add_key_value_metadata(
+                {JOB: metadata[JOB], SOURCE: json.dumps({**found, "version": stated}).encode()}
+            )
+    if not unread:
+        assert writer(part).fingerprint == made.fingerprint
+        return
+    write(path, np.sort(truths(0), axis=0), person=order[::-1])
+    with pytest.raises(DataError, match=r"0\.parquet lies in a storage that does not say .* part-00000\.parquet"):
+        writer(part)
+
+
 def test_a_single_file_that_changes_while_it_is_read_gives_no_reports(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

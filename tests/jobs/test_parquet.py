@@ -355,3 +355,13 @@ def test_a_blank_line_is_a_person_whose_only_value_is_missing(tmp_path: Path) ->
     assert privatize_tables(tmp_path / "release", tmp_path / "t.csv", tmp_path / "out.parquet").rows == 6
     expected = made.device.privatize(np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [6.0]]))
     assert np.array_equal(pq.read_table(tmp_path / "out.parquet")["report_0"].to_numpy(), expected[:, 0])
+
+
+def test_a_unit_that_is_no_text_is_another_unit(release: Path, records: np.ndarray, tmp_path: Path) -> None:
+    columns = {name: pa.array(values) for name, values in good(records).items()}
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    fields[0] = fields[0].with_metadata({b"unit": b"\xff\xfe"})
+    pq.write_table(pa.table(list(columns.values()), schema=pa.schema(fields)), tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="column 'a' is in \ufffd\ufffd, but the release expects"):
+        privatize_tables(release, tmp_path / "in.parquet", tmp_path / "o.parquet")
+    assert not (tmp_path / "o.parquet").exists()

@@ -71,8 +71,12 @@ def test_a_part_holds_a_report_of_each_of_its_rows(release: Path, tmp_path: Path
         metadata = pq.read_metadata(path).metadata
         assert metadata[JOB] == f"job/{part.number}".encode()
         version = work.sources[part.source].version
-        stated = {"version": version, "columns": "all", "fingerprint": written.fingerprint}
-        assert json.loads(metadata[SOURCE]) == stated
+        stated = json.loads(metadata[SOURCE])
+        seal = stated.pop("seal")
+        assert stated == {"version": version, "columns": "all", "fingerprint": written.fingerprint}
+        assert content.count(seal.encode()) == 1
+        unsealed = content.replace(seal.encode(), b"0" * 64)
+        assert hashlib.sha256(unsealed).hexdigest() == seal
     assert sorted(os.listdir(tmp_path / "reports")) == [PLAN, first.name, second.name]
 
 
@@ -200,6 +204,68 @@ def test_what_lies_in_a_part_s_place_is_refused_and_kept(release: Path, tmp_path
         assert path.read_bytes() == content
         tried += 1
     assert tried == 7
+
+
+def test_one_wrong_bit_anywhere_in_a_part_is_noticed(release: Path, tmp_path: Path) -> None:
+    """Parquet has no checksum by itself: a job that continues would list the SHA-256 of the damaged part."""
+    work, (part, _) = writer_of(release, tmp_path)
+    path = tmp_path / "reports" / part.name
+    written, content = work(part), path.read_bytes()
+    taken = []
+    for place in range(len(content)):
+        wrong = bytes([content[place] ^ 1 << place % 8])
+        path.write_bytes(content[:place] + wrong + content[place + 1 :])
+        try:
+            work(part)
+        except DataError as error:
+            assert part.name in str(error)  # noqa: PT017
+            continue
+        taken.append(place)
+    assert taken == []
+    path.write_bytes(content)
+    assert work(part) == written
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_part_of_an_earlier_version_has_no_seal(wide: bool, release: Path, tmp_path: Path) -> None:
+    work, (part, _) = writer_of(release, tmp_path)
+    path, written = tmp_path / "reports" / part.name, work(part)
+    stated = json.loads(pq.read_metadata(path).metadata[SOURCE])
+    stated.pop("seal")
+    rewrite(path, json.dumps({**stated, "sdal": ""} if wide else stated).encode())
+    if wide:  # a wrong bit in the name of the seal
+        with pytest.raises(DataError, match="is not the part that this job makes"):
+            work(part)
+    else:
+        content = path.read_bytes()
+        assert work(part) == replace(written, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def rewrite(path: Path, source: bytes) -> None:
+    """The same part with other words about its source."""
+    table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({JOB: metadata[JOB], SOURCE: source})
+
+
+def test_deep_words_about_a_source_are_refused(release: Path, tmp_path: Path) -> None:
+    work, (part, _) = writer_of(release, tmp_path)
+    work(part)
+    rewrite(tmp_path / "reports" / part.name, b"[" * 100_000)
+    with pytest.raises(DataError, match="is not the part that this job makes"):
+        work(part)
+
+
+def test_a_damaged_footer_is_refused(release: Path, tmp_path: Path) -> None:
+    work, (part, _) = writer_of(release, tmp_path)
+    path = tmp_path / "reports" / part.name
+    work(part)
+    content = path.read_bytes()
+    length = int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[: -8 - length] + b"\xff" * length + content[-8:])
+    with pytest.raises(DataError, match="is not the part that this job makes"):
+        work(part)
 
 
 DYING = """

@@ -120,7 +120,16 @@ def test_a_source_that_changed(tmp_path: Path) -> None:
         source.open(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"job": 1, "what": {}, "sources": [1], "parts": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"job": 1, "what": {}, "sources": [1], "parts": []}',
+        b'{"job": "\\ud800", "what": {}, "sources": [], "parts": []}',
+    ],
+)
 def test_what_is_no_plan(content: bytes) -> None:
     with pytest.raises(DataError, match="here is no plan"):
         JobPlan.read(content, "here")
@@ -142,9 +151,31 @@ def test_folders_of_jobs_are_read_when_they_are_complete(tmp_path: Path) -> None
     (tmp_path / "part-00000.parquet").unlink()
     with pytest.raises(DataError, match="does not hold the parts"):
         opened(tmp_path)
-    (tmp_path / MANIFEST).write_text("[")
-    with pytest.raises(DataError, match="is no manifest"):
+    for content in ("[", '{"job": "\\ud800", "parts": []}'):
+        (tmp_path / MANIFEST).write_text(content)
+        with pytest.raises(DataError, match="is no manifest"):
+            opened(tmp_path)
+
+
+@pytest.mark.parametrize("below", ["", "reports"])
+def test_parts_without_their_plan_are_compared_with_their_manifest(below: str, tmp_path: Path) -> None:
+    home = tmp_path / below
+    path = write(home / "part-00000.parquet", 10)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    listed = json.dumps({"job": "it", "parts": [{"file": path.name, "sha256": digest}]})
+    (home / MANIFEST).write_text(listed)
+    names = [str(path.relative_to(tmp_path))]
+    assert list(opened(tmp_path)[1]) == names
+    write(path, 10, value=1.0)
+    with pytest.raises(DataError, match=r"part-00000\.parquet is not the file that its job wrote"):
         opened(tmp_path)
+    assert list(opened(tmp_path, verify=False)[1]) == names
+    for damaged in (listed[:-1], listed.replace('"job"', '"jab"')):
+        (home / MANIFEST).write_text(damaged)
+        with pytest.raises(DataError, match="is no manifest of taskveil"):
+            opened(tmp_path)
+    (home / MANIFEST).write_text('{"files": []}')  # another program's
+    assert list(opened(tmp_path)[1]) == names
 
 
 def test_parts_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from taskveil.client.device import Device
 from taskveil.client.reading import read_device
-from taskveil.errors import DataError, needs
+from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.plans import JobPart, Source, check_job
@@ -30,7 +32,7 @@ from taskveil.jobs.reports import (
     report_schema,
 )
 from taskveil.jobs.storage import Draft, Folder
-from taskveil.jobs.tables import TableFile, check_units, encoder_input, match_columns, words_of
+from taskveil.jobs.tables import BATCH_BYTES, TableFile, check_units, encoder_input, match_columns, words_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
@@ -40,6 +42,8 @@ with needs("a folder of records"):
 
 JOB, SOURCE = b"taskveil.job", b"taskveil.source"
 """Keys in the metadata of a part: of the job's name and the part's number, and of the bytes that it was made of."""
+UNSEALED = "0" * hashlib.sha256().digest_size * 2
+"""Stands in a part for the SHA-256 of the part itself, until all of it is written."""
 Groups = Sequence[int] | None
 """Row groups of a table; None for all rows."""
 Files = tuple[tuple[str, bytes], ...]
@@ -194,6 +198,7 @@ class PartWriter:
                 "version": table.version,
                 "columns": "all" if fingerprint.whole else "some",
                 "fingerprint": fingerprint.hexdigest(),
+                "seal": UNSEALED,
             }
             return {JOB: self._stated(part), SOURCE: json.dumps(made_of).encode()}
 
@@ -201,6 +206,7 @@ class PartWriter:
             rows = write_rows(draft, self.work, table, range(part.first, part.last), metadata=metadata)
             if rows != part.rows:
                 raise DataError(f"{self.source.at(source.name)} changed while it was read. Nothing was kept of it.")
+            _seal(draft.file)
             source.open(self.source)  # it must not have changed while it was read
             check_job(self.job, self.target)
             try:
@@ -215,9 +221,15 @@ class PartWriter:
         try:
             with self.target.open(part.name) as file, pq.ParquetFile(file) as written:
                 size, rows, stated = file.size(), written.metadata.num_rows, written.metadata.metadata or {}
-            source = json.loads(stated[SOURCE])
-            version, columns, fingerprint = (str(source[key]) for key in ("version", "columns", "fingerprint"))
-        except (pa.ArrowException, KeyError, ValueError, TypeError):
+                source = dict(json.loads(stated[SOURCE]))
+                version, columns, fingerprint = (str(source.pop(key)) for key in ("version", "columns", "fingerprint"))
+                seal = str(source.pop("seal", ""))  # parts of earlier versions have none
+                sha256, sealed, _ = _digests(file, seal.encode())
+            if source or (seal and seal != sealed):
+                raise ValueError("a part that was changed")
+        except TaskveilError:
+            raise
+        except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, RecursionError):
             rows, stated = -1, {}
         if rows != part.rows or stated.get(JOB) != self._stated(part):
             raise DataError(
@@ -230,7 +242,7 @@ class PartWriter:
             file=part.name,
             rows=rows,
             bytes=size,
-            sha256=self.target.sha256(part.name),
+            sha256=sha256,
             source=self.sources[part.source].name,
             row=part.row,
             fingerprint=fingerprint,
@@ -243,6 +255,13 @@ class PartWriter:
         if table.version == version and version.startswith("etag="):  # an object store vouches for all bytes
             return
         remedy = "Put the old file back, or start a new job in another folder."
+        unknown = version in ("", "None")  # earlier versions wrote None
+        if unknown and columns != "all":
+            raise DataError(
+                f"{place} lies in a storage that does not say when a file was written. This job reads only some of its "
+                f"columns, so that it cannot tell whether the rows are still those of the people in {part.name}. No "
+                "report was drawn. Start a new job in another folder, with a copy of the source on a disk."
+            )
         if table.version != version and columns != "all":
             raise DataError(
                 f"{place} was written, moved or copied since {part.name} was made of it. This job reads only some of "
@@ -258,6 +277,30 @@ class PartWriter:
 
     def _stated(self, part: JobPart) -> bytes:
         return f"{self.job}/{part.number}".encode()
+
+
+def _digests(file: Any, seal: bytes) -> tuple[str, str, int]:
+    """The SHA-256 of an open Parquet file; the same with `UNSEALED` instead of the seal in its footer; and the place of
+    the seal, which is before the footer if there is none."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(size - 8)
+    start = size - 8 - int.from_bytes(file.read(4), "little")
+    file.seek(0)
+    whole, left = hashlib.sha256(), start
+    while left > 0 and (block := file.read(min(left, BATCH_BYTES // 64))):
+        whole.update(block)
+        left -= len(block)
+    sealed, footer = whole.copy(), bytes(file.read())
+    whole.update(footer)
+    sealed.update(footer.replace(seal, UNSEALED.encode(), 1))
+    return whole.hexdigest(), sealed.hexdigest(), start + footer.find(seal)
+
+
+def _seal(file: Any) -> None:
+    """Writes the SHA-256 of a part into it, over `UNSEALED`."""
+    _, sealed, place = _digests(file, UNSEALED.encode())
+    file.seek(place)
+    file.write(sealed.encode())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -122,7 +122,7 @@ class JobPlan:
         try:
             found = json.loads(content)
             return cls(
-                job=str(found["job"]),
+                job=_job_in(found),
                 format=str(found.get("format", "")),
                 what=dict(found["what"]),
                 sources=tuple(Source(**source) for source in found["sources"]),
@@ -130,6 +130,11 @@ class JobPlan:
             )
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{place} is no plan of taskveil ({type(error).__name__}).") from error
+
+
+def _job_in(found: Any) -> str:
+    """The name of the job in a plan or a manifest, or a ValueError if it is no text (half of a surrogate pair)."""
+    return str(found["job"]).encode().decode()
 
 
 def check_job(job: str, target: Folder) -> None:
@@ -168,11 +173,12 @@ def opened(
         home, _, name = folder.path.rpartition("/")
         folder, names = replace(folder, path=home), [name]
     else:
-        names = sorted(folder.tables(), key=_place)
-        for name in folder.names(below=True):
-            if PurePosixPath(name).name == PLAN:  # a job writes or wrote here
-                home = name.removesuffix(PLAN)
-                listed = check_complete(replace(folder, path=folder.at(home.rstrip("/"))))
+        names, below = sorted(folder.tables(), key=_place), set(folder.names(below=True))
+        for home in sorted({name.removesuffix(PurePosixPath(name).name) for name in below}):
+            place = replace(folder, path=folder.at(home.rstrip("/")))
+            planned = f"{home}{PLAN}" in below  # a job writes or wrote here
+            if planned or (f"{home}{MANIFEST}" in below and _is_ours(place)):
+                listed = check_complete(place, planned=planned)
                 stated |= {f"{home}{part}": sha256 for part, sha256 in listed.items()}
     if not names:
         raise DataError(f"{folder.path} holds no Parquet files.")
@@ -208,17 +214,23 @@ def _place(name: str) -> str:
     return f"{home}/part-{last[5:-8]:0>20}.parquet" if PART_NAME.fullmatch(last) else name
 
 
-def check_complete(folder: Folder) -> dict[str, str]:
+def _is_ours(folder: Folder) -> bool:
+    """Whether the manifest of a folder without a plan lists parts of a job: other programs use this name, too."""
+    return b'"sha256"' in (content := folder.read(MANIFEST)) and b'"part-' in content
+
+
+def check_complete(folder: Folder, *, planned: bool = True) -> dict[str, str]:
     """The SHA-256 of each part in the manifest of a folder, or a DataError unless the job has ended, and the folder
-    holds exactly its parts."""
+    holds exactly its parts. The plan must be that of the same job, if there was one (`planned`)."""
     if folder.kind(MANIFEST) == "nothing":
         raise DataError(f"{folder.path} is not complete: run its job again to continue.")
     try:
         manifest = json.loads(folder.read(MANIFEST))
-        job, listed = str(manifest["job"]), {str(part["file"]): str(part["sha256"]) for part in manifest["parts"]}
+        job, listed = _job_in(manifest), {str(part["file"]): str(part["sha256"]) for part in manifest["parts"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{folder.at(MANIFEST)} is no manifest of taskveil ({type(error).__name__}).") from error
-    check_job(job, folder)
+    if planned:
+        check_job(job, folder)
     if sorted(listed) != folder.tables():
         raise DataError(f"{folder.path} does not hold the parts that its {MANIFEST} lists, and no others.")
     return listed

@@ -63,7 +63,7 @@ class TableFile:
     """The SHA-256 of the footer of a Parquet file, which lists where everything in the file lies."""
     version: str = ""
     """A text that differs if a program has written to the file since: the ETag in an object store, otherwise the times
-    of the last changes."""
+    of the last changes. Empty if a storage states neither: two such versions say nothing about each other."""
     filesystem: Any = None
     """Arrow's filesystem, unless the file lies on this machine."""
     fingerprint: Fingerprint | None = None
@@ -130,7 +130,7 @@ class TableFile:
         for field in self.schema:
             named, stated = _NAMED_UNIT.fullmatch(field.name), (field.metadata or {}).get(b"unit")
             if stated is not None:
-                found[field.name] = stated.decode()
+                found[field.name] = stated.decode(errors="replace")
             elif named:
                 found[field.name] = named["unit"]
         return found
@@ -343,8 +343,9 @@ def _version(path: PurePath, file: Any, filesystem: Any) -> str:
         found = os.stat(path)
         return f"{found.st_mtime_ns}/{found.st_ctime_ns}"
     stated = {str(key, "utf-8").lower(): str(value, "utf-8") for key, value in file.metadata().items()}
-    named = [f"{key}={stated[key]}" for key in ("etag", "versionid", "generation") if key in stated]
-    return "/".join(named) or str(filesystem.get_file_info(str(path)).mtime_ns)
+    named = [f"{key}={stated[key]}" for key in ("etag", "versionid", "generation") if stated.get(key)]
+    changed = None if named else filesystem.get_file_info(str(path)).mtime_ns
+    return "/".join(named) or ("" if changed is None else str(changed))
 
 
 def _header(path: PurePath) -> list[str]:
