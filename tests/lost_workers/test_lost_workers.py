@@ -33,10 +33,16 @@ def short() -> Iterator[Path]:
 
 
 def test_every_row_has_one_report_however_many_workers_are_lost(short: Path) -> None:
-    job = killed_job(short, rows=600_000, files=60, kills=6, drivers=0, units=700, seed=None, starting=False)
-    # How many there is time for depends on what else the machine does; `make ray` insists on all.
-    assert [complaint for complaint in job.complaints if not complaint.startswith("only")] == []
-    assert job.counts["workers"] >= 3
+    # How many kills there is time for depends on what else the machine does; `make ray` insists on all.
+    killed = 0
+    for turn in "abcd":
+        (home := short / turn).mkdir()
+        job = killed_job(home, rows=600_000, files=60, kills=6, drivers=0, units=700, seed=None, starting=False)
+        assert [complaint for complaint in job.complaints if not complaint.startswith("only")] == []
+        killed += job.counts["workers"]
+        if killed >= 3:
+            break
+    assert killed >= 3
 
 
 def test_a_job_is_of_one_state_of_its_source_however_often_it_is_killed(short: Path) -> None:
