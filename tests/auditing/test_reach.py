@@ -32,7 +32,7 @@ def written(source: str, **known: object) -> Callable[[np.ndarray], np.ndarray]:
     """`report` of a module with this source."""
     module = ModuleType("written_for_a_test")
     vars(module).update(known)
-    exec(source, vars(module))
+    exec(compile(source, "<written>", "exec", dont_inherit=True), vars(module))
     return vars(module)["report"]
 
 
@@ -239,6 +239,28 @@ PREDICTABLE = {
     "in a module that takes a library's name": written(
         "import random\ndef report(X): return X + random.random()", __name__="numpy"
     ),
+    "a function of one argument's type": written(
+        "import functools, random\n@functools.singledispatch\ndef report(x): return random.random()"
+    ),
+    "a context": written(
+        "import contextlib, random\n@contextlib.contextmanager\ndef noise(): yield random.random()\n"
+        "def report(X):\n    with noise() as z: return X + z"
+    ),
+    **{
+        source: written(f"import importlib, random, sys, time, _random, statistics, numpy as np\n{source}")
+        for source in (
+            "def report(X): return X + globals()['random'].random()",
+            "def report(X): return X + globals()['np'].random.normal()",
+            "def report(X): return X + eval('random.random()')",
+            "def report(X): exec('import random as r; z = r.random()', own := {}); return X + own['z']",
+            "TEXT = 'random.random()'\ndef report(X): return X + eval(TEXT)",
+            "def report(X): return X + importlib.__import__('random').random()",
+            "def report(X): return X + _random.Random(time.time_ns()).random()",
+            "def report(X): return X + getattr(_random, 'Random')(1).random()",
+            "def report(X): return X + statistics.NormalDist().samples(1)[0]",
+            "NORMAL = statistics.NormalDist()\ndef report(X): return X + NORMAL.samples(1)[0]",
+        )
+    },
     "of numpy's module": nr.normal,
     "of a generator": np.random.default_rng(0).normal,
     "of random": random.gauss,
@@ -330,12 +352,62 @@ UNPREDICTABLE = {
     "a default": lambda X, draw=SYSTEM.random: X + draw(),
     "from random import *": written("from random import *\ndef report(X): return X + SystemRandom().random()"),
     "of another library": sound.foreign.opendp_laplace,
+    "annotated with the class Random": written(
+        "import dataclasses, random\n@dataclasses.dataclass\nclass N:\n"
+        "    rng: random.Random = dataclasses.field(default_factory=random.SystemRandom)\n"
+        "def report(X): return X + N().rng.random()"
+    ),
+    **{
+        source: written(f"import random, sys, statistics\nfrom scipy import stats\n{source}")
+        for source in (
+            "def report(X): return X + stats.laplace.ppf(random.SystemRandom().random())",
+            "def report(X): return X + statistics.NormalDist().inv_cdf(random.SystemRandom().random())",
+            "def report(X): return X + eval('random.SystemRandom().random()')",
+            "def report(X): return X + len(globals()) + random.SystemRandom().random()",
+            "import collections\ndef report(X): return len(collections.UserString('ab').replace('a', 'b'))",
+        )
+    },
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", UNPREDICTABLE.values(), ids=UNPREDICTABLE)
 def test_the_systems_randomness_under_any_name(what: object) -> None:
     assert foreign_randomness(what) == []
+
+
+def through_its_own_module(X: np.ndarray) -> np.ndarray:
+    return X + sys.modules[__name__].random.random()
+
+
+def test_through_the_functions_own_module() -> None:
+    assert foreign_randomness(through_its_own_module) == ["Random.random in through_its_own_module"]
+
+
+def test_a_field_whose_default_is_predictable() -> None:
+    assert foreign_randomness(
+        written(
+            "import dataclasses, random\n@dataclasses.dataclass\nclass N:\n"
+            "    rng: object = dataclasses.field(default_factory=random.Random)\n"
+            "def report(X): return X + N().rng.random()"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("draw", "sound"),
+    [
+        ("torch.rand(1)", False),
+        ("torch.empty(1).exponential_()", False),
+        ("torch.Generator()", False),
+        ("torch.distributions.Laplace(0.0, 1.0).sample()", False),
+        ("torch.distributions.Laplace(0.0, 1.0).icdf(torch.tensor(SystemRandom().random()))", True),
+        ("torch.zeros(1)", True),
+    ],
+)
+def test_generators_of_torch(draw: str, sound: bool) -> None:
+    torch = pytest.importorskip("torch")
+    report = written(f"from random import SystemRandom\ndef report(X): return X + {draw}", torch=torch)
+    assert (foreign_randomness(report) == []) == sound
 
 
 def test_the_verdict_follows_the_objects() -> None:

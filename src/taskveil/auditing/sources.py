@@ -11,8 +11,10 @@ not have. It then gives no answer and is ended after a while, and its question s
 
 from __future__ import annotations
 
+import _random
 import builtins
 import contextlib
+import dataclasses
 import dis
 import gc
 import hashlib
@@ -22,11 +24,12 @@ import os
 import random
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -38,10 +41,21 @@ from taskveil.auditing.target import ALPHA, CHUNK, Check, Target
 from taskveil.client import entropy
 
 _LIBRARIES = {"numpy", "scipy", "torch", "sklearn", "pandas", "polars", "pyarrow"}
-_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
-_MERSENNE = random.Random
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, _random.Random)
+_MERSENNE = _random.Random
 _ATOMS = (ModuleType, CodeType, np.ndarray, str, bytes, int, float, complex, type(None))
 """What reaches nothing by itself; of a module, code names what it uses."""
+_TORCHS = {
+    "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal", "bernoulli",
+    "binomial", "multinomial", "poisson", "dropout", "uniform_", "normal_", "bernoulli_", "cauchy_",
+    "exponential_", "geometric_", "log_normal_", "random_", "sample", "sample_n", "rsample",
+}  # fmt: skip
+"""Functions of torch, methods of its tensors and of its distributions that draw."""
+_CALCULATED = {
+    "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "median", "var",
+    "std", "entropy", "support",
+}  # fmt: skip
+"""Methods of scipy's distributions that draw nothing. Every distribution holds a generator for the others."""
 
 
 def foreign_randomness(*roots: Any) -> list[str]:
@@ -69,7 +83,7 @@ def foreign_randomness(*roots: Any) -> list[str]:
 
 def _foreign(item: Any) -> str | None:
     """What this object is, if it is a predictable generator, a way to make one, or a method of one."""
-    if item is random or item is np.random:
+    if item is random or item is np.random or item is _random:
         return f"the module {item.__name__}"
     if isinstance(item, type):
         return f"the class {item.__qualname__}" if _predictable(item) else None
@@ -80,63 +94,86 @@ def _foreign(item: Any) -> str | None:
     home = getattr(item, "__module__", None)
     if callable(item) and isinstance(home, str) and home.startswith("numpy.random"):
         return f"numpy.random.{getattr(item, '__name__', type(item).__name__)}"
+    if isinstance(item, MethodDescriptorType):
+        home = item.__objclass__.__module__
+    if isinstance(item, BuiltinFunctionType | MethodDescriptorType | FunctionType) and item.__name__ in _TORCHS:
+        return f"torch's {item.__qualname__}" if str(home).partition(".")[0] == "torch" else None
     return None
 
 
 def _predictable(kind: type[Any]) -> bool:
     """Whether objects of this type draw bits by themselves. `random.SystemRandom` replaces both ways to draw them."""
     ways = ("random", "getrandbits")
-    if issubclass(kind, random.Random) and all(getattr(kind, way) is not getattr(_MERSENNE, way) for way in ways):
+    if issubclass(kind, _MERSENNE) and all(getattr(kind, way) is not getattr(_MERSENNE, way) for way in ways):
         return False
-    return issubclass(kind, _GENERATORS)
+    torchs = getattr(sys.modules.get("torch"), "Generator", None)
+    return issubclass(kind, _GENERATORS) or (isinstance(torchs, type) and issubclass(kind, torchs))
 
 
 def _touched_by(item: Any) -> Iterator[Any]:
-    """Objects that `item` uses or holds."""
+    """Objects that `item` uses or holds.
+
+    Of a closed library's function the code is left out, but not what it holds: a decorator's function holds the one
+    decorated. Annotations are left out, since nothing is drawn from them.
+    """
     if isinstance(item, FunctionType):
+        yield from (*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values(), *vars(item).values())
         # A module of that name must really be where the function lives.
         home = sys.modules.get(item.__globals__.get("__name__", ""))
         if home is None or vars(home) is not item.__globals__ or _open(home.__name__):
             yield from _used_by(item)
+        else:
+            yield from (value for values in _closure(item).values() for value in values)
     elif isinstance(item, type):
         for kind in item.__mro__:
             if _open(kind.__module__):
-                yield from vars(kind).values()
+                yield from (value for name, value in vars(kind).items() if name != "__annotations__")
+    elif isinstance(item, dataclasses.Field):
+        yield from (item.default, item.default_factory, item.metadata)
     elif not isinstance(item, _ATOMS):
         yield type(item)
         yield from gc.get_referents(item)
 
 
 _SILENT = {"EXTENDED_ARG", "CACHE", "PUSH_NULL", "NOP", "COPY", "SWAP"}
-_BY_STRING = (builtins.__import__, importlib.import_module, sys.modules)
-"""Ways to a module whose name may be any string."""
+_EVALUATE = (builtins.eval, builtins.exec, builtins.compile)
+_IMPORT = (builtins.__import__, importlib.__import__, importlib.import_module)
+_BY_STRING = (*_IMPORT, sys.modules, builtins.globals, *_EVALUATE)
+"""Ways to a module, or to a name of the function's own module, that may be any string."""
 
 
-def _used_by(function: FunctionType) -> Iterator[Any]:
-    """Objects that a function's code names, and all that it holds: closure, defaults, attributes.
+def _used_by(function: FunctionType, *, methods: bool = True) -> Iterator[Any]:
+    """Objects that a function's code names.
 
     Modules are followed, through local names and imports, to the attributes that are used of them. Of a module that is
-    used in another way, as in `getattr(random, name)`, so are the attributes that a string of the code names.
+    used in another way, as in `getattr(random, name)`, so are the attributes that a string of the code names. Strings
+    that may be evaluated are read as code. With `methods`, so are the methods used of closed libraries' types.
     """
-    yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *vars(function).values())
-    known: dict[str, list[Any]] = {}  # objects of local names
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # a name not bound yet
-            known[name] = [cell.cell_contents]
+    known = _closure(function)  # objects of local names
     scope = {**vars(builtins), **function.__globals__}
-    for code in [*_codes(function.__code__)] * 2:  # a nested function may use a name that is bound further down
+    codes = [*_codes(function.__code__)] * 2  # a nested function may use a name that is bound further down
+    evaluated: set[str] = set()
+    for code in codes:  # which grows
         strings = [text for text in code.co_consts if isinstance(text, str)]
+        strings += [scope[name] for name in code.co_names if isinstance(scope.get(name), str)]
         imported: list[Any] = []
+        by_string: list[Any] = []  # modules that a string may have led to
+        kinds: dict[type[Any], None] = {}  # types of closed libraries
         here: list[Any] = []  # what the instruction before has put on the stack
         for step in dis.get_instructions(code):
             if step.opname in _SILENT:
                 continue
             names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
             modules = [value for value in here if isinstance(value, ModuleType)]
+            if methods:
+                kinds.update(dict.fromkeys(kind for value in here for kind in _closed_types(value)))
             after: list[Any] = []
+            calculated = False
             match step.opname.split("_")[:2]:
                 case ["LOAD", "ATTR" | "METHOD"]:
                     after = [getattr(module, names[0]) for module in modules if hasattr(module, names[0])]
+                    yield from (draw for kind in kinds for draw in _draws(kind, names[0]))
+                    calculated = names[0] in _CALCULATED
                 case ["IMPORT", "FROM"]:
                     after = [getattr(module, names[0]) for module in imported if hasattr(module, names[0])]
                 case ["STORE", _]:
@@ -147,18 +184,66 @@ def _used_by(function: FunctionType) -> Iterator[Any]:
                     yield from (vars(module)[text] for module in modules for text in strings if text in vars(module))
             for value in here:
                 if any(value is way for way in _BY_STRING):
-                    yield from (sys.modules[text] for text in strings if text in sys.modules)
-                elif not isinstance(value, ModuleType):
+                    reached = [sys.modules[text] for text in strings if text in sys.modules]
+                    reached += [function.__globals__[text] for text in strings if text in function.__globals__]
+                    yield from reached
+                    by_string += [part for part in reached if isinstance(part, ModuleType)]
+                    if any(value is way for way in _EVALUATE):
+                        codes += [inner for text in strings if text not in evaluated for inner in _compiled(text)] * 2
+                        evaluated.update(strings)
+                elif not isinstance(value, ModuleType) and not (calculated and _of_scipy(value)):
                     yield value
             match step.opname.split("_")[:2]:
                 case ["IMPORT", "NAME"]:
                     loaded = dict.fromkeys((names[0], names[0].partition(".")[0]))
                     after = imported = [sys.modules[name] for name in loaded if name in sys.modules]
-                case ["LOAD", "GLOBAL" | "NAME" | "FROM"] if names[0] in scope:
-                    after = [scope[names[0]]]
+                case ["LOAD", "GLOBAL" | "NAME" | "FROM"]:
+                    after = [*known.get(names[0], ()), *([scope[names[0]]] if names[0] in scope else [])]
                 case ["LOAD" | "STORE", "FAST" | "DEREF" | "CLASSDEREF"] if "LOAD" in step.opname:
                     after = [value for name in names for value in known.get(name, ())]
+                case ["BINARY" | "CALL", *_]:
+                    after = [*by_string]
             here = after
+
+
+def _closure(function: FunctionType) -> dict[str, list[Any]]:
+    """What a function closes over, by name."""
+    held: dict[str, list[Any]] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # a name not bound yet
+            held[name] = [cell.cell_contents]
+    return held
+
+
+def _closed_types(value: Any) -> Iterator[type[Any]]:
+    """The types of closed libraries whose methods code that uses this object may call."""
+    kind = value if isinstance(value, type) else type(value)
+    if isinstance(value, ModuleType) and value.__name__ == "torch" and hasattr(value, "Tensor"):
+        yield value.Tensor
+    elif not isinstance(value, _ATOMS) and not _open(str(kind.__module__)):
+        yield kind
+
+
+def _draws(kind: type[Any], name: str) -> Iterator[Any]:
+    """What a method of a closed library's type draws from, as far as its own code shows."""
+    method = getattr(kind, name, None)
+    if _foreign(method):
+        yield method
+    elif isinstance(method, FunctionType) and not _open(str(method.__module__)):
+        yield from (part for part in _used_by(method, methods=False) if _foreign(part))
+
+
+def _of_scipy(value: Any) -> bool:
+    """Whether this is one of scipy's own distributions."""
+    return str(type(value).__module__).startswith("scipy.stats.")
+
+
+def _compiled(text: str) -> list[CodeType]:
+    """The code that a string is, with the code inside it; nothing if it is none."""
+    with warnings.catch_warnings(), contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        warnings.simplefilter("ignore")
+        return [*_codes(compile(textwrap.dedent(text).strip(), "<string>", "exec", dont_inherit=True))]
+    return []
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
