@@ -60,8 +60,10 @@ def test_as_many_calls_are_made_as_the_claim_needs() -> None:
 
 
 def test_a_veil_promises_the_same_distribution_in_every_call() -> None:
-    """At ε = 7 no number of calls made here disproves the claim; that reports are never random when alone does. An honest
-    report is another code in 5% of calls, so that 4,000 calls suffice."""
+    """At ε = 7 no number of calls made here disproves the claim; that reports are never random when alone does.
+
+    An honest report is another code in 5% of calls, so 4,000 calls suffice.
+    """
     honest = sound.codebook_for(7.0)
     mechanism = AloneInTheClear(region=honest.mechanism.region, stages=honest.mechanism.stages)
     found = small_calls(target(replace(honest, mechanism=mechanism)), ends(), most=4000)
