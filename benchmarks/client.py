@@ -20,7 +20,7 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.client import Client
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Laplace, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.jobs.commands import decode_tables, privatize_tables

@@ -13,7 +13,7 @@ from scipy.stats import t
 
 import taskveil as tv
 from taskveil.sweeps.budgets import smallest_budget
-from taskveil.veil.intervals import interval
+from taskveil.veil.loss_intervals import interval
 
 Floats = NDArray[np.float64]
 Population = tuple[list[tuple[str, float]], Floats, Floats, Floats]

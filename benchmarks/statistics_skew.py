@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 
 import taskveil as tv
 from taskveil.arrays import Floats
-from taskveil.client.encoders import MeanEncoder, TabledEncoder
+from taskveil.client.latent_encoders import MeanEncoder, TabledEncoder
 
 VOLUNTEERS, PEOPLE, EPSILON = 1000, 2000, 20.0
 

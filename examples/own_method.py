@@ -18,7 +18,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.designs.domain import box_region
 from taskveil.designs.problem import Problem

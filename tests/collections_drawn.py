@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.estimates.scores import Tally

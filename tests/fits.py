@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder
+from taskveil.client.latent_encoders import Encoder
 from taskveil.designs.crossfit import Calibrated, CrossFitted, Evidence, Family, calibrate, cross_fit
 from taskveil.designs.selection import bytes_of
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError

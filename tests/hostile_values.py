@@ -16,7 +16,7 @@ import pandas as pd
 
 import taskveil as tv
 from taskveil.client.device import Fields
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.veil.decoders import CodewordDecoder

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 import releases
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook
 from taskveil.jobs.commands import privatize_tables
 from taskveil.veil.decoders import CodewordDecoder

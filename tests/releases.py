@@ -13,7 +13,7 @@ import hand_made_networks as networks
 import mixed_records
 import taskveil as tv
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import (
+from taskveil.client.latent_encoders import (
     Encoder,
     HiddenEncoder,
     LinearEncoder,

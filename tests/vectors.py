@@ -27,7 +27,7 @@ from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import MeanEncoder, TabledEncoder
+from taskveil.client.latent_encoders import MeanEncoder, TabledEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.networks import LEVELS
 from taskveil.client.promise import statement

@@ -11,7 +11,7 @@ import numpy as np
 
 import taskveil as tv
 from taskveil.client import entropy
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, Response, Stage, SumCodebook
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.noise import discrete_laplace

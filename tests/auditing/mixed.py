@@ -9,7 +9,7 @@ import numpy as np
 
 import taskveil as tv
 from auditing.exhibits import STEP, noise, stage
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response
 from taskveil.client.regions import BoxRegion
 from taskveil.veil.decoders import CodewordDecoder

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import releases
 from hostile import hostile_records
-from taskveil.client.encoders import FARTHEST_KNOT, LinearEncoder, MonotoneTables, TabledEncoder
+from taskveil.client.latent_encoders import FARTHEST_KNOT, LinearEncoder, MonotoneTables, TabledEncoder
 from taskveil.client.networks import LEVELS, levels
 from taskveil.client.trees import MOST_KNOTS
 from taskveil.errors import DataError

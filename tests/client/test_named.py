@@ -16,7 +16,7 @@ import taskveil as tv
 from hostile import hostile_records
 from taskveil.arrays import Floats
 from taskveil.client import Client
-from taskveil.client.encoders import NamedEncoder
+from taskveil.client.latent_encoders import NamedEncoder
 from taskveil.errors import DataError
 
 LOW, HIGH = np.array([-1.0, 0.0]), np.array([1.0, 4.0])

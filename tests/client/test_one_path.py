@@ -13,8 +13,8 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import LinearEncoder
 from taskveil.client.fields import Category
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 from taskveil.client.values import LONGEST_TEXT, NO_VALUE, text_of

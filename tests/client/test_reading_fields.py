@@ -15,8 +15,8 @@ import pytest
 import hostile_values
 from releases import write_files
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import LinearEncoder
 from taskveil.client.fields import MOST_COLUMNS, Category
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, client_files, digest, read_device
 from taskveil.client.regions import BoxRegion

@@ -15,7 +15,7 @@ import releases
 from hostile import hostile_records
 from taskveil.client import Client
 from taskveil.client.device import Device
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs.domain import box_region, cloud_region
 from taskveil.designs.sensitivity import sign_vectors

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder
+from taskveil.client.latent_encoders import Encoder
 from taskveil.designs.crossfit import (
     FOLDS,
     Calibrated,

@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import taskveil as tv
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder, NamedEncoder
+from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs import auto
 from taskveil.designs.codebooks import model as codebooks
 from taskveil.designs.codebooks.alternation import Code

@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder
+from taskveil.client.latent_encoders import HiddenEncoder, LinearEncoder, MeanEncoder
 from taskveil.experiments import breast_cancer, models
 from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import Recipe

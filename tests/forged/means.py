@@ -10,7 +10,7 @@ import numpy as np
 import releases
 from forged.tools import Arrays, Change, first, put, tensor
 from hand_made_networks import deep_pooling
-from taskveil.client.encoders import NamedEncoder, Plain
+from taskveil.client.latent_encoders import NamedEncoder, Plain
 from taskveil.client.reading import DEVICE_KINDS
 from taskveil.veil.release import pack
 

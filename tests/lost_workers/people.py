@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import releases
 import taskveil as tv
-from taskveil.client.encoders import HiddenEncoder
+from taskveil.client.latent_encoders import HiddenEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from taskveil.sweeps.budgets import smallest_budget
-from taskveil.veil.intervals import bounds, interval
+from taskveil.veil.loss_intervals import bounds, interval
 
 SAMPLES = 4000
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 
 from taskveil.sweeps.budgets import Budget, share_interval, smallest_budget, surely_kept, surplus
 from taskveil.sweeps.frontier import Frontier, Point
-from taskveil.veil.intervals import bounds
+from taskveil.veil.loss_intervals import bounds
 
 RNG = np.random.default_rng(0)
 COUNT = 171

@@ -10,7 +10,7 @@ import pytest
 from taskveil.errors import DataError
 from taskveil.sweeps.frontier import Frontier, Point
 from taskveil.sweeps.segments import SegmentedFrontier
-from taskveil.veil.intervals import bounds, interval
+from taskveil.veil.loss_intervals import bounds, interval
 
 RNG = np.random.default_rng(3)
 LOSSES = RNG.gamma(2.0, size=(2, 300))

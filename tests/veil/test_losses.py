@@ -15,7 +15,7 @@ import taskveil as tv
 from taskveil.client import entropy
 from taskveil.errors import FewRecordsWarning
 from taskveil.veil.channels import channel_of
-from taskveil.veil.intervals import interval
+from taskveil.veil.loss_intervals import interval
 from taskveil.veil.losses import Loss, expected_losses, warn_of_few
 
 RECORDS = 12

@@ -14,9 +14,9 @@ import pytest
 import taskveil as tv
 from taskveil.arrays import Floats, Integers
 from taskveil.client import reading
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Response
-from taskveil.client.mechanisms.mechanism import ResponseMechanism
+from taskveil.client.mechanisms.base import ResponseMechanism
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.designs.problem import Problem

@@ -11,7 +11,7 @@ from typing import Any
 from taskveil.arrays import Floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
-from taskveil.client.encoders import Function, bring
+from taskveil.client.latent_encoders import Function, bring
 from taskveil.client.ledger import RESTORE, Ledger, default_path
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import client_files, read_device, read_key

@@ -34,7 +34,8 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device, Fields
-from taskveil.client.encoders import (
+from taskveil.client.fields import Field
+from taskveil.client.latent_encoders import (
     HiddenEncoder,
     LinearEncoder,
     MeanEncoder,
@@ -42,7 +43,6 @@ from taskveil.client.encoders import (
     NamedEncoder,
     TabledEncoder,
 )
-from taskveil.client.fields import Field
 from taskveil.client.mechanisms import (
     Codebook,
     Laplace,

@@ -26,7 +26,7 @@ from taskveil.estimates.assumed import Assumption
 from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.veil import Veil
-from taskveil.veil.intervals import CONFIDENCE
+from taskveil.veil.loss_intervals import CONFIDENCE
 
 KEPT_TIMES_AS_LONG = 10.0
 """An estimate is given again for this many times its computing time."""

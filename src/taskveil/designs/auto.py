@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.codebooks.answers import answered_with

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder
+from taskveil.client.latent_encoders import Encoder
 from taskveil.tasks.costs import Learnable
 from taskveil.veil.volunteers import FOLDS as FOLDS
 

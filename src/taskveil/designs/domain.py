@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskveil.arrays import Floats, owned
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.networks import LEVELS
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs import sensitivity

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from taskveil.arrays import Floats, Integers
 from taskveil.veil import Veil
-from taskveil.veil.intervals import LEVEL
+from taskveil.veil.loss_intervals import LEVEL
 from taskveil.veil.losses import Considered
 
 SLACK = 0.01

@@ -21,7 +21,7 @@ from taskveil.estimates.result import Estimate, Forged, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Veil
-from taskveil.veil.intervals import CONFIDENCE
+from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
 __all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]

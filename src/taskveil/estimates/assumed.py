@@ -27,7 +27,7 @@ from taskveil.estimates.rows import CONTRADICTED, SCARCE, Row, grouped, labels_o
 from taskveil.estimates.scores import Tally
 from taskveil.veil import Veil
 from taskveil.veil.channels import Channel, channel_of
-from taskveil.veil.intervals import LEVEL
+from taskveil.veil.loss_intervals import LEVEL
 from taskveil.veil.volunteers import Groups, Missing, Volunteers, missing_in
 
 Assumption = Literal["cells", "labels"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.veil.intervals import LEVEL
+from taskveil.veil.loss_intervals import LEVEL
 from taskveil.veil.volunteers import FOLDS, Volunteers
 
 DRAWS = 2000

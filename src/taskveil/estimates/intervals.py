@@ -41,7 +41,7 @@ from scipy.special import ndtri
 
 from taskveil.arrays import Floats, as_floats
 from taskveil.errors import DataError
-from taskveil.veil.intervals import CONFIDENCE
+from taskveil.veil.loss_intervals import CONFIDENCE
 
 STEP = 1 / 8  # of the trapezoidal rule: relative errors of tail probabilities stay below 1e-6
 MOST_STEPS = 200  # of Newton's method, which needs about ten

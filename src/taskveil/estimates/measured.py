@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import softmax, stdtrit
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, exact_limits

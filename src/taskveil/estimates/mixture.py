@@ -44,7 +44,7 @@ from scipy.special import chdtrc, ndtri
 from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.estimates.intervals import MOST_STEPS
-from taskveil.veil.intervals import CONFIDENCE
+from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import Groups
 
 DEFICIT = 1e-6

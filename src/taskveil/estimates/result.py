@@ -17,7 +17,7 @@ from taskveil.estimates.drift import Drift
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import draw
 from taskveil.estimates.rows import FORGED, Interval, Row, finite
-from taskveil.veil.intervals import LEVEL
+from taskveil.veil.loss_intervals import LEVEL
 
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskveil.client.encoders import Encoder, HiddenEncoder, MeanEncoder, NamedEncoder, TabledEncoder
+from taskveil.client.latent_encoders import Encoder, HiddenEncoder, MeanEncoder, NamedEncoder, TabledEncoder
 from taskveil.client.networks import LayeredEncoder
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder
+from taskveil.client.latent_encoders import Encoder
 from taskveil.client.mechanisms import Response
 from taskveil.designs.auto import folds
 from taskveil.designs.codebooks.model import Predictor, evidence_of, predictors

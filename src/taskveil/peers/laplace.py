@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import LinearEncoder, NamedEncoder
+from taskveil.client.latent_encoders import LinearEncoder, NamedEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.designs.auto import LEARNING, LaplaceDesigner
 from taskveil.designs.domain import box_region

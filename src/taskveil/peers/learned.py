@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import Encoder, LinearEncoder
+from taskveil.client.latent_encoders import Encoder, LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import Region
 from taskveil.designs.domain import cloud_region, image_region

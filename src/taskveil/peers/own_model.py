@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import Encoder, NamedEncoder
+from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs.codebooks.model import evidence_of
 from taskveil.designs.crossfit import FOLDS, Family, calibrate, cross_fit
 from taskveil.designs.predictors.own import Own

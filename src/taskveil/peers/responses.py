@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import NamedEncoder
+from taskveil.client.latent_encoders import NamedEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.codebooks.alternation import LARGEST_EPSILON

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from taskveil.arrays import Bools, Floats
-from taskveil.veil.intervals import CONFIDENCE, bounds, circular_means, few_leaders, interval
+from taskveil.veil.loss_intervals import CONFIDENCE, bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
 

@@ -15,7 +15,7 @@ from taskveil.arrays import Floats
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.sweeps.budgets import Budget, share_interval, share_text, smallest_budget
 from taskveil.sweeps.frontier_page import off_chart, page, picture
-from taskveil.veil.intervals import check_block, loss_interval
+from taskveil.veil.loss_intervals import check_block, loss_interval
 from taskveil.veil.veil import Size, in_words
 
 

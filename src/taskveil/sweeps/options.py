@@ -14,7 +14,7 @@ from taskveil.errors import RENAMED, TaskError
 from taskveil.jobs.running import check_engine
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
-from taskveil.veil.intervals import check_block
+from taskveil.veil.loss_intervals import check_block
 from taskveil.veil.veil import as_epsilon
 
 

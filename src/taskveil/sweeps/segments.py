@@ -5,7 +5,7 @@ protection: nothing here makes it private.
 
 Both designs are judged on the same held-out people of the segment, so their losses are paired. The gain is the mean of
 one number per person: the loss with the common design minus the loss with their own. Its interval is that of any mean
-(`taskveil.veil.intervals`), for other people of the segment like those tested, with blocks of neighbours as in the
+(`taskveil.veil.loss_intervals`), for other people of the segment like those tested, with blocks of neighbours as in the
 sweep. Every design that was asked for is listed; none is chosen.
 """
 
@@ -33,7 +33,7 @@ from taskveil.records.tables import column_names, read_column, select
 from taskveil.sweeps.frontier import Frontier, written
 from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial
-from taskveil.veil.intervals import CONFIDENCE, bounds, interval
+from taskveil.veil.loss_intervals import CONFIDENCE, bounds, interval
 
 FEWEST_VOLUNTEERS = FOLDS * FOLDS
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no

@@ -18,7 +18,7 @@ from taskveil.errors import FewRecordsWarning
 from taskveil.tasks import Task
 from taskveil.veil.channels import Encoded, channel_of
 from taskveil.veil.decoders import Decoder
-from taskveil.veil.intervals import few_leaders, loss_interval
+from taskveil.veil.loss_intervals import few_leaders, loss_interval
 
 REPORTS = 2**14
 """About this many reports are drawn in all where the expectation has no formula, at least 16 and at most 256 a record:
@@ -30,7 +30,7 @@ class Loss:
     """The expected task loss: `mean` over records and noise, and a 95% interval for other records like these.
 
     The interval allows for skewness and, where asked to, for records that follow each other in time:
-    `veil/intervals.py` says what it assumes. `exact` says that the expectation over the noise is a formula, not a
+    `veil/loss_intervals.py` says what it assumes. `exact` says that the expectation over the noise is a formula, not a
     simulation. `accuracy`, of a classifier, is the expected share of records answered with the right class, as exact as
     the loss.
     """

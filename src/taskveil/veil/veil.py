@@ -11,7 +11,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
-from taskveil.client.encoders import Encoder, Function, NamedEncoder, bring
+from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import Files, read_key
@@ -22,7 +22,7 @@ from taskveil.records.tables import as_reports
 from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
 from taskveil.veil.decoders import Decoder
-from taskveil.veil.intervals import check_block
+from taskveil.veil.loss_intervals import check_block
 from taskveil.veil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.veil.volunteers import Outputs, Volunteers
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.designs.codebooks.codes import LEVELS_PER_DIRECTION, LatticeChoice
 from taskveil.designs.moments import Moments
 from taskveil.veil.decoders import LatticeDecoder

@@ -13,7 +13,7 @@ from torch import nn
 import taskveil as tv
 from designers import by_record
 from hostile import hostile_records
-from taskveil.client.encoders import LinearEncoder, MeanEncoder, NamedEncoder
+from taskveil.client.latent_encoders import LinearEncoder, MeanEncoder, NamedEncoder
 from taskveil.designs.auto import best_of, folds
 from taskveil.designs.codebooks.model import Predictor, evidence_of, model_candidates, together
 from taskveil.designs.crossfit import Calibrated, Evidence

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.designs.codebooks import codes
 from taskveil.designs.codebooks.codes import LatticeChoice, SumChoice
 

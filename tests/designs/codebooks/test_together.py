@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fits import VALUES, evidence_of
-from taskveil.client.encoders import Encoder, LinearEncoder, MeanEncoder, NamedEncoder
+from taskveil.client.latent_encoders import Encoder, LinearEncoder, MeanEncoder, NamedEncoder
 from taskveil.designs.codebooks.model import Predictor, together
 from taskveil.designs.crossfit import Calibrated
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, SignRegion
 from taskveil.designs.domain import Domain, box_region, cloud_region, grid_step, image_region
 from taskveil.designs.laplace.closed_form import build_linear, loss_bounds

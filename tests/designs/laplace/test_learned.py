@@ -14,7 +14,7 @@ from torch import nn
 
 import taskveil as tv
 from hostile import hostile_records
-from taskveil.client.encoders import HiddenEncoder
+from taskveil.client.latent_encoders import HiddenEncoder
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.laplace import gradient
 from taskveil.designs.laplace import learned as veils

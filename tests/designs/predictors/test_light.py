@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fits import CLASSES, VALUES, designed, evidence_of
-from taskveil.client.encoders import HiddenEncoder, TabledEncoder
+from taskveil.client.latent_encoders import HiddenEncoder, TabledEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.designs.crossfit import cross_fit
 from taskveil.designs.predictors import light

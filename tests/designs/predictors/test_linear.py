@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fits import CLASSES, VALUES, designed, evidence_of
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder
+from taskveil.client.latent_encoders import HiddenEncoder, LinearEncoder
 from taskveil.designs.predictors import light
 from taskveil.designs.predictors.light import PENALTIES, Linear, _logistic, _ridge, affine_encoder
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import taskveil as tv
 from fits import designed
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, NamedEncoder
+from taskveil.client.latent_encoders import HiddenEncoder, LinearEncoder, NamedEncoder
 from taskveil.client.networks import LayeredEncoder
 from taskveil.client.trees import TreeEncoder
 from taskveil.designs.codebooks.model import families

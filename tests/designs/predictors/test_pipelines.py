@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 import taskveil as tv
 from taskveil.client import Client
-from taskveil.client.encoders import NamedEncoder
+from taskveil.client.latent_encoders import NamedEncoder
 from taskveil.designs.predictors.own import records_of, table_lines, table_trees
 
 RNG = np.random.default_rng(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.client.encoders import MonotoneTables
+from taskveil.client.latent_encoders import MonotoneTables
 from taskveil.client.networks import LEVELS
 from taskveil.designs.predictors import light as module
 from taskveil.designs.predictors.light import KNOTS, heavy_tailed, ranked, tables_for

@@ -1,10 +1,10 @@
 """The mechanisms: one file each, which begins with its guarantee and the proof."""
 
+from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
 from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
-from taskveil.client.mechanisms.mechanism import Mechanism
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 

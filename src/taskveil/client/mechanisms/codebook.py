@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from taskveil.arrays import EXACT, Floats, Integers, blocks, own_arrays
-from taskveil.client.mechanisms.mechanism import ResponseMechanism
+from taskveil.client.mechanisms.base import ResponseMechanism
 from taskveil.client.mechanisms.response import Response, top
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout

@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.noise import discrete_laplace, discrete_laplace_variance
 from taskveil.client.promise import round_up
 from taskveil.client.regions import LARGEST, Region

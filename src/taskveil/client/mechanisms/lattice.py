@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.arrays import Array, Bools, Integers, blocks, own_arrays
-from taskveil.client.mechanisms.mechanism import NearestCodebook
+from taskveil.client.mechanisms.base import NearestCodebook
 from taskveil.client.mechanisms.response import MOST_BITS, Response
 from taskveil.client.regions import MOST_LATENTS, BoxRegion
 from taskveil.client.wire import Layout

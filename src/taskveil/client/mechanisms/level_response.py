@@ -30,7 +30,7 @@ import numpy as np
 
 from taskveil.arrays import EXACT, Floats, Integers, blocks, own_arrays, owned
 from taskveil.client import entropy
-from taskveil.client.mechanisms.mechanism import Mechanism
+from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.sum_codebook import MOST_CODEWORDS
 from taskveil.client.networks import MOST_STEPS
 from taskveil.client.promise import exact_log_ratio, log_ratio

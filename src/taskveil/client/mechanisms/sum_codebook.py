@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from taskveil.arrays import EXACT, Array, Floats, Integers, Integers16, blocks, own_arrays
-from taskveil.client.mechanisms.mechanism import NearestCodebook
+from taskveil.client.mechanisms.base import NearestCodebook
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.networks import MOST_OPERATIONS, MOST_STEPS
 from taskveil.client.regions import BoxRegion

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.designs.codebooks.alternation import given_reports
 from taskveil.designs.codebooks.codes import JUDGED, REACH, Choice, LatticeChoice, ListedChoice, SumChoice
 from taskveil.designs.moments import LinearProblem, gaussian_distortion, water_level

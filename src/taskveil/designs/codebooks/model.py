@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import Encoder, MeanEncoder, NamedEncoder, Plain
+from taskveil.client.latent_encoders import Encoder, MeanEncoder, NamedEncoder, Plain
 from taskveil.client.mechanisms import Codebook, Stage
 from taskveil.designs.codebooks.alternation import (
     LARGEST_EPSILON,

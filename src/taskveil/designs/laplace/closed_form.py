@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.regions import BoxRegion, Region
 from taskveil.designs.domain import box_region, image_region

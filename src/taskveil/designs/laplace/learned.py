@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from taskveil.arrays import Floats
-from taskveil.client.encoders import Encoder, HiddenEncoder
+from taskveil.client.latent_encoders import Encoder, HiddenEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.designs.domain import box_region
 from taskveil.designs.laplace.gradient import (

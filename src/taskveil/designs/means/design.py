@@ -16,7 +16,7 @@ from operator import itemgetter
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Domain

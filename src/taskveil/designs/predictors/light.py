@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.encoders import (
+from taskveil.client.latent_encoders import (
     FARTHEST_KNOT,
     Encoder,
     HiddenEncoder,

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.encoders import Encoder, NamedEncoder
 from taskveil.client.fields import BaseField
+from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Family, Fit
 from taskveil.designs.predictors.light import affine_encoder
 from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_trees, last_below

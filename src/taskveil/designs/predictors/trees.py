@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from taskveil.arrays import Bools, Floats, Integers, own_arrays
-from taskveil.client.encoders import Encoder
+from taskveil.client.latent_encoders import Encoder
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.client.trees import MOST_KNOTS, TreeEncoder, Walk
 from taskveil.designs.crossfit import Evidence, Family, Fit

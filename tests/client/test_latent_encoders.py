@@ -9,7 +9,7 @@ from scipy.special import softmax
 import hand_made_networks
 import releases
 from hostile import hostile_records
-from taskveil.client.encoders import HiddenEncoder, LinearEncoder, MeanEncoder, Plain
+from taskveil.client.latent_encoders import HiddenEncoder, LinearEncoder, MeanEncoder, Plain
 from taskveil.client.networks import portable_softmax
 from taskveil.errors import DataError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from taskveil.errors import DataError
-from taskveil.veil.intervals import bounds, check_block, circular_means, few_leaders, interval
+from taskveil.veil.loss_intervals import bounds, check_block, circular_means, few_leaders, interval
 
 RNG = np.random.default_rng(0)
 SKEWED = RNG.lognormal(size=60)
