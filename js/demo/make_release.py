@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 import taskveil as tv
-from taskveil.client.encoders import LinearEncoder
+from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
 from taskveil.experiments.demo_people import SCHEMA, people, shown, table, weights
