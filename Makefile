@@ -52,7 +52,7 @@ test-js: $(READY)
 
 js-all:
 	OMP_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python tests/vectors.py js/test/vectors $(VECTORS)
-	cd js && npm ci --loglevel=error && npm run --silent build && npm run --silent types && npm test --silent && npm run --silent browser
+	cd js && export TASKVEIL_PYTHON=$(abspath $(BIN)/python) && npm ci --loglevel=error && npm run --silent build && npm run --silent types && npm test --silent && npm run --silent browser
 
 lint: $(READY)
 	$(BIN)/ruff check .
