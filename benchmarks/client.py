@@ -62,6 +62,17 @@ def veil(latents: int, favoured: int | None) -> tv.Veil:
     )
 
 
+def imports() -> None:
+    """Print the processor time of importing numpy and of importing the client after it."""
+    code = (
+        "import time; start = time.process_time(); import numpy; middle = time.process_time()\n"
+        "import taskveil.client; print(middle - start, time.process_time() - middle)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
+    of_numpy, of_client = (min(times) for times in zip(*(map(float, run.stdout.split()) for run in runs), strict=True))
+    print(f"import: numpy {of_numpy * 1e3:.0f} ms, taskveil.client {of_client * 1e3:.0f} ms more")
+
+
 def one_report(folder: Path, name: str, made: tv.Veil) -> None:
     made.save(folder / name)
     record = dict.fromkeys(made.columns or (), 0.5)
@@ -142,6 +153,7 @@ def main() -> None:
             "codebook, Z = 8": veil(8, 4),
             "codebook, Z = 4, m = 1": veil(4, 1),
         }
+        imports()
         for title, what in made.items():
             one_report(folder, title, what)
         for title, what in made.items():
