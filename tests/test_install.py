@@ -1,6 +1,6 @@
 """What people install: the wheel, built from these sources, in fresh environments that hold nothing else.
 
-`make test` installs it as devices do. `make install-test` adds the extras, which takes minutes and a package index.
+`make install-test` runs them; they take minutes and a package index.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import taskveil as tv
 
 ROOT = Path(__file__).parents[1]
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+pytestmark = pytest.mark.install
 
 
 class Environment:
@@ -119,7 +121,6 @@ def test_a_device_needs_numpy_alone(wheel: Path, veil: tv.Veil, tmp_path: Path) 
     assert command.stderr == "error: the taskveil command needs typer: pip install 'taskveil[design]'\n"
 
 
-@pytest.mark.install
 def test_the_design_extra_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     office = Environment(tmp_path, f"{wheel}[design]")
     assert office.run("pip", "check").returncode == 0
@@ -134,7 +135,6 @@ def test_the_design_extra_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < 700e6
 
 
-@pytest.mark.install
 def test_the_torch_extra_takes_networks(wheel: Path, tmp_path: Path) -> None:
     office = Environment(tmp_path, f"{wheel}[torch]")
     assert office.run("pip", "check").returncode == 0
@@ -149,7 +149,6 @@ def test_the_torch_extra_takes_networks(wheel: Path, tmp_path: Path) -> None:
     assert 3.99 < float(done.stdout) <= 4.0  # whole-number chances stay just below the budget
 
 
-@pytest.mark.install
 def test_the_server_extra_decodes_tables(wheel: Path, veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "release")
     (tmp_path / "people.csv").write_text("a,b,c,d,e,f\n1,2,3,4,5,6\n")
@@ -166,7 +165,6 @@ def test_the_server_extra_decodes_tables(wheel: Path, veil: tv.Veil, tmp_path: P
     assert server.run("python", "-c", "import fastapi, pydantic, uvicorn, psycopg, scipy").returncode == 0
 
 
-@pytest.mark.install
 def test_the_ray_extra_runs_on_this_machines_cores(wheel: Path, veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "release")
     (tmp_path / "people").mkdir()

@@ -79,7 +79,10 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("tasks", [("matrix", "means", "forest"), ("regression", "network", "own loss")])
+@pytest.mark.parametrize(
+    "tasks",
+    [("matrix", "forest"), pytest.param(("means", "regression", "network", "own loss"), marks=pytest.mark.slow)],
+)
 def test_the_whole_way(tasks: tuple[str, ...], tmp_path: Path) -> None:
     """Several tasks in one process, which takes seconds to start."""
     done = run("\n".join([START, *(f"whole_way({TASKS[task]})" for task in tasks)]), tmp_path)

@@ -65,7 +65,7 @@ def test_rare_values_are_pooled_without_bias() -> None:
     veils = [tv.design(table[:400], tv.MeanTask(np.eye(1)), epsilon=e, schema=schema) for e in (1.0, 1.01)]
     numbers = schema.expand(table)
     latents, truth, held = [veil.encoder(numbers) for veil in veils], numbers.mean(axis=0), []
-    for _ in range(100):
+    for _ in range(50):
         reports = [
             channel_of(veil.mechanism, veil.decoder).simulate(own[rng.integers(5000, size=400)], rng)
             for veil, own in zip(veils, latents, strict=True)

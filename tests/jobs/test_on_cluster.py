@@ -207,6 +207,7 @@ def test_a_job_that_nobody_waits_for_ends(machines: Any, work: Path, tmp_path: P
     assert seen < 40
 
 
+@pytest.mark.slow
 def test_a_third_machine_joins(machines: Any, work: Path, tmp_path: Path) -> None:
     """And is lost in tests/lost_machines: Ray takes its time to notice."""
     machines.add_node(num_cpus=1, object_store_memory=STORE)

@@ -104,7 +104,7 @@ def population(kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["regression", "cross-entropy"])
-@pytest.mark.parametrize("versions", [1, 6])
+@pytest.mark.parametrize("versions", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_budgets_are_too_small_once_in_ten_at_most(kind: str, versions: int) -> None:
     """For the hardest share, which one design misses by a hair, by itself and in six versions; the mean alone errs in
     half of all cases or more."""
