@@ -13,7 +13,8 @@ from taskveil.client.mechanisms import Laplace, LatticeCodebook, LevelResponse, 
 from taskveil.tasks import LinearTask, ModelTask, Task
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil.channels.channel import Channel, Codes, Encoded, UnbiasedScores, VolunteerValues
-from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
+from taskveil.veil.channels.survey import SurveyChannel
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder, SurveyDecoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +198,11 @@ class SumChannel(Channel):
 
     def _nearest(self, latents: Floats) -> Integers:
         return self.mechanism.nearest(self.mechanism.region.enforce(latents))
+
+
+def level_channel(mechanism: LevelResponse, decoder: Decoder) -> Channel:
+    """The channel of means, or of a survey if the decoder is one's."""
+    return SurveyChannel(mechanism, decoder) if isinstance(decoder, SurveyDecoder) else LevelChannel(mechanism, decoder)
 
 
 @dataclass(frozen=True, eq=False)
