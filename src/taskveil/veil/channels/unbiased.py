@@ -10,6 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.client.mechanisms.level_groups import MOST_ENTRIES
 from taskveil.tasks import LinearTask, ModelTask, Task
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil.channels.channel import Channel, Codes, Encoded, UnbiasedScores, VolunteerValues
@@ -215,8 +216,8 @@ class LevelChannel(Channel):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The outputs of all groups are one list."""
-        return (self.mechanism.layout.high[0] + 1,)
+        """The outputs of all groups are one list, where they can be listed."""
+        return (self.mechanism.outputs,) if self.mechanism.outputs <= MOST_ENTRIES else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
