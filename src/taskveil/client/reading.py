@@ -75,6 +75,7 @@ SINCE = {
     "block_group": 8,
     "plane_group": 8,
     "words": 8,
+    "survey_task": 8,
 }
 """The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
