@@ -421,6 +421,8 @@ def _fits(value: Any, declared: str) -> bool:
         return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
     if declared == "tuple[str, ...]":
         return isinstance(value, tuple) and all(type(item) is str for item in value)
+    if declared == "tuple[Floats, ...]":
+        return isinstance(value, tuple) and all(_fits(item, "Floats") for item in value)
     # Another part, or a tuple of parts, which were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 
