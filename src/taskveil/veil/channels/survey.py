@@ -50,6 +50,7 @@ class SurveyChannel(Channel):
         weighted squared error of all statistics, with means, variances and spreads of the volunteers."""
         if not isinstance(task, SurveyTask):
             return None
+        # Words have no row whose score would be known before a word is asked for.
         listed = [one for one in questions_of(task, None, self.mechanism, self.decoder) if one.levels]
         found = [(one, statistics(task, one)) for one in listed]
         variances = [one.variances(said.functionals, one.prior) for one, said in found]
@@ -72,7 +73,9 @@ def _over_rows(question: Question, squares: Floats, k: Integers) -> Floats:
     part = question.part
     if not isinstance(part, LevelGroup | BlockGroup):
         return np.zeros(len(k))
-    by_row, record = question.by_row(squares)[None], np.zeros(len(k), dtype=np.int64)
+    values = question.by_row(squares)
+    values = values if len(values) == part.rows else np.repeat(values, 2)[: part.rows]  # of bins, in tables
+    by_row, record = values[None], np.zeros(len(k), dtype=np.int64)
     for count, below, steps, whole in zip(part.counts, *(array.T for array in part.between(k)), strict=True):
         by_row = by_row.reshape(len(by_row), count, -1)
         up = (steps / whole)[:, None]
