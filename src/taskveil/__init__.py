@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskveil.client.fields import Date as Date
     from taskveil.client.fields import Flag as Flag
     from taskveil.client.fields import Number as Number
+    from taskveil.client.fields import Words as Words
     from taskveil.designs.designing import design as design
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
+    from taskveil.tasks import SurveyTask as SurveyTask
     from taskveil.veil import Veil as Veil
     from taskveil.veil.accounting import Cost as Cost
     from taskveil.veil.accounting import compose as compose
@@ -46,7 +48,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "taskveil.auditing": "audit",
     "taskveil.client": "Client",
-    "taskveil.client.fields": "Category Count Date Flag Number",
+    "taskveil.client.fields": "Category Count Date Flag Number Words",
     "taskveil.designs.designing": "design",
     "taskveil.designs.domain": "Ball Box Points",
     "taskveil.designs.problem": "OnDevice",
@@ -55,7 +57,7 @@ _NAMES = {
     "taskveil.records.schema": "Schema",
     "taskveil.sweeps.options": "Ray",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
-    "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask",
+    "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask SurveyTask",
     "taskveil.veil": "Veil",
     "taskveil.veil.accounting": "Cost compose reports_within",
 }
@@ -80,8 +82,10 @@ __all__ = [
     "Points",
     "Ray",
     "Schema",
+    "SurveyTask",
     "TaskveilError",
     "Veil",
+    "Words",
     "__version__",
     "audit",
     "compose",

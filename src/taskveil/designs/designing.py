@@ -92,8 +92,8 @@ def design(
             prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
             is chosen. If none beats the constant, the method is "constant": reports contain no information, and a
             NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
-            method: "codebook", "task_aware", "constant", "means" for a MeanTask, or a peer (`taskveil.peers`). Or a
-            `Designer` of your own.
+            method: "codebook", "task_aware", "constant", "means" for a MeanTask or a SurveyTask, or a peer
+            (`taskveil.peers`). Or a `Designer` of your own.
         on_device: limits for what runs on people's devices: which encoder, how large, and whether the task's own model
             may be used. See docs/guides/models.md.
         domain: where records may lie: a `Box`, a `Ball` or `Points`. Values outside are brought inside, for volunteers
@@ -170,7 +170,11 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
             veil.mechanism, veil.decoder, latents, problem.X, problem.task, answers, problem.schema, person=person
         )
         veil = replace(veil, volunteers=volunteers)
-    veil, schema = replace(veil, outputs=answers[1]), problem.schema
+    return _named(replace(veil, outputs=answers[1]), problem.schema, columns)
+
+
+def _named(veil: Veil, schema: Schema, columns: tuple[str, ...] | None) -> Veil:
+    """The veil with the names and units of what it takes."""
     if not schema.unbounded:
         return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)
     units = schema.fields.units if any(schema.fields.units) else None
