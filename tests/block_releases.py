@@ -101,7 +101,7 @@ def plane(prime: int = 31, step: float = 2.0**-3) -> LevelResponse:
     return LevelResponse(
         region=region,
         groups=(
-            plane_group((2, 0), prime, width=8, chance=3),
+            plane_group((2, 0), prime, width=1 + prime // 4, chance=3),
             BlockGroup(
                 places=np.array([0, 1]),
                 counts=np.array([3, 2]),
@@ -128,7 +128,7 @@ WORDS = Fields(
 
 
 def words_device() -> Device:
-    """Two planes whose latents are the numbers of texts, the larger with nearly 2^53 outputs, and blocks of a category."""
+    """Two planes whose latents are the numbers of texts, the larger with nearly 2^53 outputs, and a group of blocks."""
     low, high = WORDS.box
     weights = np.zeros((6, WORDS.width))
     weights[:4, :4], weights[4, 4:8], weights[5, 8] = np.eye(4), [1.0, 2.0, 3.0, 4.0], 1.0 / 120.0
