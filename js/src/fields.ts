@@ -10,7 +10,7 @@ import { LEVELS } from "./encoders.js";
 import { need } from "./files.js";
 import { LONGEST_TEXT } from "./options.js";
 import { fields as only, real, whole } from "./packed.js";
-import { sha256 } from "./sha256.js";
+import { sha256 } from "./hash.js";
 import { hex } from "./wire.js";
 
 interface Any {
