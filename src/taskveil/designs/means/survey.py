@@ -210,7 +210,7 @@ class Sample:
             return min((self._listed(digits, most) for most in self._counts()), key=lambda one: one.cost)
         if not numbers:
             blocks = self._blocks(digits, ALONE)
-            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW and blocks.width > 1:
+            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW:
                 return min(blocks, self._listed(digits, ALONE), key=lambda one: one.cost)
             return blocks
         fitting = [one for most in range(2, ALONE + 1) if (one := self._blocks(digits, most)).rows.rows <= MOST_ROWS]
