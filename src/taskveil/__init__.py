@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
+    from taskveil.tasks import SurveyTask as SurveyTask
     from taskveil.veil import Veil as Veil
     from taskveil.veil.accounting import Cost as Cost
     from taskveil.veil.accounting import compose as compose
@@ -55,7 +56,7 @@ _NAMES = {
     "taskveil.records.schema": "Schema",
     "taskveil.sweeps.options": "Ray",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
-    "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask",
+    "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask SurveyTask",
     "taskveil.veil": "Veil",
     "taskveil.veil.accounting": "Cost compose reports_within",
 }
@@ -80,6 +81,7 @@ __all__ = [
     "Points",
     "Ray",
     "Schema",
+    "SurveyTask",
     "TaskveilError",
     "Veil",
     "__version__",

@@ -1,4 +1,4 @@
-"""The purpose of the data and the cost of a mistake: `LinearTask`, `MeanTask`, `ModelTask`, `MultiTask`.
+"""The purpose of the data and the cost of a mistake: `LinearTask`, `MeanTask`, `ModelTask`, `MultiTask`, `SurveyTask`.
 
 All tasks have the same methods: the records they take (`width`, `check_width`), their answers (`predict`), the loss of
 using an estimate in place of a record (`losses`, `pairwise_losses`), and the loss of one constant answer
@@ -17,6 +17,7 @@ from taskveil.tasks.costs import LossName, SquaredError
 from taskveil.tasks.linear import LinearTask, MeanTask
 from taskveil.tasks.model import ModelTask
 from taskveil.tasks.multi import MultiTask
+from taskveil.tasks.survey import SurveyTask
 
 __all__ = [
     "LinearTask",
@@ -24,6 +25,7 @@ __all__ = [
     "MeanTask",
     "ModelTask",
     "MultiTask",
+    "SurveyTask",
     "Task",
     "as_linear",
     "check_task",
@@ -31,13 +33,15 @@ __all__ = [
     "take_labels",
 ]
 
-Task = LinearTask | MeanTask | ModelTask | MultiTask
+Task = LinearTask | MeanTask | ModelTask | MultiTask | SurveyTask
 
 
 def check_task(task: Any) -> Task:
     """`task` itself, or a TaskError that says what a task is."""
-    if not isinstance(task, LinearTask | MeanTask | ModelTask | MultiTask):
-        raise TaskError(f"task must be a LinearTask, MeanTask, ModelTask or MultiTask, got {type(task).__name__}.")
+    if not isinstance(task, LinearTask | MeanTask | ModelTask | MultiTask | SurveyTask):
+        raise TaskError(
+            f"task must be a LinearTask, MeanTask, ModelTask, MultiTask or SurveyTask, got {type(task).__name__}."
+        )
     return task
 
 
@@ -55,11 +59,11 @@ def as_linear(task: Task, *, labelled: bool = True) -> LinearTask | None:
 
 def needs_unbiased(task: Task, method: str) -> str | None:
     """Why a `method` whose answers are biased cannot serve the task, in a sentence; None if it can."""
-    if not isinstance(task, MeanTask):
+    if not isinstance(task, MeanTask | SurveyTask):
         return None
     return (
         f"{method} shrinks the answers for single records towards the volunteers, so their mean is biased for other "
-        'populations. Use method="auto" or "means" for a MeanTask.'
+        f'populations. Use method="auto" or "means" for a {type(task).__name__}.'
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taskveil.arrays import Floats, Integers, check_arrays, own_arrays
+from taskveil.arrays import Floats, Integers, check_arrays, own_arrays, owned
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.errors import DataError
 
@@ -141,7 +141,37 @@ class LatticeDecoder:
         return self.estimates(self.lattice.unrank(np.asarray(reports, dtype=np.int64)))
 
 
-Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurveyDecoder:
+    """Nothing about one person: the `priors`, smoothed shares of the volunteers (rows,) for every question of a survey,
+    with which `taskveil.estimate` weighs reports. `width` is that of a record."""
+
+    priors: tuple[Floats, ...]
+    width: int
+
+    def __post_init__(self) -> None:
+        if not self.priors or self.width < 1 or not all(isinstance(prior, np.ndarray) for prior in self.priors):
+            raise DataError("a survey has a prior for every question.")
+        for prior in self.priors:
+            check_arrays(prior=(prior, (prior.size,)))
+            if not (prior.min(initial=1.0) > 0 and abs(float(prior.sum()) - 1.0) < 1e-6):
+                raise DataError("a prior of a survey is shares above 0 that add up to 1.")
+        object.__setattr__(self, "priors", tuple(owned(prior) for prior in self.priors))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(attributes, columns of a report)."""
+        return self.width, 1
+
+    def __call__(self, reports: ArrayLike) -> Floats:
+        """A DataError that says what to do with the reports (N, 1)."""
+        raise DataError(
+            f"these {len(np.asarray(reports))} reports of a survey say nothing about one person: estimate all people "
+            "with tv.estimate(veil, reports), or with taskveil estimate."
+        )
+
+
+Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder | SurveyDecoder
 
 
 def least_squares_decoder(latents: Floats, X: Floats, noise_variance: float) -> AffineDecoder:

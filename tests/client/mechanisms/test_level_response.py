@@ -18,7 +18,7 @@ from scipy.stats import chisquare
 import releases
 from taskveil.client import entropy
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
-from taskveil.client.mechanisms.level_response import MOST_ENTRIES
+from taskveil.client.mechanisms.level_groups import MOST_ENTRIES
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import MechanismError
 

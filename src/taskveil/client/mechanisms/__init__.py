@@ -4,11 +4,13 @@ from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
-from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
+from taskveil.client.mechanisms.level_groups import BlockGroup, LevelGroup, PlaneGroup
+from taskveil.client.mechanisms.level_response import LevelResponse
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 
 __all__ = [
+    "BlockGroup",
     "Codebook",
     "Laplace",
     "Lattice",
@@ -16,6 +18,7 @@ __all__ = [
     "LevelGroup",
     "LevelResponse",
     "Mechanism",
+    "PlaneGroup",
     "Response",
     "Stage",
     "SumCodebook",

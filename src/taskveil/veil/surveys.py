@@ -1,0 +1,281 @@
+"""The questions of a survey: what a device reports about, and what its reports say about all people.
+
+A survey asks for some fields. Each is one latent, a *digit*: on the grid of the region, a category is 0 for a value
+that is not listed, 1 … k for its values and k + 1 if it is missing; a flag is 0, 1, or 2 if it is missing; a number or
+a date is its place between its bounds, from 0 to 1, and 2 if it is missing. A group of the mechanism is a *question*:
+it names some digits and levels of each, and its rows are the choices of one level of each digit, the first digit the
+highest. People have shares of the rows, and a report has a score whose mean is any statistic of these shares.
+
+**Cyclic blocks are inverted exactly.** Row v is in the block of output (j, s) if (v − s) mod R is in D_j. A score
+t = m + Σ_{v in the block} g(v) with Σ g = 0 has E[t | v] = m + (extra/B) Σ_u A(v − u) g(u), where A is the
+autocorrelation of the blocks, added up over j. A is diagonal in the discrete Fourier basis, with the values
+λ = Σ_j |FFT D_j|². So m the mean of f and g = FFT⁻¹(FFT(f − m) · B/(extra · λ)) give E[t | v] = f(v) for every row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.latent_encoders import LinearEncoder
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup
+from taskveil.client.networks import LEVELS, levels
+from taskveil.client.regions import BoxRegion
+from taskveil.errors import DataError
+from taskveil.records.schema import Schema
+from taskveil.tasks.survey import SurveyTask, kind_of
+from taskveil.veil.decoders import SurveyDecoder
+
+if TYPE_CHECKING:
+    from taskveil.veil.veil import Veil
+
+GRID_BITS = 24
+"""A latent is rounded to this many bits before it is rounded at random to a level: finer than attributes are."""
+
+
+class Other(Enum):
+    """The values that a category does not list."""
+
+    OTHER = "other values"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+OTHER = Other.OTHER
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """One group of a survey's mechanism.
+
+    `fields` and `levels` say what its rows are: for each digit, the natural value of each level. That is a float for
+    numbers and dates (days since 1970), the lower edge for bins, the word of a category, True or False, `OTHER` for
+    values that are not listed, and None for missing values. `binned` says which digits are bins. Its outputs are the
+    reports from `start` to `start + outputs − 1`. `prior` (rows,) are the volunteers' shares of the rows, smoothed.
+    """
+
+    group: int
+    fields: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    binned: tuple[bool, ...]
+    start: int
+    outputs: int
+    prior: Floats
+    part: LevelGroup | BlockGroup | PlaneGroup
+    chance: float
+    """The share of all reports that answer this question."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return math.prod(map(len, self.levels))
+
+    @cached_property
+    def values(self) -> tuple[Integers, ...]:
+        """For each digit the number of its level in every row (rows,)."""
+        shape = tuple(map(len, self.levels))
+        return tuple(np.indices(shape).reshape(len(shape), -1))
+
+    def scores(self, functionals: Floats) -> Floats:
+        """Scores (outputs, t) of reports whose means are the means of `functionals` (rows, t) over people's rows,
+        whatever their shares. DataError for a functional that the question does not measure."""
+        if isinstance(self.part, BlockGroup):
+            return block_scores(self.part, functionals)
+        if isinstance(self.part, LevelGroup):
+            return exact_scores(self.part.table, functionals, self.prior)
+        raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
+
+    def chances(self) -> Floats:
+        """(rows, outputs): the probability of every output for people of each row."""
+        if isinstance(self.part, LevelGroup):
+            return np.asarray(self.part.table / self.part.total)
+        if isinstance(self.part, PlaneGroup):
+            raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
+        response, own = self.part.response, in_blocks(self.part.blocks, np.eye(self.rows))
+        return np.asarray((response.base + response.extra * own.T) / len(self.part.blocks))
+
+    def expected(self, shares: Floats) -> Floats:
+        """(outputs,): the probability of every output if people have these shares (rows,)."""
+        if not isinstance(self.part, BlockGroup):
+            return np.asarray(shares @ self.chances())
+        response, own = self.part.response, in_blocks(self.part.blocks, shares[:, None])[:, 0]
+        return np.asarray((response.base + response.extra * own) / len(self.part.blocks))
+
+    def variances(self, functionals: Floats, shares: Floats) -> Floats:
+        """(t,): the variance of one report's scores of `functionals` (rows, t) if people have these shares (rows,)."""
+        scores, chances = self.scores(functionals), self.expected(shares)
+        return np.asarray(np.maximum(chances @ scores**2 - (shares @ functionals) ** 2, 0.0))
+
+    def variance(self, functional: Floats, shares: Floats) -> float:
+        """The variance of one report's score of a functional (rows,) if people have these shares (rows,)."""
+        return float(self.variances(functional[:, None], shares)[0])
+
+    @property
+    def hits(self) -> tuple[float, float]:
+        """Of a large vocabulary: how probable it is that a report's block contains a value, for people who have it and
+        for people who have another one."""
+        if not isinstance(self.part, PlaneGroup):
+            raise DataError("only a question about a large vocabulary has these chances.")
+        response, p = self.part.response, self.part.prime
+        w = response.favoured
+        # Two points differ along a form by 0 for p − 1 forms and by every other residue for p forms, of p² − 1.
+        common = (p * w * w - w) / (p * p - 1)
+        return w * (response.base + response.extra), w * response.base + response.extra * common
+
+
+def block_spectra(blocks: Integers, size: int) -> NDArray[np.complex128]:
+    """(B, size): the discrete Fourier transforms of base blocks (B, w) of residues."""
+    members = np.zeros((len(blocks), size))
+    np.put_along_axis(members, blocks, 1.0, axis=1)
+    return np.fft.fft(members, axis=1)
+
+
+def in_blocks(blocks: Integers, values: Floats) -> Floats:
+    """(B·R, t): for every output (j, s) the sum of `values` (R, t) over its block, the rows (s + d) mod R with d in the
+    base block j of `blocks` (B, w)."""
+    spectra = np.conj(block_spectra(blocks, len(values)))[:, :, None] * np.fft.fft(values, axis=0)
+    return np.asarray(np.fft.ifft(spectra, axis=1).real.reshape(-1, values.shape[1]))
+
+
+def block_scores(part: BlockGroup, functionals: Floats) -> Floats:
+    """Scores (outputs, t) whose means are exactly `functionals` (R, t) in every row; DataError if the blocks do not
+    tell all rows apart."""
+    spectrum = (np.abs(block_spectra(part.blocks, part.rows)) ** 2).sum(axis=0)
+    if spectrum[1:].min() <= 1e-9 * spectrum[0]:
+        raise DataError("the blocks of a question must tell all of its rows apart.")
+    middle = functionals.mean(axis=0)
+    gain = len(part.blocks) / (part.response.extra * spectrum)
+    values = np.fft.ifft(np.fft.fft(functionals - middle, axis=0) * gain[:, None], axis=0).real
+    return np.asarray(middle + in_blocks(part.blocks, values - values.mean(axis=0)))
+
+
+def exact_scores(table: Integers, functionals: Floats, prior: Floats) -> Floats:
+    """Values (R, t) of least expected square under the prior (L,) whose mean is exactly `functionals` (L, t) at every
+    level of the table (L, R), up to the last digits of a double; DataError where there are none."""
+    chances = table / table[0].sum()
+    scale = 1.0 / np.sqrt(prior @ chances)
+    scaled = chances * scale
+    values = np.linalg.lstsq(scaled, functionals, rcond=None)[0]
+    values += np.linalg.lstsq(scaled, functionals - scaled @ values, rcond=None)[0]
+    off = np.abs(functionals - scaled @ values).max(initial=0.0)
+    if off > 1e-9 * (np.abs(functionals).max(initial=0.0) + np.abs(values * scale[:, None]).max(initial=0.0)):
+        raise DataError("the reports of this question do not measure that.")
+    return np.asarray(values * scale[:, None])
+
+
+def questions(veil: Veil) -> tuple[Question, ...]:
+    """The questions of a survey, one for each group of its mechanism; DataError for another release."""
+    if not isinstance(veil.task, SurveyTask) or not isinstance(veil.decoder, SurveyDecoder):
+        raise DataError("this release is no survey: its task is no tv.SurveyTask.")
+    return questions_of(veil.task, veil.encoder, veil.mechanism, veil.decoder)
+
+
+def questions_of(task: SurveyTask, encoder: Any, mechanism: Any, decoder: SurveyDecoder) -> tuple[Question, ...]:
+    """The questions of the parts of a survey; DataError where they do not fit together."""
+    if not isinstance(mechanism, LevelResponse) or not isinstance(encoder, LinearEncoder):
+        raise DataError("a survey has a linear encoder and a response between levels.")
+    asked, draws, start, found = task.asked, sum(group.chance for group in mechanism.groups), 0, []
+    if len(decoder.priors) != len(mechanism.groups) or mechanism.region.dim != len(asked):
+        raise DataError("a survey has one latent for each field and one prior for each question.")
+    for number, (group, prior) in enumerate(zip(mechanism.groups, decoder.priors, strict=True)):
+        names = tuple(asked[place] for place in group.places)
+        scales = [] if isinstance(group, PlaneGroup) else np.split(group.levels, np.cumsum(group.counts)[:-1])
+        binned = tuple(group.binned.astype(bool).tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
+        values = tuple(
+            _natural(task, name, steps, edges, encoder)
+            for name, steps, edges in zip(names, scales, binned[: len(scales)], strict=False)
+        )
+        one = Question(
+            group=number,
+            fields=names,
+            levels=values,
+            binned=binned,
+            start=start,
+            outputs=int(group.outputs),
+            prior=prior,
+            part=group,
+            chance=group.chance / draws,
+        )
+        if not isinstance(group, PlaneGroup) and prior.shape != (one.rows,):
+            raise DataError("the prior of a question has one number for every row.")
+        found.append(one)
+        start += one.outputs
+    return tuple(found)
+
+
+def columns_of(schema: Schema, name: str) -> slice:
+    """The numbers of a record that a field becomes."""
+    return schema.fields.places[schema.names.index(name)]
+
+
+def survey_encoder(task: SurveyTask, low: Floats, high: Floats) -> tuple[LinearEncoder, BoxRegion]:
+    """The encoder from records whose numbers lie between `low` and `high` (n,) to the digits of a survey, and the
+    region of these."""
+    rows, offsets, tops = [], [], []
+    for name in task.asked:
+        weights, offset, top = _digit(task.schema, name, low, high)
+        rows.append(weights)
+        offsets.append(offset)
+        tops.append(top << GRID_BITS)
+    encoder = LinearEncoder.of(low=low, high=high, weights=np.array(rows), offset=np.array(offsets))
+    zero = np.zeros(len(tops), dtype=np.int64)
+    return encoder, BoxRegion(step=2.0**-GRID_BITS, low=zero, high=np.array(tops, dtype=np.int64))
+
+
+def _digit(schema: Schema, name: str, low: Floats, high: Floats) -> tuple[Floats, float, int]:
+    """Weights (n,), offset and largest value of the digit of a field."""
+    one, place, weights = schema[name], columns_of(schema, name), np.zeros(len(low))
+    if one.exclusive:
+        weights[place] = np.arange(1.0, place.stop - place.start + 1.0)
+        return weights, 0.0, place.stop - place.start
+    bottom, width = low[place.start], high[place.start] - low[place.start]
+    weights[place.start] = 1.0 / width if width > 0 else 0.0
+    if one.missing:
+        # The fill as devices compute it, so that missing values are exactly 2.
+        fill = levels(one.expand([None])[:, :1], low[place][:1], high[place][:1])[0, 0] / LEVELS
+        weights[place.stop - 1] = 2.0 - fill
+    return weights, -bottom * float(weights[place.start]), 2 if one.missing else 1
+
+
+def _natural(task: SurveyTask, name: str, steps: Integers, binned: bool, encoder: LinearEncoder) -> tuple[Any, ...]:
+    """The natural values of levels in grid steps; DataError for levels that the field does not have."""
+    one, place = task.schema[name], columns_of(task.schema, name)
+    if binned:
+        expected = bin_levels(task, name, encoder)
+        edges = task.edges(name)
+        values = [] if edges is None else [*edges[:-1].tolist(), *[None] * one.missing]
+        if not np.array_equal(expected, steps):
+            raise DataError(f"the levels of {name!r} are not the edges of its histogram.")
+        return tuple(values)
+    if kind_of(one) == "share":
+        words = [OTHER, *one.words] if one.exclusive else [False, True]
+        if not np.array_equal(steps, np.arange(len(words) + one.missing) << GRID_BITS):
+            raise DataError(f"the levels of {name!r} are not its values.")
+        return (*words, *[None] * one.missing)
+    low, high, top = float(encoder.low[place.start]), float(encoder.high[place.start]), 1 << GRID_BITS
+    ends = [0, top, 2 * top] if one.missing else [0, top]
+    inner = steps[steps <= top]
+    if not set(ends) <= set(steps.tolist()) or len(steps) != len(inner) + one.missing:
+        raise DataError(f"the levels of {name!r} do not lie between its bounds.")
+    return (*(low + (high - low) * inner / top).tolist(), *[None] * one.missing)
+
+
+def bin_levels(task: SurveyTask, name: str, encoder: LinearEncoder) -> Integers:
+    """The levels of the bins of a field in grid steps, the least value first, and that of missing values."""
+    edges, one, place = task.edges(name), task.schema[name], columns_of(task.schema, name)
+    if edges is None:
+        raise DataError(f"{name!r} has no histogram.")
+    low, high = encoder.low[place][:1], encoder.high[place][:1]
+    inner = levels(edges[1:-1, None], low, high)[:, 0].astype(np.int64) * ((1 << GRID_BITS) // LEVELS)
+    found = [0, *inner.tolist(), *[2 << GRID_BITS] * one.missing]
+    if sorted(set(found)) != found:
+        raise DataError(f"the edges of the histogram of {name!r} are too close to each other.")
+    return np.array(found, dtype=np.int64)
