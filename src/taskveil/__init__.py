@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskveil.client.fields import Date as Date
     from taskveil.client.fields import Flag as Flag
     from taskveil.client.fields import Number as Number
+    from taskveil.client.fields import Words as Words
     from taskveil.designs.designing import design as design
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
@@ -47,7 +48,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "taskveil.auditing": "audit",
     "taskveil.client": "Client",
-    "taskveil.client.fields": "Category Count Date Flag Number",
+    "taskveil.client.fields": "Category Count Date Flag Number Words",
     "taskveil.designs.designing": "design",
     "taskveil.designs.domain": "Ball Box Points",
     "taskveil.designs.problem": "OnDevice",
@@ -84,6 +85,7 @@ __all__ = [
     "SurveyTask",
     "TaskveilError",
     "Veil",
+    "Words",
     "__version__",
     "audit",
     "compose",

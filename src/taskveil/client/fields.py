@@ -8,9 +8,10 @@ becomes some number, and never an error. Bounds, categories and the fill of miss
     category        1 at the place of its value, no 1 for any other value, and 1 where it is missing
     flag            1 for true, 0 for false, and 1 where it is missing
     date            days since 1970 within its bounds, two numbers for each cycle, and 1 where it is missing
+    words           two numbers that a hash of the text gives, both 0 where it is missing
 
-The last column of each exists only if values may be `missing`. Otherwise a missing value counts as the `fill`, as the
-middle of the dates, or as a value that the category does not list.
+The last column of all but `Words` exists only if values may be `missing`. Otherwise a missing value counts as the
+`fill`, as the middle of the dates, or as a value that the category does not list.
 In the other direction, a server finds the most probable value from columns that hold means.
 
 A field answers every question about itself (`BaseField` lists them), so that no other module asks which kind it is.
@@ -29,7 +30,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from taskveil.arrays import Array, Bools, Floats, Integers
+from taskveil.arrays import Array, Floats, Integers
+from taskveil.client.networks import LEVELS
 from taskveil.client.values import (
     CYCLES,
     DAY,
@@ -37,10 +39,15 @@ from taskveil.client.values import (
     NO_VALUE,
     TRUTHS,
     Values,
+    filled_in,
     numbers_of,
+    points_of,
+    present,
     seconds_of,
+    surer,
     text_of,
     waves,
+    with_flag,
 )
 from taskveil.errors import DataError
 
@@ -216,13 +223,13 @@ class _Measured(BaseField):
         numbers = numbers_of(values)
         lost = np.isnan(numbers)
         inside = self.rounded(np.clip(numbers, self.low, self.high))
-        return _with_flag([_filled(inside, lost, self.fill)], lost, self.missing)
+        return with_flag([filled_in(inside, lost, self.fill)], lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
         """The most probable values from `columns` (N, width) of numbers or means, NaN where none is; no `other`."""
-        value, there = _present(columns, self.fill, self.missing)
+        value, there = present(columns, self.fill, self.missing)
         value = np.clip(np.rint(value) if self.holds[0] == "whole" else value, self.low, self.high)
-        return Natural(np.where(there < 0.5, np.nan, value), _surer(there))
+        return Natural(np.where(there < 0.5, np.nan, value), surer(there))
 
     def typical(self, count: int) -> Floats:
         """Numbers (count,) that are evenly spaced between the bounds."""
@@ -337,14 +344,14 @@ class Flag(BaseField):
         """Natural values (N,) → columns (N, width)."""
         numbers = numbers_of(values, words=TRUTHS)
         lost = (numbers != 0) & (numbers != 1)
-        return _with_flag([_filled(numbers, lost, float(self.fill))], lost, self.missing)
+        return with_flag([filled_in(numbers, lost, float(self.fill))], lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
         """1 or 0 from `columns` (N, width) of numbers or means, NaN where most probably none is; no `other`."""
-        value, there = _present(columns, float(self.fill), self.missing)
+        value, there = present(columns, float(self.fill), self.missing)
         chance = np.clip(value, 0.0, 1.0)
         values = np.where(there < 0.5, np.nan, (chance >= 0.5).astype(np.float64))
-        return Natural(values, np.where(there < 0.5, 1.0 - there, there * _surer(chance)))
+        return Natural(values, np.where(there < 0.5, 1.0 - there, there * surer(chance)))
 
     def rounded(self, columns: Floats) -> Floats:
         """Numbers inside the box, rounded to 0 or 1."""
@@ -482,17 +489,17 @@ class Date(BaseField):
     def expand(self, values: Values) -> Floats:
         """Natural values (N,) → columns (N, width)."""
         seconds, lost = seconds_of(values)
-        columns = [_filled(np.clip(seconds / DAY, *self._ends), lost, self._middle)]
+        columns = [filled_in(np.clip(seconds / DAY, *self._ends), lost, self._middle)]
         for cycle in self.cycles:
-            columns += [_filled(wave, lost, 0.0) for wave in waves(seconds, cycle).T]
-        return _with_flag(columns, lost, self.missing)
+            columns += [filled_in(wave, lost, 0.0) for wave in waves(seconds, cycle).T]
+        return with_flag(columns, lost, self.missing)
 
     def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
         """Dates to the second from `columns` (N, width) of numbers or means, NaT where there is most probably none; no
         `other`."""
-        days, there = _present(columns, self._middle, self.missing)
+        days, there = present(columns, self._middle, self.missing)
         seconds = np.rint(np.clip(days, *self._ends) * DAY).astype("datetime64[s]")
-        return Natural(np.where(there < 0.5, np.datetime64("NaT", "s"), seconds), _surer(there))
+        return Natural(np.where(there < 0.5, np.datetime64("NaT", "s"), seconds), surer(there))
 
     def typical(self, count: int) -> Values:
         """Both bounds in turn: they are dates of volunteers, and some models know no others."""
@@ -516,7 +523,62 @@ class Date(BaseField):
         return replace(self, low=low, high=high)
 
 
-Field = Number | Count | Category | Flag | Date
+@dataclass(frozen=True)
+class Words(BaseField):
+    """A text of an open or huge vocabulary, as one of the points (v₁, v₂) of a plane with `prime`² points.
+
+    A hash with the `salt` of the release chooses the point; 0, 0 is that of a missing or empty text. Nobody lists the
+    values: a server hashes those that it asks about. Whole numbers and truth values count as the text that writes them.
+    """
+
+    prime: int
+    salt: str = ""
+
+    kind: ClassVar[str] = "words"
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "number")
+    holds: ClassVar[tuple[str, ...]] = ("text", "category", "number", "whole")
+    types: ClassVar[tuple[str, str, str]] = ("str", "String", "string")
+    missing = False  # a missing text is a point, so that no column says it
+
+    def __post_init__(self) -> None:
+        if type(self.prime) is not int or not 2 <= self.prime <= LEVELS:  # encoders tell so many numbers apart
+            raise DataError(f"words are points of a plane with 2 to {LEVELS} numbers a side, such as Words(3001).")
+        if not isinstance(self.salt, str) or text_of(self.salt) == NO_VALUE != self.salt:
+            raise DataError(f"the salt of words is a text of up to {LONGEST_TEXT} characters.")
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return f"{name} (first number)", f"{name} (second number)"
+
+    @property
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0, 0.0], [self.prime - 1.0] * 2
+
+    def expand(self, values: Values) -> Floats:
+        """Natural values (N,) → columns (N, 2)."""
+        return points_of(values, self.salt, self.prime)
+
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:  # noqa: ARG002
+        """None with a chance of 0 for each of `columns` (N, 2): no text can be found from its point; no `other`."""
+        return Natural(np.full(len(columns), None, dtype=object), np.zeros(len(columns)))
+
+    def rounded(self, columns: Floats) -> Floats:
+        """Numbers inside the box, rounded to whole ones."""
+        return np.rint(columns)
+
+    def samples(self) -> tuple[Any, ...]:
+        """A missing text and some others."""
+        return ("", "a", "b", "c")
+
+    def typical(self, count: int) -> Values:
+        """Texts (count,) that differ."""
+        return [str(place) for place in range(count)]
+
+    def outside(self, values: Values | Coded) -> tuple[int, int]:
+        """How many of the values (N,) are missing or empty; none lies beyond the bounds."""
+        return int((expand(self, values) == 0).all(axis=1).sum()), 0
+
+
+Field = Number | Count | Category | Flag | Date | Words
 """Every kind of field that a release may hold."""
 
 
@@ -529,24 +591,3 @@ def expand(field: BaseField, column: Values | Coded) -> Floats:
         rows[np.ma.getmaskarray(column)] = field.expand([None])
         return rows
     return field.expand(column)
-
-
-def _filled(values: Floats, lost: Bools, fill: float) -> Floats:
-    return np.where(lost, fill, values) + 0.0  # no −0, which processors disagree about when they compare
-
-
-def _with_flag(columns: list[Floats], lost: Bools, missing: bool) -> Floats:
-    """(N, width): the columns side by side, at last 1 where the value is missing."""
-    return np.column_stack([*columns, lost.astype(np.float64)] if missing else columns)
-
-
-def _present(columns: Floats, fill: float, missing: bool) -> tuple[Floats, Floats]:
-    """The first column's mean over those who have a value (N,), and the chance that there is one (N,)."""
-    if not missing:
-        return columns[:, 0], np.ones(len(columns))
-    gone = np.clip(columns[:, -1], 0.0, 1.0)
-    return (columns[:, 0] - gone * fill) / np.maximum(1.0 - gone, 1e-9), 1.0 - gone
-
-
-def _surer(chance: Floats) -> Floats:
-    return np.maximum(chance, 1.0 - chance)

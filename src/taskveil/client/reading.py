@@ -44,11 +44,13 @@ from taskveil.client.latent_encoders import (
     TabledEncoder,
 )
 from taskveil.client.mechanisms import (
+    BlockGroup,
     Codebook,
     Laplace,
     LatticeCodebook,
     LevelGroup,
     LevelResponse,
+    PlaneGroup,
     Response,
     Stage,
     SumCodebook,
@@ -59,7 +61,7 @@ from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, SignatureError, VersionError
 
-SCHEMA = 7
+SCHEMA = 8
 """The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
@@ -70,8 +72,11 @@ SINCE = {
     "sum_codebook": 3,
     "level_response": 5,
     "mean_task": 5,
+    "block_group": 8,
+    "plane_group": 8,
+    "words": 8,
 }
-"""The first schema with this encoder, mechanism or task; the others exist since schema 1."""
+"""The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
 """The halves of a release: devices get the first one only."""
 MANIFEST = "manifest.json"
@@ -118,6 +123,8 @@ DEVICE_KINDS: Kinds = {
     "stage": Stage,
     "response": Response,
     "level_group": LevelGroup,
+    "block_group": BlockGroup,
+    "plane_group": PlaneGroup,
     "lattice": Lattice,
     "box_region": BoxRegion,
     "sign_region": SignRegion,
@@ -146,6 +153,7 @@ _STORED: dict[str, np.dtype[Any]] = {
     "I32": np.dtype("<i4"),
     "I16": np.dtype("<i2"),
     "I8": np.dtype("i1"),
+    "BOOL": np.dtype("?"),
 }
 # The types of fields as the parts' modules write them (their annotations are text).
 _DECLARED: dict[str, Any] = {
@@ -154,6 +162,7 @@ _DECLARED: dict[str, Any] = {
     "Integers32": np.int32,
     "Integers16": np.int16,
     "Integers8": np.int8,
+    "Bools": np.bool_,
     "Signs": np.int8,
     "Weights": (np.int8, np.int16, np.int32),
 }
@@ -332,7 +341,10 @@ def cryptography() -> tuple[Any, Any]:
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first one that has all of it, so that older readers can read what they know."""
-    parts = (content.get(name) for name in ("encoder", "mechanism", "task"))
+    parts = [content.get(name) for name in ("encoder", "mechanism", "task")]
+    for whole, name in (("mechanism", "groups"), ("fields", "fields")):
+        several = content[whole].get(name) if isinstance(content.get(whole), dict) else None
+        parts += several if isinstance(several, list) else []
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
     since = {"answering": 3, "fields": 4, "table": 4, "volunteers": 7, "outputs": 7}
     needed += [schema for name, schema in since.items() if name in content]
@@ -426,6 +438,8 @@ def _parse_safetensors(raw: bytes, named: str) -> dict[str, Array]:
             # With a 0 in the shape, the other numbers could be anything.
             if start != end or 0 in shape or math.prod(shape) * kind.itemsize != stop - start:
                 raise ValueError(f"places or shape of {name}")
+            if kind.kind == "b" and max(data[start:stop], default=0) > 1:  # truth values have no other bytes
+                raise ValueError(f"truth values of {name}")
             arrays[name], end = np.frombuffer(data[start:stop], dtype=kind).reshape(shape).copy(), stop
         if 8 + length + end != len(raw):
             raise ValueError("bytes that belong to no tensor")

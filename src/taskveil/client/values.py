@@ -10,6 +10,7 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Sequence
@@ -65,6 +66,24 @@ def _joined(text: str) -> str:
     return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_TEXT else NO_VALUE
 
 
+def points_of(values: Values, salt: str, prime: int) -> Floats:
+    """(N, 2): the point (n // prime, n % prime) of each value, where n is 0 if it is missing or empty, else 1 plus
+    SHA-256 of the salt and its text modulo prime² − 1.
+
+    The text follows its length and fills up to `LONGEST_TEXT` characters with zeros, so that every text takes as long;
+    it is hashed in UTF-16, as browsers have it. A text without a hash of its own is `NO_VALUE`.
+    """
+    start, points = hashlib.sha256(salt.encode("utf-16-le", "surrogatepass")), []
+    for value in values:
+        text = text_of(value) or ""
+        raw = text.encode("utf-16-le", "surrogatepass")
+        sponge = start.copy()
+        sponge.update((len(raw) // 2).to_bytes(2, "little") + raw.ljust(2 * LONGEST_TEXT, b"\0"))
+        number = 1 + int.from_bytes(sponge.digest(), "big") % (prime**2 - 1)
+        points.append(divmod(number if text else 0, prime))
+    return np.array(points, dtype=np.float64).reshape(-1, 2)
+
+
 def numbers_of(values: Values, words: dict[str, float] | None = None) -> Floats:
     """Numbers (N,), NaN for a value that is no number. A number may be text in digits, as forms and files have it, or
     one of the `words`."""
@@ -81,6 +100,29 @@ def _number(value: Any, words: dict[str, float]) -> float:
         text = str.__str__(value) if str.__len__(value) <= _LONGEST_NUMBER else ""
         return float(text) if _DIGITS.fullmatch(text) else words.get(text, math.nan)
     return math.nan
+
+
+def filled_in(values: Floats, lost: Bools, fill: float) -> Floats:
+    """Values (N,) with the fill in place of those that are lost."""
+    return np.where(lost, fill, values) + 0.0  # no −0, which processors disagree about when they compare
+
+
+def with_flag(columns: list[Floats], lost: Bools, missing: bool) -> Floats:
+    """(N, width): the columns side by side, at last 1 where the value is missing."""
+    return np.column_stack([*columns, lost.astype(np.float64)] if missing else columns)
+
+
+def present(columns: Floats, fill: float, missing: bool) -> tuple[Floats, Floats]:
+    """The first column's mean over those who have a value (N,), and the chance that there is one (N,)."""
+    if not missing:
+        return columns[:, 0], np.ones(len(columns))
+    gone = np.clip(columns[:, -1], 0.0, 1.0)
+    return (columns[:, 0] - gone * fill) / np.maximum(1.0 - gone, 1e-9), 1.0 - gone
+
+
+def surer(chance: Floats) -> Floats:
+    """The chance (N,) of what is likelier: that something is so, or that it is not."""
+    return np.maximum(chance, 1.0 - chance)
 
 
 DAY = 86_400

@@ -22,12 +22,13 @@ from taskveil.designs.codebooks.linear import linear_candidates, telling_means
 from taskveil.designs.codebooks.model import model_candidates
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.means.design import design_means
+from taskveil.designs.means.survey import design_survey
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.problem import Designer, Problem, Unseeded
 from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, choose, folds_of, one_thread, people
 from taskveil.errors import NothingToReportWarning, callers_line, installed, needs
 from taskveil.progress import SILENT
-from taskveil.tasks import LinearTask, MeanTask, ModelTask, Task, needs_unbiased, take_labels
+from taskveil.tasks import LinearTask, MeanTask, ModelTask, SurveyTask, Task, needs_unbiased, take_labels
 from taskveil.tasks.model import is_torch_module
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
@@ -254,7 +255,7 @@ class LaplaceDesigner:
         """Why it cannot serve the task; None if it can."""
         if isinstance(task, LinearTask):
             return None
-        if isinstance(task, MeanTask):
+        if isinstance(task, MeanTask | SurveyTask):
             return needs_unbiased(task, self.name)
         if not self.for_models:
             return f"{self.name} is a design for linear tasks; a model has no matrix to factorise."
@@ -323,7 +324,7 @@ class ConstantDesigner(Unseeded):
     encoder: str = "none"
 
     def why_not(self, task: Task) -> str | None:
-        """It serves every task but a MeanTask, whose answers must be unbiased for people unlike the volunteers."""
+        """It serves every task but means and surveys, which must be unbiased for people unlike the volunteers."""
         return needs_unbiased(task, self.name)
 
     def designs(
@@ -389,15 +390,19 @@ class MeanDesigner(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It serves means alone."""
-        if isinstance(task, MeanTask):
+        """It serves means and surveys alone."""
+        if isinstance(task, MeanTask | SurveyTask):
             return None
-        return f"{self.name} estimates population means and nothing of single records: it serves a MeanTask."
+        return (
+            f"{self.name} estimates population means and nothing of single records: it serves a MeanTask or a "
+            "SurveyTask."
+        )
 
     def designs(
         self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
     ) -> Iterator[tuple[float, int, Veil]]:
         """(ε, seed, veil) for every budget and seed."""
         for epsilon in epsilons:
-            veil = design_means(problem, epsilon, self.name)
+            design = design_survey if isinstance(problem.task, SurveyTask) else design_means
+            veil = design(problem, epsilon, self.name)
             yield from ((epsilon, seed, veil) for seed in seeds)

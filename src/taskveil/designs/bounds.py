@@ -29,7 +29,7 @@ from taskveil.designs.moments import LinearProblem
 from taskveil.designs.selection import beats, folds_of, one_thread
 from taskveil.errors import DataError, WildRecordWarning
 from taskveil.records.inference import FEWEST_VALUES, INFLATION, WILD_SHARE, plausible_range
-from taskveil.tasks import LinearTask, MeanTask, MultiTask, Task, as_linear
+from taskveil.tasks import LinearTask, MeanTask, MultiTask, SurveyTask, Task, as_linear
 from taskveil.tasks.costs import SquaredError
 from taskveil.tasks.costs.named import squared_distances
 
@@ -82,7 +82,7 @@ def resistant(X: Floats, task: Task) -> tuple[Floats, list[WildCell]]:
 def resistant_labels(task: Task, y: Any, count: int) -> tuple[Any, list[WildCell]]:
     """Labels y of `count` records, clipped in the same way if their loss is the squared error, and the clipped ones;
     other labels stay as they are."""
-    if y is None or isinstance(task, LinearTask | MeanTask):
+    if y is None or isinstance(task, LinearTask | MeanTask | SurveyTask):
         return y, []
     if isinstance(task, MultiTask):
         parts = [resistant_labels(part, values, count) for part, _, values in task.parted(y)]

@@ -20,7 +20,7 @@ from taskveil.peers import PEERS
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.records.tables import column_names, name_of
-from taskveil.tasks import Task
+from taskveil.tasks import SurveyTask, Task
 from taskveil.veil import Veil
 from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import Volunteers, truths
@@ -92,8 +92,8 @@ def design(
             prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
             is chosen. If none beats the constant, the method is "constant": reports contain no information, and a
             NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
-            method: "codebook", "task_aware", "constant", "means" for a MeanTask, or a peer (`taskveil.peers`). Or a
-            `Designer` of your own.
+            method: "codebook", "task_aware", "constant", "means" for a MeanTask or a SurveyTask, or a peer
+            (`taskveil.peers`). Or a `Designer` of your own.
         on_device: limits for what runs on people's devices: which encoder, how large, and whether the task's own model
             may be used. See docs/guides/models.md.
         domain: where records may lie: a `Box`, a `Ball` or `Points`. Values outside are brought inside, for volunteers
@@ -163,6 +163,8 @@ def design_many(
 def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, target: str | None = None) -> Veil:
     """The veil with what it needs beyond its design, from the volunteers of `problem` as they came, whose attributes
     are called `columns` and whose label is called `target`."""
+    if isinstance(problem.task, SurveyTask):  # its priors are all that it keeps of the volunteers
+        return _named(veil, problem.schema, columns)
     answers = truths(problem.task, problem.X, problem.y, target)
     if veil.volunteers is None:  # designs that learn from labels bring sums of their own, by models fitted without them
         latents, person = veil.encoder(problem.X), people(problem.X)
@@ -170,7 +172,11 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
             veil.mechanism, veil.decoder, latents, problem.X, problem.task, answers, problem.schema, person=person
         )
         veil = replace(veil, volunteers=volunteers)
-    veil, schema = replace(veil, outputs=answers[1]), problem.schema
+    return _named(replace(veil, outputs=answers[1]), problem.schema, columns)
+
+
+def _named(veil: Veil, schema: Schema, columns: tuple[str, ...] | None) -> Veil:
+    """The veil with the names and units of what it takes."""
     if not schema.unbounded:
         return replace(veil, schema=schema, columns=schema.names, units=schema.fields.units)
     units = schema.fields.units if any(schema.fields.units) else None

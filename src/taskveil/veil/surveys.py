@@ -6,10 +6,10 @@ a date is its place between its bounds, from 0 to 1, and 2 if it is missing. A g
 it names some digits and levels of each, and its rows are the choices of one level of each digit, the first digit the
 highest. People have shares of the rows, and a report has a score whose mean is any statistic of these shares.
 
-**Cyclic blocks are inverted exactly.** Row v is in the block of output (j, s) if (v − s) mod R is in D_j. A score
-t = m + Σ_{v in the block} g(v) with Σ g = 0 has E[t | v] = m + (extra/B) Σ_u A(v − u) g(u), where A is the
-autocorrelation of the blocks, added up over j. A is diagonal in the discrete Fourier basis, with the values
-λ = Σ_j |FFT D_j|². So m the mean of f and g = FFT⁻¹(FFT(f − m) · B/(extra · λ)) give E[t | v] = f(v) for every row.
+**Cyclic blocks are inverted exactly.** Row v is in the block of output (j, s) if (v − s) mod R is in D_j. A score t = m
++ Σ_{v in the block} g(v) with Σ g = 0 has E[t | v] = m + (extra/B) Σ_u A(v − u) g(u), where A is the autocorrelation of
+the blocks, added up over j. A is diagonal in the discrete Fourier basis, with the values λ = Σ_j |FFT D_j|². So m the
+mean of f and g = FFT⁻¹(FFT(f − m) · B/(extra · λ)) give E[t | v] = f(v) for every row.
 """
 
 from __future__ import annotations
@@ -53,25 +53,18 @@ OTHER = Other.OTHER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Question:
-    """One group of a survey's mechanism.
+class Rows:
+    """What people are asked: `fields`, one for each digit, and the natural values of the `levels` of each.
 
-    `fields` and `levels` say what its rows are: for each digit, the natural value of each level. That is a float for
-    numbers and dates (days since 1970), the lower edge for bins, the word of a category, True or False, `OTHER` for
-    values that are not listed, and None for missing values. `binned` says which digits are bins. Its outputs are the
-    reports from `start` to `start + outputs − 1`. `prior` (rows,) are the volunteers' shares of the rows, smoothed.
+    A level is a float for numbers and dates (days since 1970), the lower edge for bins, the word of a category, True or
+    False, `OTHER` for values that are not listed, and None for missing values. `binned` says which digits are bins.
+    `prior` (rows,) are the volunteers' shares of the rows, smoothed.
     """
 
-    group: int
     fields: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
     binned: tuple[bool, ...]
-    start: int
-    outputs: int
     prior: Floats
-    part: LevelGroup | BlockGroup | PlaneGroup
-    chance: float
-    """The share of all reports that answer this question."""
 
     @property
     def rows(self) -> int:
@@ -83,6 +76,18 @@ class Question:
         """For each digit the number of its level in every row (rows,)."""
         shape = tuple(map(len, self.levels))
         return tuple(np.indices(shape).reshape(len(shape), -1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question(Rows):
+    """One group of a survey's mechanism: its outputs are the reports from `start` to `start + outputs − 1`."""
+
+    group: int
+    start: int
+    outputs: int
+    part: LevelGroup | BlockGroup | PlaneGroup
+    chance: float
+    """The share of all reports that answer this question."""
 
     def scores(self, functionals: Floats) -> Floats:
         """Scores (outputs, t) of reports whose means are the means of `functionals` (rows, t) over people's rows,
@@ -108,6 +113,16 @@ class Question:
             return np.asarray(shares @ self.chances())
         response, own = self.part.response, in_blocks(self.part.blocks, shares[:, None])[:, 0]
         return np.asarray((response.base + response.extra * own) / len(self.part.blocks))
+
+    def by_row(self, values: Floats) -> Floats:
+        """(rows,): the mean of `values` (outputs,) of reports, for people of each row."""
+        if not isinstance(self.part, BlockGroup):
+            return np.asarray(self.chances() @ values)
+        # Row v favours the outputs (v − d) mod R of block j.
+        response, each = self.part.response, values.reshape(len(self.part.blocks), -1)
+        spectra = block_spectra(self.part.blocks, self.rows) * np.fft.fft(each, axis=1)
+        favoured = np.fft.ifft(spectra.sum(axis=0)).real
+        return np.asarray((response.base * values.sum() + response.extra * favoured) / len(each))
 
     def variances(self, functionals: Floats, shares: Floats) -> Floats:
         """(t,): the variance of one report's scores of `functionals` (rows, t) if people have these shares (rows,)."""
@@ -178,9 +193,10 @@ def questions(veil: Veil) -> tuple[Question, ...]:
     return questions_of(veil.task, veil.encoder, veil.mechanism, veil.decoder)
 
 
-def questions_of(task: SurveyTask, encoder: Any, mechanism: Any, decoder: SurveyDecoder) -> tuple[Question, ...]:
-    """The questions of the parts of a survey; DataError where they do not fit together."""
-    if not isinstance(mechanism, LevelResponse) or not isinstance(encoder, LinearEncoder):
+def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder: SurveyDecoder) -> tuple[Question, ...]:
+    """The questions of the parts of a survey; DataError where they do not fit together. Without an encoder, levels of
+    numbers are places between their bounds, from 0 to 1."""
+    if not isinstance(mechanism, LevelResponse) or not isinstance(encoder, LinearEncoder | None):
         raise DataError("a survey has a linear encoder and a response between levels.")
     asked, draws, start, found = task.asked, sum(group.chance for group in mechanism.groups), 0, []
     if len(decoder.priors) != len(mechanism.groups) or mechanism.region.dim != len(asked):
@@ -190,7 +206,7 @@ def questions_of(task: SurveyTask, encoder: Any, mechanism: Any, decoder: Survey
         scales = [] if isinstance(group, PlaneGroup) else np.split(group.levels, np.cumsum(group.counts)[:-1])
         binned = tuple(group.binned.astype(bool).tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
         values = tuple(
-            _natural(task, name, steps, edges, encoder)
+            natural_levels(task, name, steps, edges, encoder)
             for name, steps, edges in zip(names, scales, binned[: len(scales)], strict=False)
         )
         one = Question(
@@ -245,14 +261,15 @@ def _digit(schema: Schema, name: str, low: Floats, high: Floats) -> tuple[Floats
     return weights, -bottom * float(weights[place.start]), 2 if one.missing else 1
 
 
-def _natural(task: SurveyTask, name: str, steps: Integers, binned: bool, encoder: LinearEncoder) -> tuple[Any, ...]:
+def natural_levels(
+    task: SurveyTask, name: str, steps: Integers, binned: bool, encoder: LinearEncoder | None
+) -> tuple[Any, ...]:
     """The natural values of levels in grid steps; DataError for levels that the field does not have."""
     one, place = task.schema[name], columns_of(task.schema, name)
     if binned:
-        expected = bin_levels(task, name, encoder)
         edges = task.edges(name)
         values = [] if edges is None else [*edges[:-1].tolist(), *[None] * one.missing]
-        if not np.array_equal(expected, steps):
+        if len(values) != len(steps) or (encoder and not np.array_equal(bin_levels(task, name, encoder), steps)):
             raise DataError(f"the levels of {name!r} are not the edges of its histogram.")
         return tuple(values)
     if kind_of(one) == "share":
@@ -260,7 +277,8 @@ def _natural(task: SurveyTask, name: str, steps: Integers, binned: bool, encoder
         if not np.array_equal(steps, np.arange(len(words) + one.missing) << GRID_BITS):
             raise DataError(f"the levels of {name!r} are not its values.")
         return (*words, *[None] * one.missing)
-    low, high, top = float(encoder.low[place.start]), float(encoder.high[place.start]), 1 << GRID_BITS
+    ranges = (0.0, 1.0) if encoder is None else (float(encoder.low[place.start]), float(encoder.high[place.start]))
+    (low, high), top = ranges, 1 << GRID_BITS
     ends = [0, top, 2 * top] if one.missing else [0, top]
     inner = steps[steps <= top]
     if not set(ends) <= set(steps.tolist()) or len(steps) != len(inner) + one.missing:

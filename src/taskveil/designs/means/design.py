@@ -232,12 +232,13 @@ class LatentGroup:
 def most_rows(epsilon: float, latents: int) -> int:
     """How many rows the tables of so many latents may have: more than a few only where plain randomised response is
     nearly best."""
-    if epsilon < APART or (latents > MOST_SEARCHED and not _is_plain(FEW, epsilon)):
+    if epsilon < APART or (latents > MOST_SEARCHED and not is_plain(FEW, epsilon)):
         return 1
     return int(np.clip(math.exp(min(epsilon, 20.0)) / PLAIN, FEW, MANY))
 
 
-def _is_plain(levels: int, epsilon: float) -> bool:
+def is_plain(levels: int, epsilon: float) -> bool:
+    """Whether plain randomised response between so many levels is nearly the best channel."""
     return epsilon >= math.log(PLAIN * levels)
 
 
@@ -258,7 +259,7 @@ class GridLatents:
 
     def alone(self, place: int, rows: int = 1) -> LatentGroup:
         """One latent as a group, at more than the usual levels where that costs less and a table has so many rows."""
-        fine = [most for most in FINE if most <= rows and _is_plain(most, self.epsilon)]
+        fine = [most for most in FINE if most <= rows and is_plain(most, self.epsilon)]
         groups = [self._group((place,), most) for most in (self.alone_levels, *fine)]
         return min(groups, key=lambda group: group.cost)
 
@@ -281,7 +282,7 @@ class GridLatents:
         channel gains by every level, plain randomised response does not."""
         distinct = [len(np.unique([*self.k[:, place], self.low[place], self.high[place]])) for place in places]
         fitting = [most for most in range(2, ALONE + 1) if math.prod(min(most, one) for one in distinct) <= rows]
-        plain = _is_plain(rows, self.epsilon)
+        plain = is_plain(rows, self.epsilon)
         fitting = [most for most in fitting if most >= min(3 if plain else 4, max(distinct))]
         return fitting if plain else fitting[-1:]
 
@@ -293,7 +294,7 @@ class GridLatents:
         steps = np.stack(np.meshgrid(*scales, indexing="ij"), axis=-1).reshape(-1, len(places))
         points = (steps - self.k[:, places].mean(axis=0)) @ self.root(places).T
         counts, paying = tuple(map(len, scales)), None
-        if _is_plain(len(points), self.epsilon):
+        if is_plain(len(points), self.epsilon):
             cost = response_channel(points, prior, self.epsilon).cost
         else:
             cost, paying = channel_cost(points, prior, self.epsilon, start=self._paying.get(counts))

@@ -18,7 +18,7 @@ from taskveil.veil.channels.channel import (
     channel_of,
 )
 from taskveil.veil.channels.listed import ListedChannel
-from taskveil.veil.channels.unbiased import LaplaceChannel, LevelChannel, lattice_channel, sum_channel
+from taskveil.veil.channels.unbiased import LaplaceChannel, lattice_channel, level_channel, sum_channel
 
 __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
@@ -26,6 +26,6 @@ CHANNELS |= {
     Codebook: ListedChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,
-    LevelResponse: LevelChannel,
+    LevelResponse: level_channel,
     SumCodebook: sum_channel,
 }

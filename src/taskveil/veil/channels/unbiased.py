@@ -10,10 +10,12 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.client.mechanisms.level_groups import MOST_ENTRIES
 from taskveil.tasks import LinearTask, ModelTask, Task
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil.channels.channel import Channel, Codes, Encoded, UnbiasedScores, VolunteerValues
-from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder
+from taskveil.veil.channels.survey import SurveyChannel
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, Decoder, LatticeDecoder, SurveyDecoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +201,11 @@ class SumChannel(Channel):
         return self.mechanism.nearest(self.mechanism.region.enforce(latents))
 
 
+def level_channel(mechanism: LevelResponse, decoder: Decoder) -> Channel:
+    """The channel of means, or of a survey if the decoder is one's."""
+    return SurveyChannel(mechanism, decoder) if isinstance(decoder, SurveyDecoder) else LevelChannel(mechanism, decoder)
+
+
 @dataclass(frozen=True, eq=False)
 class LevelChannel(Channel):
     """Codes are counted, and each code stands for a record: decoded reports are unbiased for the record itself."""
@@ -209,8 +216,8 @@ class LevelChannel(Channel):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The outputs of all groups are one list."""
-        return (self.mechanism.layout.high[0] + 1,)
+        """The outputs of all groups are one list, where they can be listed."""
+        return (self.mechanism.outputs,) if self.mechanism.outputs <= MOST_ENTRIES else ()
 
     @property
     def notes(self) -> tuple[str, ...]:

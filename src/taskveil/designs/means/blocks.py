@@ -1,0 +1,114 @@
+"""Base blocks of cyclic block responses: of which size, and which residues.
+
+**What a block size costs.** Let blocks be all sets of w of R rows (subset selection), h = f − mean f a functional, S
+its sum over the block of an output, and c = (R − 1)/(extra · w (R − w)). Then mean f + c·S is unbiased for f. Given
+that the row v of a person is in the block, the other w − 1 members are a sample without replacement of the other rows,
+and given that it is not, all w are. So E[S² | v] is a combination of h(v)² and Σ h² whose coefficients depend on R, w
+and ε only: all sizes are compared exactly at once.
+
+**Few base blocks are nearly as good as all sets.** The cost of a functional is Σ_f |FFT h|²_f / λ_f times a constant if
+outputs are equally likely, with λ = Σ_j |FFT D_j|². Σ λ_f is fixed by R, w and B, so by the inequality between harmonic
+and arithmetic mean nothing is better than flat λ where all frequencies count alike. A local search exchanges residues
+as long as Σ_f c_f/λ_f falls. With c_f = Σ |FFT h|²_f of the functionals asked for, blocks become intervals where rows
+have an order and the functionals are cumulative.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.veil.surveys import block_spectra
+
+CANDIDATES = 16
+"""Exchanges that are compared at a time, and base blocks at most."""
+
+
+def subset_variances(functionals: Floats, shares: Floats, epsilon: float) -> Floats:
+    """(R − 1, t): the variance of one report's unbiased score of each functional (R, t) by subset selection with blocks
+    of 1 … R − 1 of R rows, if people have these shares (R,)."""
+    size, odds = len(functionals), math.exp(epsilon)
+    w = np.arange(1.0, size)
+    total = w * odds + size - w
+    extra, inside = (odds - 1.0) / total, w * odds / total
+    gain = (size - 1.0) / (extra * w * (size - w))
+    h = functionals - functionals.mean(axis=0)
+    square, own = (h**2).sum(axis=0), shares @ h**2
+    others = size - 1.0
+
+    def drawn(count: Floats) -> Floats:
+        """The factor of a sample's variance in the sum of `count` of the other rows, without replacement."""
+        return count * (others - count) / max(others - 1.0, 1.0)
+
+    # Of the other rows: mean −h(v)/others, and second moment (square − h(v)²)/others.
+    spread_own, spread_all = -1.0 / others - 1.0 / others**2, 1.0 / others
+    within = (1.0 - (w - 1.0) / others) ** 2 + drawn(w - 1.0) * spread_own
+    outside = (w / others) ** 2 + drawn(w) * spread_own
+    by_own = inside * within + (1.0 - inside) * outside
+    by_all = (inside * drawn(w - 1.0) + (1.0 - inside) * drawn(w)) * spread_all
+    second = gain[:, None] ** 2 * (np.outer(by_own, own) + np.outer(by_all, square))
+    return np.asarray(np.maximum(second - (shares @ h) ** 2, 0.0))
+
+
+@lru_cache(maxsize=256)
+def flat_blocks(size: int, width: int, most: int = CANDIDATES) -> tuple[tuple[int, ...], ...]:
+    """At most so many base blocks of `width` of `size` residues, as few as are within a five hundredth of all sets."""
+    return tuple(map(tuple, searched_blocks(np.ones(size), width, most).tolist()))
+
+
+def searched_blocks(costs: Floats, width: int, most: int = CANDIDATES) -> Integers:
+    """Base blocks (B, width) of residues modulo R that make Σ_f costs_f/λ_f small, for costs (R,) of frequencies; as
+    few as come within a five hundredth of the ideal, at most `most`."""
+    size, best, least = len(costs), None, math.inf
+    # With λ free and its sum fixed, the best λ_f is in proportion to √costs_f.
+    weights = costs[1 : size // 2 + 1] + 1e-9 * costs[1:].max()
+    twice = np.where(2 * np.arange(1, size // 2 + 1) == size, 1.0, 2.0)
+    ideal = float((twice * np.sqrt(weights)).sum()) ** 2 / (width * (size - width))
+    count = 1
+    while count <= most:
+        blocks, cost = _search(weights * twice, size, width, count)
+        if cost < least:
+            best, least = blocks, cost
+        if cost <= 1.002 * ideal:
+            break
+        count *= 2
+    if best is None:
+        raise ValueError("a search needs one base block or more")
+    return best
+
+
+def _search(weights: Floats, size: int, width: int, count: int) -> tuple[Integers, float]:
+    """`count` base blocks and their Σ_f weights_f/λ_f, with λ the mean over blocks, by exchanges of single residues."""
+    rng = np.random.default_rng([size, width, count])
+    half = len(weights)
+    wave = np.exp(-2j * np.pi * np.arange(size) / size)
+    frequencies = np.arange(1, half + 1)
+    inside = np.zeros((count, size), dtype=bool)
+    for block in inside:
+        block[rng.choice(size, width, replace=False)] = True
+    spectra = np.array([block_spectra(np.flatnonzero(block)[None], size)[0, 1 : half + 1] for block in inside])
+    power = (np.abs(spectra) ** 2).sum(axis=0)
+
+    def cost_of(power: Floats) -> Floats:
+        return np.asarray((weights / np.maximum(power / count, 1e-12)).sum(axis=-1))
+
+    cost, failed = float(cost_of(power)), 0
+    # An exchange changes every frequency a little, so that as many are enough as there are residues.
+    for _ in range(max(200, min(2000, 4 * size))):
+        j = int(rng.integers(count))
+        old = rng.choice(np.flatnonzero(inside[j]), CANDIDATES)
+        new = rng.choice(np.flatnonzero(~inside[j]), CANDIDATES)
+        spectrum = spectra[j] - wave[np.outer(old, frequencies) % size] + wave[np.outer(new, frequencies) % size]
+        there = power - np.abs(spectra[j]) ** 2 + np.abs(spectrum) ** 2
+        costs = cost_of(there)
+        k = int(costs.argmin())
+        failed += 1
+        if costs[k] < cost:
+            cost, failed, power, spectra[j] = float(costs[k]), 0, there[k], spectrum[k]
+            inside[j, old[k]], inside[j, new[k]] = False, True
+        if failed > 4 * CANDIDATES:
+            break
+    return np.array([np.flatnonzero(block) for block in inside]), cost

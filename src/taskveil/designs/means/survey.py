@@ -1,0 +1,406 @@
+"""The design of a survey: which questions devices answer, how often each, and by which channel.
+
+**Questions.** Every field alone, every `by` with every other field, every pair, and every histogram. A number alone is
+reported at a few levels by the unbiased channel of least variance (`channels`), which no response over the same levels
+beats. Everything else is one category whose values are the choices of one level of each digit, reported by cyclic
+blocks (`blocks`): numbers have as many levels there as cost least, with both bounds always among them.
+
+**How often.** A statistic s that question q measures with variance V_qs for one report has the variance 1/Σ_q
+(p_q/V_qs) over the number of people, if reports are pooled by their precision. The weighted sum over statistics is
+convex in the chances p. The update p_q ∝ p_q · √(−∂/∂p_q) lowers it in every step (Yu 2010, for A-optimal designs);
+where every statistic has one question it gives p_q ∝ √cost at once. A question that others make superfluous is left
+out.
+
+**Splitting the budget.** A report about d fields with ε/d for each is one ε-LDP channel on the product of their values.
+So questions are also joined: two become one with the product of their rows if that costs less, which happens at large
+ε. A test compares designs with the best split of ε at several ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.latent_encoders import LinearEncoder
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, Response
+from taskveil.client.regions import BoxRegion
+from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, searched_blocks, subset_variances
+from taskveil.designs.means.channels import (
+    LARGEST,
+    LevelReports,
+    best_channel,
+    response_channel,
+    whole_numbers,
+)
+from taskveil.designs.means.design import (
+    ALONE,
+    ANYWHERE,
+    APART,
+    DRAWS,
+    FINE,
+    LEAST,
+    MOST_SEARCHED,
+    best_levels,
+    is_plain,
+)
+from taskveil.designs.problem import Problem
+from taskveil.designs.selection import SLACK, one_thread
+from taskveil.errors import DataError, TaskError
+from taskveil.records.schema import Schema
+from taskveil.tasks.survey import SurveyTask, kind_of
+from taskveil.veil import Veil
+from taskveil.veil.decoders import SurveyDecoder
+from taskveil.veil.statistics import Key, Statistics, statistics
+from taskveil.veil.surveys import (
+    GRID_BITS,
+    Question,
+    Rows,
+    bin_levels,
+    block_scores,
+    natural_levels,
+    survey_encoder,
+)
+from taskveil.veil.volunteers import FEWEST
+
+MOST_ROWS = 1 << 12
+"""Rows of a question about several fields; single categories have as many as they have values."""
+
+Digits = tuple[tuple[int, bool], ...]
+"""Latents of a question, and whether each is binned."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """A question in the making: its digits at levels `scales`, what it measures and with which variance (t,) of one
+    report; a `channel` between the levels of a number, or else blocks of `width` rows."""
+
+    digits: Digits
+    scales: tuple[Integers, ...]
+    rows: Rows
+    measures: Statistics
+    variances: Floats
+    channel: LevelReports | None = None
+    width: int = 1
+
+    @property
+    def cost(self) -> float:
+        """The weighted sum of the variances."""
+        return float(self.measures.weights @ self.variances)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Planned:
+    """Questions with the shares of reports (Q,) that answer them, and the weighted sum of variances."""
+
+    asked: tuple[Asked, ...]
+    chances: Floats
+    cost: float
+
+    @property
+    def variances(self) -> dict[Key, float]:
+        """By statistic the variance of the estimate times the number of people."""
+        found: dict[Key, float] = {}
+        for one, chance in zip(self.asked, self.chances, strict=True):
+            for key, variance in zip(one.measures.keys, one.variances.tolist(), strict=True):
+                found[key] = found.get(key, 0.0) + float(chance) / max(variance, 1e-300)
+        return {key: 1.0 / precision for key, precision in found.items()}
+
+
+@one_thread()
+def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
+    """The veil of least weighted squared error of all statistics for the volunteers, unbiased for everybody."""
+    task, box = problem.task, problem.domain.bounding_box
+    if not isinstance(task, SurveyTask):
+        raise TaskError(f"this design serves a SurveyTask, got {type(task).__name__}.")
+    sample = Sample.of(task, box.low, box.high, problem.X, epsilon)
+    planned, most = sample.planned(), CANDIDATES
+    while True:
+        veil = _veil(problem, sample, planned, epsilon, name, most)
+        if veil.size.client_bytes <= problem.on_device.max_bytes or most == 1:
+            return veil
+        most //= 2  # fewer base blocks cost a little more, and take less space
+
+
+def expected_variances(schema: Schema, task: SurveyTask, shares: Floats | None, epsilon: float) -> dict[Key, float]:
+    """By statistic (`veil.statistics` lists the keys) the variance of one report's contribution, divided by the share
+    of reports that measure it: over N people, the standard error is √(variance/N) in the field's own units.
+
+    Args:
+        schema: of the records; all fields have bounds.
+        task: what is asked for.
+        shares: people as records of numbers (N, n), each with the same share; None for fields that are uniform between
+            their bounds and over their values.
+        epsilon: the budget of a report.
+    """
+    task = task.on(schema)
+    if schema.unbounded:
+        raise TaskError("a plan needs bounds: use a schema whose numbers have some, tv.Schema.of(table).")
+    low, high = schema.fields.box
+    return Sample.of(task, low, high, shares, epsilon).planned().variances
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """Volunteers as digits k (N, d) on the grid, for a survey with this encoder and budget."""
+
+    task: SurveyTask
+    encoder: LinearEncoder
+    region: BoxRegion
+    k: Integers
+    epsilon: float
+
+    @classmethod
+    def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats | None, epsilon: float) -> Sample:
+        """From records X (N, n) between `low` and `high`, or people who are uniform."""
+        encoder, region = survey_encoder(task, low, high)
+        k = _uniform(task, region) if X is None else region.enforce(encoder(X))
+        return cls(task=task, encoder=encoder, region=region, k=k, epsilon=min(max(epsilon, LEAST), LARGEST))
+
+    def planned(self) -> Planned:
+        """The questions of least cost."""
+        asked = {frozenset(digits): digits for digits in self._wanted()}
+        planned = _spread([self.made(digits) for digits in asked.values()])
+        planned = _without_superfluous(planned)
+        return self._joined(planned) if self.epsilon >= APART else planned
+
+    def _wanted(self) -> Iterator[Digits]:
+        """The digits of every question that the task asks for, some of them twice."""
+        task, names = self.task, self.task.asked
+        place = {name: names.index(name) for name in names}
+
+        def value(name: str) -> tuple[int, bool]:
+            """A digit whose levels are values."""
+            return place[name], kind_of(task.schema[name]) != "share"
+
+        for name in dict.fromkeys((*task.fields, *task.by)):
+            yield (((place[name], False),) if name in task.fields else (value(name),))
+        for one in task.histograms:
+            yield ((place[one.name], True),)
+        for by, name in product(task.by, task.fields):
+            if by != name:
+                yield value(by), (place[name], False)
+        for pair in task.pairs:
+            yield value(pair.first), value(pair.second)
+
+    def made(self, digits: Digits) -> Asked:
+        """The question about some digits, with the levels of least cost."""
+        numbers = [place for place, binned in digits if self._is_number(place) and not binned]
+        if not numbers:
+            return self._blocks(digits, ALONE)
+        if len(digits) == 1:
+            return min((self._number(digits, most) for most in self._counts()), key=lambda one: one.cost)
+        fitting = [one for most in range(2, ALONE + 1) if (one := self._blocks(digits, most)).rows.rows <= MOST_ROWS]
+        return min(fitting or [self._blocks(digits, 2)], key=lambda one: one.cost)
+
+    def _counts(self) -> list[int]:
+        """How many levels a number alone may have."""
+        return [ALONE, *(most for most in FINE if is_plain(most, self.epsilon))]
+
+    def _is_number(self, place: int) -> bool:
+        return kind_of(self.task.schema[self.task.asked[place]]) != "share"
+
+    def _levels(self, place: int, binned: bool, most: int) -> Integers:
+        """The levels of a digit in grid steps; of a number, at most so many between its bounds."""
+        name, top = self.task.asked[place], int(self.region.high[place])
+        if binned:
+            try:
+                return bin_levels(self.task, name, self.encoder)
+            except DataError as error:
+                raise TaskError(f"histograms: {error}") from None
+        if not self._is_number(place):
+            return np.arange(0, top + 1, 1 << GRID_BITS)
+        there = self.k[self.k[:, place] <= 1 << GRID_BITS, place]
+        if len(there) == 0:
+            there = np.array([0, 1 << GRID_BITS])
+        found = best_levels(there, 0, 1 << GRID_BITS, most)
+        return np.append(found, top) if top > 1 << GRID_BITS else found
+
+    def _rows(self, digits: Digits, most: int) -> tuple[tuple[Integers, ...], Rows]:
+        scales = tuple(self._levels(place, binned, most) for place, binned in digits)
+        names = tuple(self.task.asked[place] for place, _ in digits)
+        flags = tuple(binned for _, binned in digits)
+        values = tuple(
+            natural_levels(self.task, name, steps, binned, self.encoder)
+            for name, steps, binned in zip(names, scales, flags, strict=True)
+        )
+        prior = shares_of(self.k[:, [place for place, _ in digits]], scales, flags)
+        return scales, Rows(fields=names, levels=values, binned=flags, prior=prior)
+
+    def _number(self, digits: Digits, most: int) -> Asked:
+        """A number alone, by the best channel between its levels."""
+        scales, rows = self._rows(digits, most)
+        measures = statistics(self.task, rows)
+        middle = rows.prior @ measures.functionals
+        points = (measures.functionals - middle) * np.sqrt(measures.weights)
+        if is_plain(rows.rows, self.epsilon):
+            channel = response_channel(points, rows.prior, self.epsilon)
+        else:
+            channel = best_channel(points, rows.prior, self.epsilon)
+        chances = channel.masses * (1.0 + np.expm1(self.epsilon) * (channel.patterns @ rows.prior))
+        variances = (chances @ channel.values**2) / measures.weights
+        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=variances, channel=channel)
+
+    def _blocks(self, digits: Digits, most: int) -> Asked:
+        """Some digits as one category, by blocks of the size of least cost."""
+        scales, rows = self._rows(digits, most)
+        measures = statistics(self.task, rows)
+        each = subset_variances(measures.functionals, rows.prior, self.epsilon)
+        width = int((each @ measures.weights).argmin()) + 1
+        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=each[width - 1], width=width)
+
+    def _joined(self, planned: Planned) -> Planned:
+        """The same statistics by fewer questions with more digits each, as long as that costs less. Questions of like
+        cost gain most, so those are tried that are neighbours in the order of their cost."""
+        while 1 < len(planned.asked) <= MOST_SEARCHED:
+            order = sorted(planned.asked, key=lambda one: one.cost)
+            better = planned
+            for place, (one, other) in enumerate(pairwise(order)):
+                joint = self._joint(one, other)
+                if joint is not None:
+                    trial = _spread([*order[:place], joint, *order[place + 2 :]])
+                    better = min(better, trial, key=lambda found: found.cost)
+            if better.cost > (1.0 - SLACK) * planned.cost:
+                return planned
+            planned = better
+        return planned
+
+    def _joint(self, one: Asked, other: Asked) -> Asked | None:
+        """One question about the digits of both; None where it would have too many rows, or a field twice."""
+        digits = tuple(dict.fromkeys((*one.digits, *other.digits)))
+        fewest = [2 if self._is_number(place) and not binned else len(self._levels(place, binned, 2))
+                  for place, binned in digits]  # fmt: skip
+        if len({place for place, _ in digits}) < len(digits) or np.prod(fewest, dtype=float) > MOST_ROWS:
+            return None
+        return self.made(digits)
+
+
+def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -> Floats:
+    """(rows,): the shares of people at digits k (N, d) of the rows of these levels, rounded at random between levels.
+
+    They are public, so rows of fewer than ten people have the mean share of such rows, and a small share is spread
+    evenly over all rows, which limits the error for people unlike these.
+    """
+    row, share = np.zeros((1, len(k)), dtype=np.int64), np.ones((1, len(k)))
+    for column, (levels, whole) in enumerate(zip(scales, binned, strict=True)):
+        below = np.searchsorted(levels, k[:, column], side="right") - 1
+        above = np.minimum(below + 1, len(levels) - 1)
+        up = (k[:, column] - levels[below]) / np.maximum(levels[above] - levels[below], 1) * (not whole)
+        row = np.concatenate([row * len(levels) + below, row * len(levels) + above])
+        share = np.concatenate([share * (1.0 - up), share * up])
+    size = int(np.prod([len(levels) for levels in scales]))
+    counts = np.bincount(row.ravel(), weights=share.ravel(), minlength=size)
+    rare = counts < FEWEST
+    if rare.any():
+        counts[rare] = counts[rare].mean()
+    return np.asarray((1.0 - ANYWHERE) * counts / counts.sum() + ANYWHERE / size)
+
+
+def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
+    """People (N, d) on the grid of a survey whose fields are uniform and independent, and never missing."""
+    rng, people, top = np.random.default_rng(0), 1 << 12, 1 << GRID_BITS
+    columns = []
+    for place, name in enumerate(task.asked):
+        one, most = task.schema[name], int(region.high[place])
+        if kind_of(one) != "share":
+            columns.append(rng.integers(0, top + 1, people))
+        else:
+            first, last = (1, most // top - one.missing) if one.exclusive else (0, 1)
+            columns.append(rng.integers(first, last + 1, people) * top)
+    return np.stack(columns, axis=1)
+
+
+def _spread(asked: Sequence[Asked]) -> Planned:
+    """The questions with the chances of least cost."""
+    keys = list(dict.fromkeys(key for one in asked for key in one.measures.keys))
+    number = {key: place for place, key in enumerate(keys)}
+    precision, weights = np.zeros((len(asked), len(keys))), np.zeros(len(keys))
+    for row, one in zip(precision, asked, strict=True):
+        places = [number[key] for key in one.measures.keys]
+        row[places] = 1.0 / np.maximum(one.variances, 1e-12 * max(float(one.variances.max()), 1e-300))
+        weights[places] = np.maximum(weights[places], one.measures.weights)
+    chances = np.full(len(asked), 1.0 / len(asked))
+    for _ in range(400):
+        slopes = precision @ (weights / (chances @ precision) ** 2)
+        there = chances * np.sqrt(slopes)
+        there /= there.sum()
+        if np.abs(there - chances).max() < 1e-9:
+            break
+        chances = there
+    return Planned(asked=tuple(asked), chances=chances, cost=float((weights / (chances @ precision)).sum()))
+
+
+def _without_superfluous(planned: Planned) -> Planned:
+    """The plan without questions whose statistics others measure well enough: the rarest first."""
+    while len(planned.asked) > 1:
+        for place in np.argsort(planned.chances).tolist():
+            others = [one for number, one in enumerate(planned.asked) if number != place]
+            known = {key for one in others for key in one.measures.keys}
+            if not set(planned.asked[place].measures.keys) <= known:
+                continue
+            trial = _spread(others)
+            if trial.cost <= planned.cost * (1.0 + 0.1 * SLACK):
+                planned = trial
+                break
+        else:
+            return planned
+    return planned
+
+
+def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, name: str, most: int) -> Veil:
+    """Whole numbers for devices, and priors for the server."""
+    chances = np.maximum(1, np.rint(DRAWS * planned.chances)).astype(np.int64).tolist()
+    groups = [_group(one, chance, epsilon, most) for one, chance in zip(planned.asked, chances, strict=True)]
+    decoder = SurveyDecoder(priors=tuple(one.rows.prior for one in planned.asked), width=problem.X.shape[1])
+    mechanism = LevelResponse(region=sample.region, groups=tuple(groups))
+    return Veil(encoder=sample.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
+
+
+def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | BlockGroup:
+    about: Mapping[str, Any] = {
+        "places": np.array([place for place, _ in one.digits]),
+        "counts": np.array([len(levels) for levels in one.scales]),
+        "levels": np.concatenate(one.scales),
+        "chance": chance,
+    }
+    if one.channel is not None:
+        return LevelGroup(table=whole_numbers(one.channel, epsilon), **about)
+    response = Response.calibrated(size=one.rows.rows, favoured=one.width, epsilon=epsilon)
+    flat = BlockGroup(
+        binned=np.array(one.rows.binned),
+        blocks=np.array(flat_blocks(one.rows.rows, one.width, most)),
+        response=response,
+        **about,
+    )
+    if one.width == 1 or not _ordered(one.rows):
+        return flat
+    # Where levels have an order, blocks for just these statistics may be better than blocks that serve all alike.
+    costs = (np.abs(np.fft.fft(one.measures.functionals, axis=0)) ** 2) @ one.measures.weights
+    other = replace(flat, blocks=searched_blocks(costs, one.width, most))
+    return min(flat, other, key=lambda group: exact_cost(group, one))
+
+
+def _ordered(rows: Rows) -> bool:
+    return any(isinstance(level, float) for levels in rows.levels for level in levels)
+
+
+def exact_cost(group: BlockGroup, one: Asked) -> float:
+    """The weighted variances of one report of a group of blocks."""
+    question = Question(
+        **{name: getattr(one.rows, name) for name in ("fields", "levels", "binned", "prior")},
+        group=0,
+        start=0,
+        outputs=group.outputs,
+        part=group,
+        chance=1.0,
+    )
+    try:
+        scores = block_scores(group, one.measures.functionals)
+    except DataError:
+        return np.inf
+    squares = question.expected(one.rows.prior) @ scores**2
+    return float(one.measures.weights @ (squares - (one.rows.prior @ one.measures.functionals) ** 2))

@@ -1,0 +1,64 @@
+"""The channel of a survey: expected errors of its statistics. Estimates come from its questions (`veil.surveys`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse
+from taskveil.tasks import SurveyTask, Task
+from taskveil.veil.channels.channel import Channel, Encoded
+from taskveil.veil.decoders import Decoder, SurveyDecoder
+from taskveil.veil.statistics import Key, statistics
+from taskveil.veil.surveys import Question, questions_of
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyChannel(Channel):
+    """A report answers one question, and says nothing about one person."""
+
+    mechanism: LevelResponse
+    decoder: SurveyDecoder
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What becomes of values outside the domain."""
+        return ("Values outside the release's domain count as the nearest value inside.",)
+
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:  # noqa: ARG002
+        """(N,): Σ_s weight_s Σ_q (share_qs²/p_q) E[(score_qs − mean_s)² | record], where question q has the share
+        share_qs ∝ p_q/V_qs in the statistic s. The mean over records, divided by the number of people, is the expected
+        weighted squared error of all statistics, with means, variances and spreads of the volunteers."""
+        if not isinstance(task, SurveyTask):
+            return None
+        listed = [one for one in questions_of(task, None, self.mechanism, self.decoder) if one.levels]
+        found = [(one, statistics(task, one)) for one in listed]
+        variances = [one.variances(said.functionals, one.prior) for one, said in found]
+        precision: dict[Key, float] = {}
+        for (one, said), each in zip(found, variances, strict=True):
+            for key, variance in zip(said.keys, each.tolist(), strict=True):
+                precision[key] = precision.get(key, 0.0) + one.chance / max(variance, 1e-300)
+        k, losses = self.mechanism.region.enforce(records.latents), np.zeros(len(records.latents))
+        for (one, said), each in zip(found, variances, strict=True):
+            total = np.array([precision[key] for key in said.keys])
+            shares = one.chance / np.maximum(each, 1e-300) / total
+            middle = one.prior @ said.functionals
+            squares = ((one.scores(said.functionals) - middle) ** 2) @ (said.weights * shares**2 / one.chance)
+            losses += _over_rows(one, squares, k)
+        return losses
+
+
+def _over_rows(question: Question, squares: Floats, k: Integers) -> Floats:
+    """(N,): the mean of `squares` (outputs,) for people at digits k (N, d) on the grid."""
+    part = question.part
+    if not isinstance(part, LevelGroup | BlockGroup):
+        return np.zeros(len(k))
+    by_row, record = question.by_row(squares)[None], np.zeros(len(k), dtype=np.int64)
+    for count, below, steps, whole in zip(part.counts, *(array.T for array in part.between(k)), strict=True):
+        by_row = by_row.reshape(len(by_row), count, -1)
+        up = (steps / whole)[:, None]
+        above = np.minimum(below + 1, count - 1)
+        by_row, record = (1.0 - up) * by_row[record, below] + up * by_row[record, above], np.arange(len(k))
+    return by_row.reshape(len(k))

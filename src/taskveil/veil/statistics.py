@@ -1,0 +1,133 @@
+"""The statistics of a survey as functionals of people's rows, with their weights in the sum of squared errors.
+
+A statistic that is a mean over all people (a share, a cell of a cross-table) is its own functional. A ratio (the mean
+of those who have a value, or of a group) has the functional of the delta method: for a mean μ over the part G of all
+people, 1[G] (x − μ)/P[G], whose variance over N people is the ratio's to first order.
+
+Keys name the statistics:
+
+    ("mean", field)   ("share", field, value)   ("missing", field)   ("histogram", field, number of the bin)
+    ("by", by, value of by, …one of the first three)   ("pair", first, second, value of first, value of second)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskveil.arrays import Bools, Floats
+from taskveil.tasks.survey import SurveyTask, kind_of
+from taskveil.veil.surveys import Rows
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Statistics:
+    """What a question measures: keys, functionals (rows, t), and weights (t,) of squared errors in natural units."""
+
+    keys: tuple[Key, ...]
+    functionals: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Digit:
+    """A digit of a question: the place of each row among its values; numbers (rows,), NaN where they are missing."""
+
+    name: str
+    values: tuple[Any, ...]
+    number: Floats | None
+    places: Any
+    binned: bool
+    weight: float
+
+    def has(self, value: int) -> Bools:
+        """(rows,): which rows have this value."""
+        return np.asarray(self.places == value)
+
+
+def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -> Statistics:
+    """The statistics that a survey asks for and the question measures.
+
+    Args:
+        task: the survey.
+        question: one of its questions.
+        shares: of people (rows,), at which ratios are linearised; by default the question's prior.
+    """
+    p = question.prior if shares is None else shares
+    digits = [
+        _digit(task, name, values, places, binned)
+        for name, values, places, binned in zip(
+            question.fields, question.levels, question.values, question.binned, strict=True
+        )
+    ]
+    everybody = np.ones(len(p), dtype=bool)
+    found: dict[Key, tuple[Floats, float]] = {}
+    for one in digits:
+        if one.name in (*task.fields, *task.by) or one.binned:
+            found |= {key: (row, weight) for key, row, weight in _of_field(one, everybody, p)}
+    for first in digits:
+        for second in digits:
+            if first is second:
+                continue
+            if first.name in task.by and second.name in task.fields and not (second.binned and second.number is None):
+                found |= _by_group(first, second, p)
+            if any((first.name, second.name) == tuple(pair) for pair in task.pairs):
+                found |= _cells(first, second)
+    return Statistics(
+        keys=tuple(found),
+        functionals=np.array([row for row, _ in found.values()]).T.reshape(len(p), -1),
+        weights=np.array([weight for _, weight in found.values()]),
+    )
+
+
+def _digit(task: SurveyTask, name: str, values: tuple[Any, ...], places: Any, binned: bool) -> _Digit:
+    number = None
+    if kind_of(task.schema[name]) != "share" and not binned:
+        number = np.array([np.nan if value is None else value for value in values])[places]
+    return _Digit(name=name, values=values, number=number, places=places, binned=binned, weight=task.weight(name))
+
+
+def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats, float]]:
+    """Keys, functionals (rows,) and weights of a field among the people of some rows."""
+    inside = float(p[part].sum())
+    if one.number is not None:
+        there = part & ~np.isnan(one.number)
+        number, share = np.nan_to_num(one.number), float(p[there].sum())
+        mean = float(p[there] @ number[there]) / share
+        present = ~np.isnan(one.number)
+        middle = float(p[present] @ number[present]) / float(p[present].sum())
+        spread = float(np.sqrt(p[present] @ (number[present] - middle) ** 2 / p[present].sum()))
+        weight = inside * (one.weight / max(spread, 1e-300)) ** 2
+        yield ("mean", one.name), np.where(there, number - mean, 0.0) / share, weight
+    for value, label in enumerate(one.values):
+        if label is not None and one.number is not None:
+            continue
+        mine = part & one.has(value)
+        # Over everybody the functional is the share itself.
+        row = mine.astype(float) if part.all() else part * (mine - float(p[mine].sum()) / inside) / inside
+        key = ("missing", one.name) if label is None else ("share", one.name, label)
+        if one.binned and label is not None:
+            key = ("histogram", one.name, value)
+        yield key, row, inside * one.weight**2
+
+
+def _by_group(by: _Digit, one: _Digit, p: Floats) -> dict[Key, tuple[Floats, float]]:
+    found: dict[Key, tuple[Floats, float]] = {}
+    for value, label in enumerate(by.values):
+        for key, row, weight in _of_field(one, by.has(value), p):
+            found["by", by.name, label, *key] = row, weight
+    return found
+
+
+def _cells(first: _Digit, second: _Digit) -> dict[Key, tuple[Floats, float]]:
+    weight = (first.weight * second.weight) ** 2
+    return {
+        ("pair", first.name, second.name, one, other): ((first.has(i) & second.has(j)).astype(float), weight)
+        for i, one in enumerate(first.values)
+        for j, other in enumerate(second.values)
+    }
