@@ -75,6 +75,7 @@ SINCE = {
     "block_group": 8,
     "plane_group": 8,
     "words": 8,
+    "survey_task": 8,
 }
 """The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
@@ -420,6 +421,8 @@ def _fits(value: Any, declared: str) -> bool:
         return isinstance(value, np.ndarray) and value.dtype in (kinds if isinstance(kinds, tuple) else (kinds,))
     if declared == "tuple[str, ...]":
         return isinstance(value, tuple) and all(type(item) is str for item in value)
+    if declared == "tuple[Floats, ...]":
+        return isinstance(value, tuple) and all(_fits(item, "Floats") for item in value)
     # Another part, or a tuple of parts, which were checked when they were built.
     return is_dataclass(value) or (isinstance(value, tuple) and all(is_dataclass(item) for item in value))
 

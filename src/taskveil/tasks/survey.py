@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
-from taskveil.client.fields import BaseField, Kind
+from taskveil.client.fields import BaseField, Kind, Words
 from taskveil.client.values import DAY, seconds_of
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
@@ -175,6 +175,8 @@ class SurveyTask:
             _check_bins(one, schema[one.name])
         for what, names in (("by", self.by), ("pairs", tuple(name for pair in self.pairs for name in pair))):
             for name in names:
+                if isinstance(schema[name], Words):
+                    raise TaskError(f"{what}: {name!r} has an open vocabulary. Make it a tv.Category of a few values.")
                 if kind_of(schema[name]) != "share" and self.edges(name) is None:
                     raise TaskError(
                         f"{what}: {name!r} is a {schema[name].kind}, whose values are not a few groups. Give bins: "
@@ -241,8 +243,8 @@ def _varies(one: BaseField) -> bool:
 def _check_bins(histogram: Histogram, one: BaseField) -> None:
     """TaskError unless the bins are of a number or date, and all of them can be reached."""
     name, inner = histogram.name, histogram.edges[1:-1]
-    if kind_of(one) == "share":
-        raise TaskError(f"histograms: {name!r} is a {one.kind}, whose shares a survey gives anyway: leave it out.")
+    if kind_of(one) == "share" or isinstance(one, Words):
+        raise TaskError(f"histograms: {name!r} is a {one.kind}, which has no bins: leave it out.")
     low, high = one.box[0][0], one.box[1][0]
     if (inner <= low).any() or (inner > high).any():
         raise TaskError(
@@ -253,7 +255,7 @@ def _check_bins(histogram: Histogram, one: BaseField) -> None:
 
 def _names(what: str, given: Sequence[str] | str | None) -> tuple[str, ...]:
     """Names without duplicates; none if nothing was given."""
-    if given is None:
+    if given is None or given == ():  # releases write an empty tuple
         return ()
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (None,)
     if not all(isinstance(name, str) for name in names):
@@ -268,7 +270,7 @@ def _names(what: str, given: Sequence[str] | str | None) -> tuple[str, ...]:
 
 
 def _pairs(given: Sequence[Any] | None) -> tuple[Pair, ...]:
-    if given is None:
+    if given is None or given == ():
         return ()
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TaskError(f'pairs is a list of pairs of names, [("plan", "region")], got {given!r}.')

@@ -50,11 +50,13 @@ from taskveil.client.reading import (
 from taskveil.errors import ReleaseError, SignatureError, needs
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType, library_named
-from taskveil.tasks import LinearTask, MeanTask
+from taskveil.tasks import LinearTask, MeanTask, SurveyTask
 from taskveil.tasks.linear import MatrixTask
+from taskveil.tasks.survey import Histogram, Pair, Weight
 from taskveil.veil.channels import channel_of
-from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
+from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder, SurveyDecoder
 from taskveil.veil.losses import Considered, LossBounds
+from taskveil.veil.statistics import checked_survey
 from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
 
 DECODERS: Kinds = {
@@ -62,15 +64,19 @@ DECODERS: Kinds = {
     "network_decoder": NetworkDecoder,
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
+    "survey_decoder": SurveyDecoder,
 }
-TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask}
-"""Tasks that are a matrix. Models are not stored."""
+TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask, "survey_task": SurveyTask}
+"""Tasks that are numbers and names. Models are not stored."""
 
 SERVER_KINDS: Kinds = {
     **DECODERS,
     "layer": Layer,
     "lattice": Lattice,
     **TASKS,
+    "pair": Pair,
+    "weight": Weight,
+    "histogram": Histogram,
     "loss_bounds": LossBounds,
     "considered": Considered,
     "column_type": ColumnType,
@@ -103,7 +109,7 @@ def files_of(device: Device, parts: Mapping[str, Any]) -> dict[str, bytes]:
         "release": manifest["digest"],
         "method": parts["method"],
         "decoder": packed("decoder"),
-        "task": packed("task") if isinstance(parts["task"], LinearTask | MeanTask) else None,
+        "task": packed("task") if isinstance(parts["task"], LinearTask | MeanTask | SurveyTask) else None,
         "bounds": packed("bounds"),
         "considered": packed("considered"),
     }
@@ -249,6 +255,8 @@ def parts_of(
             "outputs": unpacked("outputs", Outputs),
             "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
         }
+        if isinstance(parts["task"], SurveyTask) or isinstance(parts["decoder"], SurveyDecoder):
+            parts["task"] = checked_survey(parts)
         if parts["decoder"].shape != (device.encoder.width, device.mechanism.report_width):
             raise ReleaseError(f"{where}: the decoder does not fit the reports.")
         if parts["answering"] is not None and parts["answering"].shape[1] != device.mechanism.report_width:

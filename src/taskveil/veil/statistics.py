@@ -8,19 +8,23 @@ Keys name the statistics:
 
     ("mean", field)   ("share", field, value)   ("missing", field)   ("histogram", field, number of the bin)
     ("by", by, value of by, …one of the first three)   ("pair", first, second, value of first, value of second)
+    ("word", field)   of an open vocabulary: the share of one word that few people have
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from taskveil.arrays import Bools, Floats
+from taskveil.client.fields import Words
+from taskveil.errors import DataError
 from taskveil.tasks.survey import SurveyTask, kind_of
-from taskveil.veil.surveys import Rows
+from taskveil.veil.decoders import SurveyDecoder
+from taskveil.veil.surveys import OTHER, Rows, questions_of, survey_encoder
 
 Key = tuple[Any, ...]
 
@@ -58,6 +62,9 @@ def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -
         question: one of its questions.
         shares: of people (rows,), at which ratios are linearised; by default the question's prior.
     """
+    if not question.levels:
+        weight = np.array([task.weight(question.fields[0]) ** 2])
+        return Statistics(keys=(("word", question.fields[0]),), functionals=np.zeros((1, 1)), weights=weight)
     p = question.prior if shares is None else shares
     digits = [
         _digit(task, name, values, places, binned)
@@ -102,7 +109,7 @@ def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats
         present = ~np.isnan(one.number)
         middle = float(p[present] @ number[present]) / float(p[present].sum())
         spread = float(np.sqrt(p[present] @ (number[present] - middle) ** 2 / p[present].sum()))
-        weight = inside * (one.weight / max(spread, 1e-300)) ** 2
+        weight = (inside * one.weight / max(spread, 1e-300)) ** 2
         yield ("mean", one.name), np.where(there, number - mean, 0.0) / share, weight
     for value, label in enumerate(one.values):
         if label is not None and one.number is not None:
@@ -113,7 +120,7 @@ def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats
         key = ("missing", one.name) if label is None else ("share", one.name, label)
         if one.binned and label is not None:
             key = ("histogram", one.name, value)
-        yield key, row, inside * one.weight**2
+        yield key, row, (inside * one.weight) ** 2
 
 
 def _by_group(by: _Digit, one: _Digit, p: Floats) -> dict[Key, tuple[Floats, float]]:
@@ -131,3 +138,64 @@ def _cells(first: _Digit, second: _Digit) -> dict[Key, tuple[Floats, float]]:
         for i, one in enumerate(first.values)
         for j, other in enumerate(second.values)
     }
+
+
+def checked_survey(parts: Mapping[str, Any]) -> SurveyTask:
+    """The task of the parts of a release, brought to its schema, after all checks; an error says what does not fit.
+
+    Whoever forged a part could otherwise have reports read as something else: the encoder, the region and the levels
+    are those that follow from the task and the fields, and every statistic is measured by a question.
+    """
+    task, decoder, encoder, mechanism = (parts[name] for name in ("task", "decoder", "encoder", "mechanism"))
+    if not isinstance(task, SurveyTask) or not isinstance(decoder, SurveyDecoder):
+        raise DataError("a survey has the task and the decoder of a survey.")
+    if any(parts[name] is not None for name in ("answering", "volunteers", "outputs", "bounds")):
+        raise DataError("a survey has no answers, and keeps nothing of its volunteers but the priors.")
+    task = task.on(parts["schema"])
+    questions = questions_of(task, encoder, mechanism, decoder)
+    expected, region = survey_encoder(task, encoder.low, encoder.high)
+    same = all(
+        np.array_equal(getattr(expected, part), getattr(encoder, part)) for part in ("weights", "offset", "step")
+    )
+    same = same and region.step == mechanism.region.step and np.array_equal(region.high, mechanism.region.high)
+    if not same or mechanism.region.low.any() or decoder.width != encoder.width:
+        raise DataError("the encoder is not that of the survey's fields.")
+    found: set[Key] = set()
+    for one in questions:
+        said = statistics(task, one)
+        if one.levels:
+            one.scores(said.functionals)  # refuses blocks and tables that do not measure them
+        found |= set(said.keys)
+    if lost := [key for key in asked_for(task) if key not in found]:
+        raise DataError(f"no question measures {lost[0]!r}.")
+    return task
+
+
+def asked_for(task: SurveyTask) -> Iterator[Key]:
+    """The keys of statistics that a survey asks for; of each kind one for each field, group or pair."""
+    for name in dict.fromkeys((*task.fields, *task.by)):
+        one = task.schema[name]
+        if isinstance(one, Words):
+            yield "word", name
+        elif kind_of(one) != "share" and name in task.fields:
+            yield "mean", name
+        elif kind_of(one) == "share":
+            yield "share", name, OTHER if one.exclusive else True
+        if one.missing:
+            yield "missing", name
+    yield from (("histogram", one.name, 0) for one in task.histograms)
+    for by in task.by:
+        bins = task.edges(by) if kind_of(task.schema[by]) != "share" else None
+        first = float(bins[0]) if bins is not None else OTHER if task.schema[by].exclusive else True
+        for name in task.fields:
+            one = task.schema[name]
+            if name != by and not isinstance(one, Words):
+                of = ("mean", name) if kind_of(one) != "share" else ("share", name, OTHER if one.exclusive else True)
+                yield "by", by, first, *of
+    for pair in task.pairs:
+        firsts = []
+        for name in pair:
+            one, bins = task.schema[name], task.edges(name)
+            share = kind_of(one) == "share"
+            firsts.append((OTHER if one.exclusive else True) if share or bins is None else float(bins[0]))
+        yield "pair", *pair, *firsts

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup
 from taskveil.client.networks import LEVELS, levels
@@ -139,11 +140,44 @@ class Question(Rows):
         for people who have another one."""
         if not isinstance(self.part, PlaneGroup):
             raise DataError("only a question about a large vocabulary has these chances.")
-        response, p = self.part.response, self.part.prime
-        w = response.favoured
-        # Two points differ along a form by 0 for p − 1 forms and by every other residue for p forms, of p² − 1.
-        common = (p * w * w - w) / (p * p - 1)
-        return w * (response.base + response.extra), w * response.base + response.extra * common
+        response, p, w = self.part.response, self.part.prime, self.part.response.favoured
+        return plane_hits(p, w, response.base, response.extra)
+
+    def contained(self, outputs: Integers, points: Integers) -> Integers:
+        """(M,): of a large vocabulary, how many of the outputs (N,), numbered from 0, have each of the `points` (M, 2)
+        in their block. (A field's `expand` gives the points of words; `hits` says what to expect.)
+
+        A form is a multiple u of a direction, (1, a) or (0, 1). The block of (form, s) has the points whose value along
+        the direction is (s + d)/u mod p with 0 ≤ d < w. So blocks are counted by value for one direction after the
+        other, w steps for each report, and every point adds up the p + 1 directions.
+        """
+        if not isinstance(self.part, PlaneGroup):
+            raise DataError("only a question about a large vocabulary has points.")
+        p, w = self.part.prime, self.part.response.favoured
+        inverse = np.array([0, *(pow(u, -1, p) for u in range(1, p))])
+        form, s = np.divmod(np.asarray(outputs, dtype=np.int64), p)
+        first, second = np.divmod(form + 1, p)
+        unit = inverse[np.where(first > 0, first, second)]
+        direction = np.where(first > 0, second * unit % p, p)
+        order = np.argsort(direction, kind="stable")
+        ends = np.searchsorted(direction[order], np.arange(p + 2))
+        found = np.zeros(len(points), dtype=np.int64)
+        for a in range(p + 1):
+            some = order[ends[a] : ends[a + 1]]
+            along = (s[some, None] + np.arange(w)) * unit[some, None] % p
+            counts = np.bincount(along.ravel(), minlength=p)
+            found += counts[(points[:, 0] + a * points[:, 1]) % p if a < p else points[:, 1]]
+        return found
+
+
+def plane_hits(p: int, w: Any, base: Any, extra: Any) -> tuple[Any, Any]:
+    """How probable it is that a block of w lines contains the point that a person has, and another one.
+
+    Two points differ along a form by 0 for p − 1 forms and by every other residue for p forms, of p² − 1. Two runs of w
+    residues have w in common if they differ by 0, and w² in all over all p differences.
+    """
+    common = (p * (w * w - w) + (p - 1) * w) / (p * p - 1)
+    return w * (base + extra), w * base + extra * common
 
 
 def block_spectra(blocks: Integers, size: int) -> NDArray[np.complex128]:
@@ -198,11 +232,15 @@ def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder:
     numbers are places between their bounds, from 0 to 1."""
     if not isinstance(mechanism, LevelResponse) or not isinstance(encoder, LinearEncoder | None):
         raise DataError("a survey has a linear encoder and a response between levels.")
-    asked, draws, start, found = task.asked, sum(group.chance for group in mechanism.groups), 0, []
-    if len(decoder.priors) != len(mechanism.groups) or mechanism.region.dim != len(asked):
-        raise DataError("a survey has one latent for each field and one prior for each question.")
+    latents, draws, start, found = latents_of(task), sum(group.chance for group in mechanism.groups), 0, []
+    if len(decoder.priors) != len(mechanism.groups) or mechanism.region.dim != len(latents):
+        raise DataError("a survey has a latent for each field, two for words, and a prior for each question.")
     for number, (group, prior) in enumerate(zip(mechanism.groups, decoder.priors, strict=True)):
-        names = tuple(asked[place] for place in group.places)
+        names = tuple(dict.fromkeys(latents[place] for place in group.places))
+        if isinstance(group, PlaneGroup) != any(isinstance(task.schema[name], Words) for name in names):
+            raise DataError("words, and words alone, are reported as points of a plane.")
+        if isinstance(group, PlaneGroup) and [latents.index(names[0]), len(names)] != [int(group.places[0]), 1]:
+            raise DataError("a plane has the two latents of one field.")
         scales = [] if isinstance(group, PlaneGroup) else np.split(group.levels, np.cumsum(group.counts)[:-1])
         binned = tuple(group.binned.astype(bool).tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
         values = tuple(
@@ -220,11 +258,16 @@ def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder:
             part=group,
             chance=group.chance / draws,
         )
-        if not isinstance(group, PlaneGroup) and prior.shape != (one.rows,):
+        if prior.shape != (one.rows,):
             raise DataError("the prior of a question has one number for every row.")
         found.append(one)
         start += one.outputs
     return tuple(found)
+
+
+def latents_of(task: SurveyTask) -> tuple[str, ...]:
+    """The field of every latent: one for each field that is asked for, and two for words."""
+    return tuple(name for name in task.asked for _ in range(2 if isinstance(task.schema[name], Words) else 1))
 
 
 def columns_of(schema: Schema, name: str) -> slice:
@@ -235,8 +278,15 @@ def columns_of(schema: Schema, name: str) -> slice:
 def survey_encoder(task: SurveyTask, low: Floats, high: Floats) -> tuple[LinearEncoder, BoxRegion]:
     """The encoder from records whose numbers lie between `low` and `high` (n,) to the digits of a survey, and the
     region of these."""
-    rows, offsets, tops = [], [], []
+    rows: list[Floats] = []
+    offsets: list[float] = []
+    tops: list[int] = []
     for name in task.asked:
+        one = task.schema[name]
+        if isinstance(one, Words):  # residues are grid steps
+            rows += list(np.eye(len(low))[columns_of(task.schema, name)] * 2.0**-GRID_BITS)
+            offsets, tops = [*offsets, 0.0, 0.0], [*tops, one.prime - 1, one.prime - 1]
+            continue
         weights, offset, top = _digit(task.schema, name, low, high)
         rows.append(weights)
         offsets.append(offset)

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
+from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
-from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, Response
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, searched_blocks, subset_variances
 from taskveil.designs.means.channels import (
@@ -62,7 +63,9 @@ from taskveil.veil.surveys import (
     Rows,
     bin_levels,
     block_scores,
+    latents_of,
     natural_levels,
+    plane_hits,
     survey_encoder,
 )
 from taskveil.veil.volunteers import FEWEST
@@ -86,6 +89,8 @@ class Asked:
     variances: Floats
     channel: LevelReports | None = None
     width: int = 1
+    prime: int | None = None
+    """Of the plane of an open vocabulary; `width` is then that of the blocks of lines."""
 
     @property
     def cost(self) -> float:
@@ -161,6 +166,11 @@ class Sample:
         k = _uniform(task, region) if X is None else region.enforce(encoder(X))
         return cls(task=task, encoder=encoder, region=region, k=k, epsilon=min(max(epsilon, LEAST), LARGEST))
 
+    @property
+    def latents(self) -> tuple[str, ...]:
+        """The field of each latent."""
+        return latents_of(self.task)
+
     def planned(self) -> Planned:
         """The questions of least cost."""
         asked = {frozenset(digits): digits for digits in self._wanted()}
@@ -170,7 +180,7 @@ class Sample:
 
     def _wanted(self) -> Iterator[Digits]:
         """The digits of every question that the task asks for, some of them twice."""
-        task, names = self.task, self.task.asked
+        task, names = self.task, self.latents
         place = {name: names.index(name) for name in names}
 
         def value(name: str) -> tuple[int, bool]:
@@ -182,13 +192,16 @@ class Sample:
         for one in task.histograms:
             yield ((place[one.name], True),)
         for by, name in product(task.by, task.fields):
-            if by != name:
+            if by != name and not isinstance(task.schema[name], Words):
                 yield value(by), (place[name], False)
         for pair in task.pairs:
             yield value(pair.first), value(pair.second)
 
     def made(self, digits: Digits) -> Asked:
         """The question about some digits, with the levels of least cost."""
+        first = self.task.schema[self.latents[digits[0][0]]]
+        if isinstance(first, Words):
+            return self._plane(digits, first.prime)
         numbers = [place for place, binned in digits if self._is_number(place) and not binned]
         if not numbers:
             return self._blocks(digits, ALONE)
@@ -202,11 +215,11 @@ class Sample:
         return [ALONE, *(most for most in FINE if is_plain(most, self.epsilon))]
 
     def _is_number(self, place: int) -> bool:
-        return kind_of(self.task.schema[self.task.asked[place]]) != "share"
+        return kind_of(self.task.schema[self.latents[place]]) != "share"
 
     def _levels(self, place: int, binned: bool, most: int) -> Integers:
         """The levels of a digit in grid steps; of a number, at most so many between its bounds."""
-        name, top = self.task.asked[place], int(self.region.high[place])
+        name, top = self.latents[place], int(self.region.high[place])
         if binned:
             try:
                 return bin_levels(self.task, name, self.encoder)
@@ -222,7 +235,7 @@ class Sample:
 
     def _rows(self, digits: Digits, most: int) -> tuple[tuple[Integers, ...], Rows]:
         scales = tuple(self._levels(place, binned, most) for place, binned in digits)
-        names = tuple(self.task.asked[place] for place, _ in digits)
+        names = tuple(self.latents[place] for place, _ in digits)
         flags = tuple(binned for _, binned in digits)
         values = tuple(
             natural_levels(self.task, name, steps, binned, self.encoder)
@@ -253,6 +266,24 @@ class Sample:
         width = int((each @ measures.weights).argmin()) + 1
         return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=each[width - 1], width=width)
 
+    def _plane(self, digits: Digits, prime: int) -> Asked:
+        """An open vocabulary, by the blocks of lines that are best for a word that few people have."""
+        name, odds = self.latents[digits[0][0]], np.exp(self.epsilon)
+        w = np.arange(1.0, prime)
+        total = w * odds + prime - w
+        has, others = plane_hits(prime, w, 1.0 / total, (odds - 1.0) / total)
+        each = others * (1.0 - others) / (has - others) ** 2
+        rows = Rows(fields=(name,), levels=(), binned=(), prior=np.ones(1))
+        return Asked(
+            digits=digits,
+            scales=(),
+            rows=rows,
+            measures=statistics(self.task, rows),
+            variances=np.array([each.min()]),
+            width=int(each.argmin()) + 1,
+            prime=prime,
+        )
+
     def _joined(self, planned: Planned) -> Planned:
         """The same statistics by fewer questions with more digits each, as long as that costs less. Questions of like
         cost gain most, so those are tried that are neighbours in the order of their cost."""
@@ -271,6 +302,8 @@ class Sample:
 
     def _joint(self, one: Asked, other: Asked) -> Asked | None:
         """One question about the digits of both; None where it would have too many rows, or a field twice."""
+        if one.prime or other.prime:
+            return None
         digits = tuple(dict.fromkeys((*one.digits, *other.digits)))
         fewest = [2 if self._is_number(place) and not binned else len(self._levels(place, binned, 2))
                   for place, binned in digits]  # fmt: skip
@@ -304,9 +337,11 @@ def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
     """People (N, d) on the grid of a survey whose fields are uniform and independent, and never missing."""
     rng, people, top = np.random.default_rng(0), 1 << 12, 1 << GRID_BITS
     columns = []
-    for place, name in enumerate(task.asked):
+    for place, name in enumerate(latents_of(task)):
         one, most = task.schema[name], int(region.high[place])
-        if kind_of(one) != "share":
+        if isinstance(one, Words):
+            columns.append(rng.integers(0, most + 1, people))
+        elif kind_of(one) != "share":
             columns.append(rng.integers(0, top + 1, people))
         else:
             first, last = (1, most // top - one.missing) if one.exclusive else (0, 1)
@@ -360,7 +395,11 @@ def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, na
     return Veil(encoder=sample.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
 
 
-def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | BlockGroup:
+def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | BlockGroup | PlaneGroup:
+    if one.prime is not None:
+        first = one.digits[0][0]
+        response = Response.calibrated(size=one.prime, favoured=one.width, epsilon=epsilon)
+        return PlaneGroup(places=np.array([first, first + 1]), prime=one.prime, response=response, chance=chance)
     about: Mapping[str, Any] = {
         "places": np.array([place for place, _ in one.digits]),
         "counts": np.array([len(levels) for levels in one.scales]),

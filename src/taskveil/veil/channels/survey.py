@@ -33,6 +33,7 @@ class SurveyChannel(Channel):
         weighted squared error of all statistics, with means, variances and spreads of the volunteers."""
         if not isinstance(task, SurveyTask):
             return None
+        # Words have no row whose score would be known before a word is asked for.
         listed = [one for one in questions_of(task, None, self.mechanism, self.decoder) if one.levels]
         found = [(one, statistics(task, one)) for one in listed]
         variances = [one.variances(said.functionals, one.prior) for one, said in found]
